@@ -1,0 +1,126 @@
+# `make demo` shows it, `make test` proves it. Everything is installed into .venv; nothing outside this folder changes.
+#
+# Two stamps: the commands need requirements/run.txt, the checks need requirements/dev.txt as well.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+JOBS ?= 2
+ONLY ?=
+UPGRADE ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RUN_STAMP := .venv/.installed-run
+DEV_STAMP := .venv/.installed-dev
+
+# What mypy and ruff read; a folder that a partial checkout lacks is left out.
+CODE := $(wildcard attest kms benchmarks fixtures tests)
+
+# Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
+CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/policy/*,attest/appraisal.py,kms/decide.py
+
+# pyright would otherwise ask a registry whether it is the newest.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.PHONY: help install install-dev demo test check lint format types imports tests coverage drift test-fast slow bench fuzz \
+        lock openapi clean distclean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+
+# --- installing ---------------------------------------------------------------------------------------------------------
+
+install: $(RUN_STAMP) ## .venv with the two commands, .venv/bin/attest and .venv/bin/kms
+install-dev: $(DEV_STAMP) ## the same, with everything the checks need
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo 'error: $(PYTHON) is missing or older than 3.11' >&2; echo 'hint: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	    || { echo 'error: this Python cannot make a virtual environment' >&2; \
+	         echo 'hint: on Debian or Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+$(RUN_STAMP): .venv/bin/python pyproject.toml requirements/run.txt requirements/build.txt
+	$(PIP) install --require-hashes --only-binary :all: -r requirements/run.txt -r requirements/build.txt
+	$(PIP) install --no-deps --no-index --no-build-isolation --editable .
+	@touch $@
+
+$(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
+	$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	@touch $@
+
+# --- using --------------------------------------------------------------------------------------------------------------
+
+demo: install ## verify, appraise and release on simulated hardware, and see it refuse
+	@$(BIN)/attest demo
+
+# --- checking -----------------------------------------------------------------------------------------------------------
+
+test: check ## everything that must hold before a change is merged
+check: lint types imports tests coverage drift ## the same
+
+lint: $(DEV_STAMP)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+
+format: $(DEV_STAMP) ## rewrite the code in the one format
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+types: $(DEV_STAMP)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/pyright
+
+imports: $(DEV_STAMP)
+	$(BIN)/lint-imports
+
+tests: $(DEV_STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-branch --cov-report=
+
+coverage: tests
+	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+# Generated files that are checked in must be what their generator writes.
+drift: $(DEV_STAMP)
+	$(BIN)/python -m kms.openapi | diff -u docs/openapi.json - \
+	    || { echo 'error: docs/openapi.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
+
+test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
+	$(BIN)/python -m pytest -n $(JOBS) -x -q
+
+slow: $(DEV_STAMP) ## every bit flipped, every length, long property runs
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-search} $(BIN)/python -m pytest -n $(JOBS) -m slow --timeout=1800
+
+fuzz: $(DEV_STAMP) ## fuzz the parsers: SECONDS_EACH=n for each target
+	$(BIN)/python -m tests.fuzz.run $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
+
+bench: $(DEV_STAMP) ## all benchmarks, or ONLY=<id>
+	$(BIN)/python -m benchmarks $(ONLY)
+
+# --- generated files ----------------------------------------------------------------------------------------------------
+
+openapi: $(DEV_STAMP) ## write docs/openapi.json
+	mkdir -p docs
+	$(BIN)/python -m kms.openapi > docs/openapi.json
+
+# Locked for every platform, by hash, from releases at least a week old. No index and no path is written, so the file is
+# the same wherever it is made. Pins that still fit are kept; UPGRADE=--upgrade takes the newest.
+COMPILE := env -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 \
+           --generate-hashes --exclude-newer '7 days' --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --output-file requirements/dev.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --constraint requirements/dev.txt --output-file requirements/run.txt
+	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
+
+clean: ## remove what the checks leave behind
+	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## the same, and .venv
+	rm -rf .venv
