@@ -1,0 +1,95 @@
+"""What was examined, and how it came out."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NoReturn
+
+__all__ = ["Check", "Outcome", "Tier", "Unchecked"]
+
+
+class Outcome(enum.StrEnum):
+    """How one check came out. Nothing but ``PASS`` ever counts in favour of an Attester."""
+
+    PASS = "pass"  # noqa: S105  a word, not a password
+    FAIL = "fail"
+    WARNING = "warning"
+    NOT_EVALUATED = "not evaluated"
+
+
+class Tier(enum.StrEnum):
+    """Trustworthiness tier of a check or a result (draft-ietf-rats-ar4si, section 3.2)."""
+
+    AFFIRMING = "affirming"
+    WARNING = "warning"
+    CONTRAINDICATED = "contraindicated"
+    NONE = "none"
+
+
+_TIERS = {
+    Outcome.PASS: Tier.AFFIRMING,
+    Outcome.WARNING: Tier.WARNING,
+    Outcome.FAIL: Tier.CONTRAINDICATED,
+    Outcome.NOT_EVALUATED: Tier.NONE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check with its outcome.
+
+    Attributes:
+        id: stable dotted name (``snp.signature``).
+        outcome: how it came out.
+        expected: what the check demands, for people.
+        got: what it found, for people.
+        clause: the specification's clause, with the number that ``docs/`` uses.
+        item: name of the evidence item that was examined (``cpu``), or None for the evidence as a whole.
+    """
+
+    id: str
+    outcome: Outcome
+    expected: str
+    got: str
+    clause: str
+    item: str | None = None
+
+    @property
+    def tier(self) -> Tier:
+        """The trustworthiness tier that this outcome stands for."""
+        return _TIERS[self.outcome]
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to be a condition: compare ``outcome`` instead."""
+        msg = "a Check has four outcomes; compare .outcome instead of using it as a condition"
+        raise TypeError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """A named, reasoned decision to tolerate that one thing cannot be judged.
+
+    It never tolerates a negative finding: a CRL that lists the certificate refuses all the same.
+
+    Attributes:
+        check: what is left unjudged, one of ``NAMES``.
+        reason: why, in the words of whoever decided; shown in every result.
+
+    Raises:
+        ValueError: another name, or an empty reason.
+    """
+
+    check: str
+    reason: str
+
+    NAMES = ("revocation", "freshness", "rim", "tcb", "eventlog", "topology")
+
+    def __post_init__(self) -> None:
+        """Refuse names that mean nothing and reasons that say nothing."""
+        if self.check not in self.NAMES:
+            msg = f"cannot leave {self.check!r} unchecked: expected one of {', '.join(self.NAMES)}"
+            raise ValueError(msg)
+        if not self.reason.strip():
+            msg = f"leaving {self.check} unchecked needs a reason"
+            raise ValueError(msg)

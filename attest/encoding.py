@@ -1,0 +1,257 @@
+"""Strict text and canonical encodings: hex, base64, JSON, CBOR, RFC 3339 times.
+
+Every reader here accepts one spelling. What a lenient decoder forgives (padding, duplicate members, a second
+encoding of the same number) is what an attacker uses to make two readers see two documents.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import isfinite
+from typing import TypeAlias
+
+import cbor2
+
+from attest.errors import EvidenceError
+
+__all__ = [
+    "MAX_JSON_DEPTH",
+    "CborValue",
+    "JsonValue",
+    "base64_bytes",
+    "base64url_bytes",
+    "base64url_text",
+    "cbor_bytes",
+    "cbor_value",
+    "hex_bytes",
+    "json_value",
+    "rfc3339",
+    "rfc3339_text",
+]
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+CborValue: TypeAlias = (
+    "bool | int | str | bytes | tuple[CborValue, ...] | list[CborValue] | Mapping[str, CborValue] | None"
+)
+
+MAX_JSON_DEPTH = 64
+"""Deeper nesting is refused; no format of this project needs more than 12 levels."""
+MAX_CBOR_DEPTH = 32
+
+_MAX_UINT64 = (1 << 64) - 1
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:[Zz]|[+-]\d{2}:\d{2})")
+
+
+def _refuse(what: str, expected: str, got: str, *, code: str) -> EvidenceError:
+    return EvidenceError(f"{what}: expected {expected}, got {got}", code=code, field=what, expected=expected, got=got)
+
+
+def hex_bytes(text: str, *, what: str, length: int | None = None) -> bytes:
+    """Decode hex of an even number of digits, without prefix or separators.
+
+    Raises:
+        EvidenceError: ``hex-invalid``, another character or another length in bytes.
+    """
+    if not _HEX.fullmatch(text):
+        raise _refuse(what, "pairs of hex digits", f"{len(text)} characters of other text", code="hex-invalid")
+    data = bytes.fromhex(text)
+    if length is not None and len(data) != length:
+        raise _refuse(what, f"{length} bytes of hex", f"{len(data)} bytes", code="hex-invalid")
+    return data
+
+
+def _decode64(text: str, *, what: str, url: bool) -> bytes:
+    alphabet = b"-_" if url else b"+/"
+    padding = "=" * (-len(text) % 4) if url else ""
+    name = "base64url without padding" if url else "base64 with padding"
+    try:
+        data = base64.b64decode((text + padding).encode("ascii"), altchars=alphabet, validate=True)
+    except (ValueError, binascii.Error) as exc:
+        raise _refuse(what, name, "other text", code="base64-invalid") from exc
+    again = base64.b64encode(data, altchars=alphabet).decode()
+    if (again.rstrip("=") if url else again) != text:
+        raise _refuse(what, name, "another spelling of the same bytes", code="base64-invalid")
+    return data
+
+
+def base64_bytes(text: str, *, what: str) -> bytes:
+    """Decode standard base64 with padding (RFC 4648, section 4); one spelling only.
+
+    Raises:
+        EvidenceError: ``base64-invalid``.
+    """
+    return _decode64(text, what=what, url=False)
+
+
+def base64url_bytes(text: str, *, what: str) -> bytes:
+    """Decode base64url without padding (RFC 4648, section 5); one spelling only.
+
+    Raises:
+        EvidenceError: ``base64-invalid``.
+    """
+    return _decode64(text, what=what, url=True)
+
+
+def base64url_text(data: bytes) -> str:
+    """Encode as base64url without padding."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        msg = f"member {twice[:80]!r} stands twice in one object"
+        raise ValueError(msg)
+    return members
+
+
+def _no_constant(name: str) -> JsonValue:
+    msg = f"{name} is not JSON"
+    raise ValueError(msg)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):  # 1e999 would become an infinity, which no writer could put down again
+        msg = "a number is too large"
+        raise ValueError(msg)
+    return number
+
+
+def _depth_of(text: str) -> int:
+    """Nesting depth of brackets outside strings, found before any recursion happens.
+
+    The closing quote is optional so that an unterminated string is consumed once and the scan stays linear.
+    """
+    depth = deepest = 0
+    for token in re.finditer(r'(?s)"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', text):
+        mark = token.group()
+        if mark in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in "]}":
+            depth -= 1
+    return deepest
+
+
+def json_value(data: bytes, *, what: str) -> JsonValue:
+    """Parse one JSON document: UTF-8, no byte-order mark, no duplicate members, at most ``MAX_JSON_DEPTH`` deep.
+
+    Raises:
+        EvidenceError: ``json-invalid``.
+    """
+    try:
+        text = data.decode("utf-8")
+        if _depth_of(text) > MAX_JSON_DEPTH:
+            msg = f"nested deeper than {MAX_JSON_DEPTH}"
+            raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the text
+        value: JsonValue = json.loads(
+            text, object_pairs_hook=_unique_members, parse_constant=_no_constant, parse_float=_finite
+        )
+        if "\\ud" in text.lower():  # perhaps half of a surrogate pair, which no encoder could write again
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as exc:
+        raise EvidenceError(f"{what} is not one strict JSON document: {exc}", code="json-invalid", field=what) from exc
+    return value
+
+
+def cbor_bytes(value: CborValue) -> bytes:
+    """Encode in core deterministic CBOR (RFC 8949, section 4.2.1).
+
+    Only what is signed or hashed here: null, booleans, integers of 64 bits, byte strings, text, arrays, and maps
+    with text keys. No floats and no tags, so one value has one encoding.
+
+    Raises:
+        TypeError: a value of another type.
+        ValueError: an integer outside 64 bits.
+    """
+    match value:
+        case None:
+            return b"\xf6"
+        case bool():
+            return b"\xf5" if value else b"\xf4"
+        case int():
+            return _cbor_head(0, value) if value >= 0 else _cbor_head(1, -1 - value)
+        case bytes():
+            return _cbor_head(2, len(value)) + value
+        case str():
+            text = value.encode("utf-8")
+            return _cbor_head(3, len(text)) + text
+        case tuple() | list():
+            return _cbor_head(4, len(value)) + b"".join(map(cbor_bytes, value))
+        case Mapping():
+            pairs = sorted((_cbor_key(name), cbor_bytes(member)) for name, member in value.items())
+            return _cbor_head(5, len(pairs)) + b"".join(key + member for key, member in pairs)
+    msg = f"{type(value).__name__} has no canonical CBOR form here"
+    raise TypeError(msg)
+
+
+def _cbor_key(name: str) -> bytes:
+    if not isinstance(name, str):
+        msg = f"map keys are text, not {type(name).__name__}"
+        raise TypeError(msg)
+    return cbor_bytes(name)
+
+
+def _cbor_head(major: int, value: int) -> bytes:
+    if value > _MAX_UINT64:
+        msg = "an integer of more than 64 bits has no canonical CBOR form here"
+        raise ValueError(msg)
+    if value < 24:
+        return bytes([major << 5 | value])
+    power = next(power for power in range(4) if value < 1 << (8 << power))  # 1, 2, 4 or 8 bytes follow the head
+    return bytes([major << 5 | 24 + power]) + value.to_bytes(1 << power, "big")
+
+
+def cbor_value(data: bytes, *, what: str) -> CborValue:
+    """Decode canonical CBOR and refuse every other encoding of the same value.
+
+    The library decodes; encoding the outcome again and comparing is what makes the reading strict (non-shortest
+    integers, other key orders, indefinite lengths, duplicate keys, tags and trailing bytes all differ).
+
+    Raises:
+        EvidenceError: ``cbor-invalid``.
+    """
+    try:
+        value: CborValue = cbor2.loads(data, max_depth=MAX_CBOR_DEPTH, allow_indefinite=False)
+        again = cbor_bytes(value)
+    except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError) as exc:
+        raise EvidenceError(f"{what} is not canonical CBOR: {exc}", code="cbor-invalid", field=what) from exc
+    if again != data:
+        raise EvidenceError(f"{what} is not canonical CBOR: it encodes differently", code="cbor-invalid", field=what)
+    return value
+
+
+def rfc3339(text: str, *, what: str) -> datetime:
+    """Parse an RFC 3339 date and time with its offset into UTC.
+
+    Raises:
+        EvidenceError: ``time-invalid``.
+    """
+    expected = "an RFC 3339 time such as 2026-01-31T12:00:00Z"
+    if not _RFC3339.fullmatch(text):
+        raise _refuse(what, expected, repr(text[:40]), code="time-invalid")
+    try:
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise _refuse(what, expected, repr(text[:40]), code="time-invalid") from exc
+
+
+def rfc3339_text(moment: datetime) -> str:
+    """Write a moment as RFC 3339 in UTC, with fractions only when there are any.
+
+    Raises:
+        ValueError: the moment has no time zone.
+    """
+    if moment.tzinfo is None:
+        msg = "a moment without a time zone means a different time on every machine"
+        raise ValueError(msg)
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

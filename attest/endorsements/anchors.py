@@ -1,0 +1,229 @@
+"""Trust anchors: whose root keys a Verifier accepts.
+
+Anchors are arguments of every verification. They are pinned by the SHA-256 of their SubjectPublicKeyInfo; where the
+public key itself is held, a chain needs no root certificate. A root that arrives with evidence, from a cache or from
+a vendor's service is only ever compared with a pin, never added.
+
+The simulation's roots live in a set of their own. Nothing in ``TrustAnchors.vendors()`` leads to them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal, cast, get_args
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from attest.encoding import hex_bytes
+from attest.endorsements.roots import AMD_ARK_MODULI
+from attest.endorsements.x509 import Issuer
+from attest.errors import ConfigurationError, EvidenceError
+
+__all__ = ["Anchor", "AnchorRole", "TrustAnchors", "amd_name", "read_anchor_file"]
+
+AnchorRole = Literal["amd-ark"]
+"""What an anchor may vouch for. Later evidence formats add their own."""
+
+ANCHOR_FILE_SCHEMA = "attest.anchors/1"
+
+_AMD_ARK_PINS = {
+    "Milan": "9f056bee44377e29308cb5ffa895bdfb62d18881fa6bed8d6f075b0204089cb9",
+    "Genoa": "429a69c9422aa258ee4d8db5fcda9c6470ef15f8cd5a9cebd6cbc7d90b863831",
+    "Turin": "4f125410563a2ab9a50356f9243f6fe0b6f73de98603f53f90339c70e9d7ad08",
+}
+_AMD_ARK_VALIDITY = {
+    "Milan": (datetime(2020, 10, 22, 17, 23, 5, tzinfo=UTC), datetime(2045, 10, 22, 17, 23, 5, tzinfo=UTC)),
+    "Genoa": (datetime(2022, 1, 26, 15, 34, 37, tzinfo=UTC), datetime(2047, 1, 26, 15, 34, 37, tzinfo=UTC)),
+    "Turin": (datetime(2023, 5, 15, 20, 3, 12, tzinfo=UTC), datetime(2048, 5, 15, 20, 3, 12, tzinfo=UTC)),
+}
+_SIMULATED_ARK_PINS = {
+    "Milan": "13ba5621789593ad7c6321447b6ee4d70f649eebb9c5da086c2d223ebe103ea1",
+    "Genoa": "74a79e6d4c96d0c50f1794d37e797bd5c71a05a3d007d62c9e7a08c278ed21f0",
+    "Turin": "6fb0143057c0690c9e4c528bd9a80a257f08a7ae6da4a073169dfba0b6aaa128",
+}
+
+# SubjectPublicKeyInfo of an RSA key of 4096 bits with exponent 65537: all that is left to fill in is the modulus.
+_RSA_4096_SPKI_HEAD = bytes.fromhex("30820222300d06092a864886f70d01010105000382020f003082020a0282020100")
+_RSA_65537_SPKI_TAIL = bytes.fromhex("0203010001")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """One root key that a Verifier Owner accepts.
+
+    Attributes:
+        name: what to call it (``ARK-Milan``).
+        role: what it may vouch for.
+        product: the product line that it stands for (``Milan``).
+        spki_sha256: SHA-256 of its SubjectPublicKeyInfo, 32 bytes.
+        subject: its DER Name, when the key itself is held.
+        spki: its SubjectPublicKeyInfo, when the key itself is held.
+        not_before: first moment at which a held key counts, included.
+        not_after: last moment at which a held key counts, included.
+        simulated: it belongs to the simulator, so nothing that rests on it proves anything about hardware.
+    """
+
+    name: str
+    role: AnchorRole
+    product: str
+    spki_sha256: bytes
+    subject: bytes | None = None
+    spki: bytes | None = None
+    not_before: datetime | None = None
+    not_after: datetime | None = None
+    simulated: bool = False
+
+    def held_issuer(self) -> Issuer | None:
+        """Return the anchor as a signer, if the key itself is held."""
+        if self.spki is None or self.subject is None:
+            return None
+        return Issuer(name=self.name, subject=self.subject, spki=self.spki)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustAnchors:
+    """A set of anchors. The empty set accepts nobody."""
+
+    anchors: tuple[Anchor, ...]
+
+    @staticmethod
+    def vendors() -> TrustAnchors:
+        """Return the vendors' production roots, and nothing else."""
+        return _vendors()
+
+    @staticmethod
+    def simulation() -> TrustAnchors:
+        """Return the simulator's roots, and nothing else. Their private keys are public by design."""
+        return _simulation()
+
+    def with_anchors(self, more: Iterable[Anchor]) -> TrustAnchors:
+        """Return this set with more anchors."""
+        return TrustAnchors(anchors=(*self.anchors, *more))
+
+    def without(self, names: Iterable[str]) -> TrustAnchors:
+        """Return this set without the anchors of these names.
+
+        Raises:
+            ConfigurationError: ``anchor-unknown``, a name that is not in the set.
+        """
+        gone = set(names)
+        unknown = gone - {anchor.name for anchor in self.anchors}
+        if unknown:
+            known = ", ".join(anchor.name for anchor in self.anchors)
+            raise ConfigurationError(f"no anchor is called {min(unknown)!r}", code="anchor-unknown", expected=known)
+        return TrustAnchors(anchors=tuple(anchor for anchor in self.anchors if anchor.name not in gone))
+
+    def of_role(self, role: AnchorRole) -> tuple[Anchor, ...]:
+        """Return the anchors that may vouch for this kind of evidence."""
+        return tuple(anchor for anchor in self.anchors if anchor.role == role)
+
+    def pinned(self, spki_sha256: bytes, *, role: AnchorRole) -> Anchor | None:
+        """Return the anchor of this role whose key has this digest, if there is one."""
+        return next((a for a in self.anchors if a.role == role and a.spki_sha256 == spki_sha256), None)
+
+
+def amd_name(common_name: str, *, organisation: str = "Advanced Micro Devices") -> bytes:
+    """DER Name as AMD writes it in every certificate (specs/sev-snp.md, section 8)."""
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "Engineering"),
+            x509.NameAttribute(NameOID.COUNTRY_NAME, "US"),
+            x509.NameAttribute(NameOID.LOCALITY_NAME, "Santa Clara"),
+            x509.NameAttribute(NameOID.STATE_OR_PROVINCE_NAME, "CA"),
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+        ]
+    ).public_bytes()
+
+
+@lru_cache(maxsize=1)
+def _vendors() -> TrustAnchors:
+    return TrustAnchors(
+        anchors=tuple(
+            Anchor(
+                name=f"ARK-{product}",
+                role="amd-ark",
+                product=product,
+                spki_sha256=bytes.fromhex(pin),
+                subject=amd_name(f"ARK-{product}"),
+                spki=_RSA_4096_SPKI_HEAD + bytes.fromhex(AMD_ARK_MODULI[product]) + _RSA_65537_SPKI_TAIL,
+                not_before=_AMD_ARK_VALIDITY[product][0],
+                not_after=_AMD_ARK_VALIDITY[product][1],
+            )
+            for product, pin in _AMD_ARK_PINS.items()
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _simulation() -> TrustAnchors:
+    return TrustAnchors(
+        anchors=tuple(
+            Anchor(
+                name=f"SIMULATED ARK-{product}",
+                role="amd-ark",
+                product=product,
+                spki_sha256=bytes.fromhex(pin),
+                simulated=True,
+            )
+            for product, pin in _SIMULATED_ARK_PINS.items()
+        )
+    )
+
+
+def read_anchor_file(text: bytes, *, base: TrustAnchors) -> TrustAnchors:
+    """Apply an operator's anchor file to a set of anchors.
+
+    The file is TOML: ``schema = "attest.anchors/1"``, an optional list ``remove`` of names, and any number of
+    ``[[add]]`` tables with ``name``, ``role``, ``product`` and ``spki_sha256`` (64 hex digits).
+
+    Raises:
+        ConfigurationError: ``anchor-file-invalid`` or ``anchor-unknown``.
+    """
+    try:
+        document = tomllib.loads(text.decode("utf-8"))
+    except ValueError as exc:
+        raise _bad_file(f"not TOML: {exc}") from exc
+    if document.pop("schema", None) != ANCHOR_FILE_SCHEMA:
+        raise _bad_file(f"schema: expected {ANCHOR_FILE_SCHEMA!r}")
+    remove, add = document.pop("remove", []), document.pop("add", [])
+    if document:
+        raise _bad_file(f"unknown key {min(document)!r}")
+    if not _is_list_of(remove, str):
+        raise _bad_file("remove: expected a list of names")
+    if not _is_list_of(add, dict):
+        raise _bad_file("add: expected [[add]] tables")
+    kept = base.without(cast("list[str]", remove))
+    return kept.with_anchors(
+        [_anchor_of(table, index=i) for i, table in enumerate(cast("list[dict[str, object]]", add))]
+    )
+
+
+def _is_list_of(value: object, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, kind) for entry in cast("list[object]", value))
+
+
+def _anchor_of(table: dict[str, object], *, index: int) -> Anchor:
+    path = f"add[{index}]"
+    texts = {name: value for name, value in table.items() if isinstance(value, str)}
+    if set(table) != {"name", "role", "product", "spki_sha256"} or len(texts) != len(table):
+        raise _bad_file(f"{path}: expected the texts name, role, product and spki_sha256")
+    if texts["role"] not in get_args(AnchorRole):
+        raise _bad_file(f"{path}.role: expected one of {', '.join(get_args(AnchorRole))}, got {texts['role']!r}")
+    try:
+        pin = hex_bytes(texts["spki_sha256"], what=f"{path}.spki_sha256", length=32)
+    except EvidenceError as exc:
+        raise _bad_file(exc.message) from exc
+    role = cast("AnchorRole", texts["role"])  # checked above
+    if _simulation().pinned(pin, role=role) is not None:
+        raise _bad_file(f"{path}.spki_sha256: a root of the simulator, whose key everybody has; use --allow-simulated")
+    return Anchor(name=texts["name"], role=role, product=texts["product"], spki_sha256=pin)
+
+
+def _bad_file(problem: str) -> ConfigurationError:
+    return ConfigurationError(f"anchor file: {problem}", code="anchor-file-invalid", hint="see docs/trust-anchors.md")

@@ -1,0 +1,60 @@
+"""Everything at hand that vendors say, sorted for lookup. Being in the pool gives nothing any trust."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from attest.endorsements.x509 import Certificate, Crl
+
+__all__ = ["NO_ENDORSEMENTS", "Endorsements"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endorsements:
+    """Certificates and revocation lists as presented, from files, caches, services or beside the evidence.
+
+    Attributes:
+        certificates: in the order of arrival, without repetition.
+        crls: likewise.
+    """
+
+    certificates: tuple[Certificate, ...] = ()
+    crls: tuple[Crl, ...] = ()
+    _by_subject: Mapping[bytes, tuple[Certificate, ...]] = field(init=False, repr=False)
+    _by_common_name: Mapping[str, tuple[Certificate, ...]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Drop repetitions and index certificates by subject."""
+        certificates = tuple({c.der: c for c in self.certificates}.values())
+        by_subject: defaultdict[bytes, list[Certificate]] = defaultdict(list)
+        by_common_name: defaultdict[str, list[Certificate]] = defaultdict(list)
+        for certificate in certificates:
+            by_subject[certificate.subject].append(certificate)
+            by_common_name[certificate.common_name or ""].append(certificate)
+        object.__setattr__(self, "certificates", certificates)
+        object.__setattr__(self, "crls", tuple({c.der: c for c in self.crls}.values()))
+        object.__setattr__(self, "_by_subject", {name: tuple(found) for name, found in by_subject.items()})
+        object.__setattr__(self, "_by_common_name", {name: tuple(found) for name, found in by_common_name.items()})
+
+    def named(self, subject: bytes) -> tuple[Certificate, ...]:
+        """Return the certificates whose subject is this DER Name."""
+        return self._by_subject.get(subject, ())
+
+    def with_common_name(self, name: str) -> tuple[Certificate, ...]:
+        """Return the certificates whose subject has this CN."""
+        return self._by_common_name.get(name, ())
+
+    def with_certificates(self, more: Iterable[Certificate]) -> Endorsements:
+        """Return these endorsements with more certificates in front of them."""
+        added = tuple(more)
+        return Endorsements(certificates=(*added, *self.certificates), crls=self.crls) if added else self
+
+    def merged(self, other: Endorsements) -> Endorsements:
+        """Return both together."""
+        return Endorsements(certificates=(*self.certificates, *other.certificates), crls=(*self.crls, *other.crls))
+
+
+NO_ENDORSEMENTS = Endorsements()
+"""Nothing at hand."""

@@ -1,0 +1,87 @@
+"""The claims registry: each fact that verified evidence can state, with its type, its origin and its clause.
+
+One row serves ``--json``, the policy language and the documentation. The origin matters to a policy's author: what
+the guest or the host chose itself (report data, host data) authorises nothing on its own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from attest.encoding import JsonValue
+
+__all__ = ["Claim", "ClaimType", "ClaimValue", "Origin", "claims_document", "value_text"]
+
+ClaimValue: TypeAlias = "bool | int | str | bytes | dict[str, int] | None"
+
+
+class ClaimType(enum.StrEnum):
+    """Types of claims; only ``INTEGER`` and ``TCB`` have an order."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    TEXT = "text"
+    BYTES = "bytes"
+    TCB = "tcb"
+
+
+class Origin(enum.StrEnum):
+    """Who determined the value."""
+
+    HARDWARE = "hardware"
+    HOST = "host"
+    GUEST = "guest"
+    OWNER = "owner"
+    CERTIFICATE = "certificate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One fact.
+
+    Attributes:
+        name: dotted name within its item (``policy.debug``), the path in ``--json`` too.
+        type: what comparisons make sense.
+        origin: who determined it.
+        clause: where it is defined.
+        get: takes the verified evidence of its kind; None when the evidence does not carry it.
+    """
+
+    name: str
+    type: ClaimType
+    origin: Origin
+    clause: str
+    get: Callable[[Any], ClaimValue]  # Any: each registry is over the one verified type of its own package
+
+
+def claims_document(claims: Iterable[Claim], verified: object) -> dict[str, JsonValue]:
+    """Return all claims that the evidence carries, nested by their dotted names, bytes as lower-case hex."""
+    document: dict[str, JsonValue] = {}
+    for claim in claims:
+        value = claim.get(verified)
+        if value is None:
+            continue
+        *parents, leaf = claim.name.split(".")
+        place: dict[str, Any] = document  # Any: a tree under construction
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[leaf] = value.hex() if isinstance(value, bytes) else value
+    return document
+
+
+def value_text(value: ClaimValue) -> str:
+    """Write a value for people: bytes in full as hex, never shortened."""
+    match value:
+        case None:
+            return "absent"
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            return value.hex()
+        case dict():
+            return " ".join(f"{name} {level}" for name, level in value.items())
+        case _:
+            return str(value)

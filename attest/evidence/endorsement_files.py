@@ -1,0 +1,238 @@
+"""Endorsements from files: certificates, revocation lists, SNP certificate tables and bundles, known by content.
+
+Each form is recognised once, by what only it begins with; no decoder is tried on the off chance. What does not
+belong is passed over with a note; what is recognised and cannot be read is passed over with a warning, and is then
+missing. Nothing found here is trusted: everything is a candidate that verification judges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from attest.endorsements.bundle import (
+    MAX_BUNDLE_BYTES,
+    BundleTrust,
+    ParsedBundle,
+    UnsignedBundles,
+    is_bundle,
+    parse_bundle,
+    verify_bundle,
+)
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
+from attest.errors import EndorsementError, EvidenceError
+from attest.evidence.snp.certificate_table import KINDS, parse_certificate_table
+
+__all__ = ["MAX_ENDORSEMENTS", "MAX_FILES", "MAX_FILE_BYTES", "EndorsementFiles", "read_endorsements"]
+
+MAX_FILE_BYTES = MAX_BUNDLE_BYTES
+"""The largest form is a bundle."""
+MAX_FILES = 16_384
+"""A directory with a certificate of each chip of a large site."""
+MAX_ENDORSEMENTS = 16_384
+"""Certificates and lists together: at 10 to 20 µs each, a third of a second."""
+MAX_PEM_BLOCKS = 4096
+"""In one file; the largest bundle of root certificates in common use has some 150."""
+
+_PEM_LABEL = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
+_Reader = Literal["certificate", "crl"]
+_PEM_READERS: dict[bytes, _Reader] = {b"CERTIFICATE": "certificate", b"X509 CRL": "crl"}
+_TABLE_READERS: dict[str, _Reader | None] = {
+    "VCEK": "certificate",
+    "VLEK": "certificate",
+    "ASK": "certificate",
+    "ARK": "certificate",
+    "CRL": "crl",
+    "PLATFORM": None,
+}
+_TABLE_GUIDS = frozenset(guid.bytes for guid in KINDS)
+_SEQUENCE = 0x30
+_LONG_FORM = 0x80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndorsementFiles:
+    """What was found in files.
+
+    Attributes:
+        endorsements: the certificates and lists that could be read; candidates, not trusted.
+        warnings: recognised and passed over, therefore missing: malformed, too large, expired.
+        notes: passed over because it is no endorsement.
+    """
+
+    endorsements: Endorsements
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_endorsements(
+    files: Iterable[tuple[str, bytes]], *, at: datetime, bundle_keys: BundleTrust = UnsignedBundles.ACCEPTED
+) -> EndorsementFiles:
+    """Read endorsements out of files of any recognised form.
+
+    A bundle that must not be used (expired, from the future, not signed by a listed key) is passed over with a
+    warning. Its revocation lists alone stay, as lists that are out of date: what they revoke stays revoked.
+
+    Args:
+        files: name and content; at most ``MAX_FILES`` of at most ``MAX_FILE_BYTES`` each.
+        at: moment of appraisal, aware; decides whether a bundle may be used, and about nothing else.
+        bundle_keys: who may sign bundles; by default the vendors' signatures inside suffice.
+
+    Raises:
+        ValueError: ``at`` has no time zone.
+
+        For any bytes at all nothing else is raised.
+    """
+    if at.tzinfo is None:
+        msg = "the moment of appraisal needs a time zone"
+        raise ValueError(msg)
+    reading = _Reading(at=at, bundle_keys=bundle_keys)
+    for count, (name, data) in enumerate(files):
+        if count == MAX_FILES or reading.full:
+            limit = f"{MAX_ENDORSEMENTS} certificates and lists" if reading.full else f"{MAX_FILES} files"
+            reading.warn(name, f"this file and those after it are left out: more than {limit}")
+            break
+        reading.take(name, data)
+    return reading.outcome()
+
+
+class _Reading:
+    """What has been found so far."""
+
+    def __init__(self, *, at: datetime, bundle_keys: BundleTrust) -> None:
+        self._at = at
+        self._bundle_keys = bundle_keys
+        self._certificates: list[Certificate] = []
+        self._crls: list[Crl] = []
+        self._outdated: list[Crl] = []
+        self._warnings: list[str] = []
+        self._notes: list[str] = []
+
+    @property
+    def full(self) -> bool:
+        return len(self._certificates) + len(self._crls) + len(self._outdated) >= MAX_ENDORSEMENTS
+
+    def outcome(self) -> EndorsementFiles:
+        # A list that is also at hand on its own counts as such: of equal ones the pool keeps the last.
+        crls = (*self._outdated, *self._crls)
+        return EndorsementFiles(
+            endorsements=Endorsements(certificates=tuple(self._certificates), crls=crls),
+            warnings=tuple(self._warnings),
+            notes=tuple(self._notes),
+        )
+
+    def warn(self, name: str, problem: str) -> None:
+        self._warnings.append(f"{name}: {problem}")
+
+    def _note(self, name: str, reason: str) -> None:
+        self._notes.append(f"{name}: {reason}")
+
+    def take(self, name: str, data: bytes) -> None:
+        """Recognise one file by its first bytes; PEM by a line of its own, since text may stand in front."""
+        form = _form_of(data)
+        if form is None:
+            self._note(name, "no certificate, revocation list, certificate table or endorsement bundle")
+        elif len(data) > MAX_FILE_BYTES:
+            self.warn(name, f"{len(data)} bytes, more than {MAX_FILE_BYTES}")
+        elif form == "bundle":
+            self._take_bundle(name, data)
+        elif form == "table":
+            self._take_table(name, data)
+        elif form == "pem":
+            self._take_pem(name, data)
+        else:
+            self._take_der(name, data, form)
+
+    def _take_der(self, name: str, der: bytes, reader: _Reader) -> None:
+        try:
+            if reader == "certificate":
+                self._certificates.append(parse_certificate(der))
+            else:
+                self._crls.append(parse_crl(der))
+        except EvidenceError as exc:
+            self.warn(name, exc.message)
+
+    def _take_pem(self, name: str, text: bytes) -> None:
+        heads = list(_PEM_LABEL.finditer(text))
+        if len(heads) > MAX_PEM_BLOCKS:
+            self.warn(name, f"{len(heads)} PEM blocks, more than {MAX_PEM_BLOCKS}")
+            return
+        # Block by block, so that one that is broken takes none of its neighbours along.
+        ends = [head.start() for head in heads[1:]] + [len(text)]
+        for number, (head, end) in enumerate(zip(heads, ends, strict=True), start=1):
+            place, label = f"{name}, PEM block {number}", head[1]
+            reader = _PEM_READERS.get(label)
+            if reader is None:
+                self._note(place, f"{label.decode()} is no endorsement")
+                continue
+            try:
+                blocks = pem_blocks(text[head.start() : end])
+            except EvidenceError as exc:
+                self.warn(place, exc.message)
+                continue
+            if not blocks:
+                self.warn(place, f"{label.decode()} without its end, or with something else than base64 in it")
+                continue
+            self._take_der(place, blocks[0][1], reader)
+
+    def _take_table(self, name: str, data: bytes) -> None:
+        try:
+            entries = parse_certificate_table(data)
+        except EvidenceError as exc:
+            self.warn(name, exc.message)
+            return
+        for entry in entries:
+            reader = _TABLE_READERS[entry.kind]
+            if reader is not None:
+                self._take_der(f"{name}, {entry.kind} of the certificate table", entry.data, reader)
+
+    def _take_bundle(self, name: str, data: bytes) -> None:
+        bundle: ParsedBundle | None = None
+        try:
+            bundle = parse_bundle(data)
+            found = verify_bundle(bundle, at=self._at, keys=self._bundle_keys).endorsements
+        except EndorsementError as exc:
+            self.warn(name, f"{exc.message} ({exc.code})")
+            if bundle is not None:
+                self._outdated += [replace(crl, next_update=crl.this_update) for crl in bundle.endorsements.crls]
+            return
+        self._certificates += found.certificates
+        self._crls += found.crls
+
+
+# -- recognition
+
+
+def _form_of(data: bytes) -> Literal["bundle", "table", "pem"] | _Reader | None:
+    if is_bundle(data):
+        return "bundle"
+    if data[:16] in _TABLE_GUIDS:
+        return "table"
+    der = _der_kind(data)
+    if der is None and _PEM_LABEL.search(data, 0, MAX_FILE_BYTES):
+        return "pem"
+    return der
+
+
+def _der_kind(data: bytes) -> _Reader | None:
+    """Tell a certificate from a revocation list by the first element of what is signed.
+
+    Both are a SEQUENCE of a SEQUENCE; a v3 certificate goes on with its version under the tag [0], a v2 list with
+    the bare INTEGER 1 and the algorithm. Requests, private keys and OCSP answers go on otherwise.
+    """
+    first = _content_of_sequence(data, _content_of_sequence(data, 0))
+    if data[first : first + 1] == b"\xa0":
+        return "certificate"
+    return "crl" if data[first : first + 4] == b"\x02\x01\x01\x30" else None
+
+
+def _content_of_sequence(data: bytes, at: int) -> int:
+    """Offset of what the SEQUENCE at this offset holds; the end of the data when no SEQUENCE begins here."""
+    head = data[at : at + 2]
+    if len(head) < 2 or head[0] != _SEQUENCE:
+        return len(data)
+    return at + 2 + (head[1] - _LONG_FORM if head[1] > _LONG_FORM else 0)

@@ -1,0 +1,227 @@
+"""The document that travels: all evidence of one Attester as a RATS conceptual-message collection.
+
+A collection maps item names to records of media type and bytes (CMW, RFC 9999), as JSON or as canonical CBOR. The
+wrapper itself protects nothing: items of one Attester are tied together by ``binding``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha384
+
+from attest.encoding import CborValue, JsonValue, base64url_bytes, base64url_text, cbor_bytes, cbor_value, json_value
+from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
+from attest.errors import EvidenceError
+
+__all__ = [
+    "COLLECTION_TYPE",
+    "MAX_ENVELOPE_BYTES",
+    "MAX_ITEMS",
+    "MAX_ITEM_BYTES",
+    "MEDIA_BINDING",
+    "MEDIA_CONFIGFS_TSM",
+    "MEDIA_ENDORSEMENTS",
+    "MEDIA_SNP_EXTENDED",
+    "MEDIA_SNP_REPORT",
+    "Evidence",
+    "EvidenceItem",
+    "is_envelope",
+    "parse_envelope",
+]
+
+MAX_ENVELOPE_BYTES = 8 * 1024 * 1024
+MAX_ITEM_BYTES = 2 * 1024 * 1024
+MAX_ITEMS = 64
+MAX_DEPTH = 4
+MAX_NAME_CHARACTERS = 64
+MAX_MEDIA_TYPE_CHARACTERS = 512
+"""RFC 6838 allows 255 without parameters."""
+MAX_INDICATOR = (1 << 32) - 1
+"""A bit for each kind of conceptual message, 32 of them."""
+
+PROJECT = "attest"
+"""The one word that our own media types carry."""
+COLLECTION_TYPE = f"tag:{PROJECT},2026:evidence"
+MEDIA_SNP_REPORT = "application/vnd.amd.sev-snp.attestation-report"
+MEDIA_SNP_EXTENDED = f"application/vnd.{PROJECT}.snp-extended-report"
+"""Report (1,184 bytes) followed by its certificate table."""
+MEDIA_CONFIGFS_TSM = "application/vnd.veraison.configfs-tsm+json"
+"""What the kernel's configfs-tsm hands out: provider, outblob and auxblob."""
+MEDIA_BINDING = f"application/vnd.{PROJECT}.binding+cbor"
+MEDIA_ENDORSEMENTS = f"application/vnd.{PROJECT}.endorsements+cbor"
+
+_ALIASES = {"application/vnd.amd.sev.snp.attestation-report": MEDIA_SNP_REPORT}
+_EVIDENCE = 4
+_ENDORSEMENTS = 2
+_TYPE_KEY = "__cmwc_t"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceItem:
+    """One record of a collection.
+
+    Attributes:
+        name: its label (``cpu``, ``gpu0``, ``binding``).
+        media_type: what the bytes are; compared without case and parameters.
+        value: the bytes.
+        indicator: conceptual message kinds, a bit each; 4 evidence, 2 endorsements, 0 not stated.
+    """
+
+    name: str
+    media_type: str
+    value: bytes
+    indicator: int = _EVIDENCE
+
+    @property
+    def essence(self) -> str:
+        """The media type in lower case without its parameters, old names replaced by today's."""
+        essence = self.media_type.partition(";")[0].strip().lower()
+        return _ALIASES.get(essence, essence)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-384 of the canonical CBOR of name, media type and bytes: what a binding lists for this device."""
+        return sha384(cbor_bytes((self.name, self.essence, self.value))).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All evidence of one Attester as presented. Nothing of it is trusted yet.
+
+    Attributes:
+        items: in the order of the document; names are unique.
+        collection_type: the collection's own type, if it stated one.
+        presented: endorsements that came along as files of their own.
+    """
+
+    items: tuple[EvidenceItem, ...]
+    collection_type: str | None = None
+    presented: Endorsements = NO_ENDORSEMENTS
+
+    def __post_init__(self) -> None:
+        """Refuse documents that two readers could read differently, or that are unreasonably large.
+
+        Raises:
+            EvidenceError: ``envelope-invalid``.
+        """
+        names = [item.name for item in self.items]
+        if not 0 < len(names) <= MAX_ITEMS:
+            raise _invalid(f"{len(names)} items, expected 1 to {MAX_ITEMS}")
+        if len(set(names)) != len(names):
+            raise _invalid("two items of one name")
+        for item in self.items:
+            if len(item.value) > MAX_ITEM_BYTES:
+                raise _invalid(f"item {item.name!r} has {len(item.value)} bytes, more than {MAX_ITEM_BYTES}")
+
+    def item(self, name: str) -> EvidenceItem | None:
+        """Return the item of this name."""
+        return next((item for item in self.items if item.name == name), None)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-384 over all items, independent of JSON or CBOR and of their order."""
+        return sha384(cbor_bytes(tuple(sorted(item.digest for item in self.items)))).digest()
+
+    def to_json(self) -> bytes:
+        """Encode as a JSON collection."""
+        members: dict[str, JsonValue] = {_TYPE_KEY: self.collection_type or COLLECTION_TYPE}
+        for item in self.items:
+            record: list[JsonValue] = [item.media_type, base64url_text(item.value), item.indicator]
+            members[item.name] = record if item.indicator else record[:2]
+        return json.dumps(members, indent=1).encode() + b"\n"
+
+    def to_cbor(self) -> bytes:
+        """Encode as a canonical CBOR collection."""
+        members: dict[str, CborValue] = {_TYPE_KEY: self.collection_type or COLLECTION_TYPE}
+        for item in self.items:
+            record: tuple[CborValue, ...] = (item.media_type, item.value, item.indicator)
+            members[item.name] = record if item.indicator else record[:2]
+        return cbor_bytes(members)
+
+
+def is_envelope(data: bytes) -> bool:
+    """Say whether the first byte is that of a collection or a record (RFC 9999; specs/formats.md, section 3)."""
+    if data.lstrip()[:1] in (b"{", b"["):
+        return True
+    return bool(data) and (0xA0 <= data[0] <= 0xBB or data[0] in (0x82, 0x83))
+
+
+def parse_envelope(data: bytes) -> Evidence:
+    """Read a collection, or a single record as the item ``cpu``; JSON or canonical CBOR by the first byte.
+
+    Collections within collections are accepted up to ``MAX_DEPTH``; their items are named ``outer/inner``.
+
+    Raises:
+        EvidenceError: ``envelope-invalid``, ``json-invalid``, ``cbor-invalid`` or ``base64-invalid``.
+    """
+    if len(data) > MAX_ENVELOPE_BYTES:
+        raise _invalid(f"{len(data)} bytes, more than {MAX_ENVELOPE_BYTES}")
+    text = data.lstrip()[:1] in (b"{", b"[")
+    read: Callable[..., JsonValue | CborValue] = json_value if text else cbor_value
+    document = read(data, what="evidence envelope")
+    if isinstance(document, list | tuple):
+        return Evidence(items=(_record("cpu", document, text=text),))
+    if not isinstance(document, Mapping):
+        raise _invalid("expected a collection or a record")
+    stated = document.get(_TYPE_KEY)
+    if stated is not None and not isinstance(stated, str):
+        raise _invalid(f"{_TYPE_KEY}: expected text")
+    return Evidence(items=tuple(_items(document, prefix="", depth=1, text=text)), collection_type=stated)
+
+
+def _items(
+    collection: Mapping[str, JsonValue] | Mapping[str, CborValue], *, prefix: str, depth: int, text: bool
+) -> list[EvidenceItem]:
+    if depth > MAX_DEPTH:
+        raise _invalid(f"collections nested deeper than {MAX_DEPTH}")
+    items: list[EvidenceItem] = []
+    for label, member in collection.items():
+        if label == _TYPE_KEY:
+            continue
+        name = prefix + label
+        if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable():
+            raise _invalid(f"item names have 1 to {MAX_NAME_CHARACTERS} printable characters")
+        if isinstance(member, Mapping):
+            items += _items(member, prefix=f"{name}/", depth=depth + 1, text=text)
+        elif isinstance(member, list | tuple):
+            items.append(_record(name, member, text=text))
+        else:
+            raise _invalid(f"item {name!r}: expected a record or a collection")
+    return items
+
+
+def _record(
+    name: str, record: list[JsonValue] | list[CborValue] | tuple[CborValue, ...], *, text: bool
+) -> EvidenceItem:
+    """``[media type, value, indicator?]``; the value is base64url in JSON (``text``) and bytes in CBOR."""
+    if len(record) not in (2, 3):
+        raise _invalid(f"item {name!r}: expected [media type, value] or [media type, value, indicator]")
+    media_type, value = record[0], record[1]
+    if not isinstance(media_type, str) or not 0 < len(media_type) <= MAX_MEDIA_TYPE_CHARACTERS:
+        raise _invalid(f"item {name!r}: a media type is text of 1 to {MAX_MEDIA_TYPE_CHARACTERS} characters")
+    if not media_type.isprintable():
+        raise _invalid(f"item {name!r}: a media type has printable characters only")
+    if text and isinstance(value, str):
+        value = base64url_bytes(value, what=f"item {name!r}")
+    if not isinstance(value, bytes):
+        raise _invalid(f"item {name!r}: the value is base64url text in JSON and a byte string in CBOR")
+    indicator = _indicator(name, record[2]) if len(record) == 3 else 0
+    return EvidenceItem(name=name, media_type=media_type, value=value, indicator=indicator)
+
+
+def _indicator(name: str, value: JsonValue | CborValue) -> int:
+    """Read an indicator; one that says nothing is left out, so 0 is never written."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_INDICATOR:
+        raise _invalid(f"item {name!r}: the indicator is an integer of 1 to {MAX_INDICATOR}")
+    return value
+
+
+def _invalid(problem: str) -> EvidenceError:
+    return EvidenceError(
+        f"evidence envelope: {problem}",
+        code="envelope-invalid",
+        field="envelope",
+        clause="RFC 9999; formats.md 3",
+    )

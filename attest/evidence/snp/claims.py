@@ -1,0 +1,106 @@
+"""What a verified SEV-SNP report states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
+from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
+from attest.evidence.snp.verify import VerifiedSnpReport
+
+__all__ = ["SNP_CLAIMS", "snp_claim"]
+
+_Get = Callable[[VerifiedSnpReport], ClaimValue]
+_REPORT = "AMD 56860, ATTESTATION_REPORT; sev-snp.md 2"
+_POLICY = "AMD 56860, guest policy; sev-snp.md 4"
+_PLATFORM = "AMD 56860, PLATFORM_INFO; sev-snp.md 5"
+_TCB = "AMD 56860, TCB_VERSION; sev-snp.md 3"
+
+
+def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str = _REPORT) -> Claim:
+    return Claim(name=name, type=kind, origin=origin, clause=clause, get=get)
+
+
+def _policy_bit(bit: int) -> _Get:
+    return lambda v: bool(v.report.policy >> bit & 1)
+
+
+def _platform_bit(bit: int) -> _Get:
+    return lambda v: bool(v.report.platform_info >> bit & 1)
+
+
+def _cpuid(v: VerifiedSnpReport) -> ClaimValue:
+    report = v.report
+    if report.cpuid_fam_id is None or report.cpuid_mod_id is None or report.cpuid_step is None:
+        return None
+    return {"family": report.cpuid_fam_id, "model": report.cpuid_mod_id, "stepping": report.cpuid_step}
+
+
+SNP_CLAIMS: tuple[Claim, ...] = (
+    _claim("version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.version),
+    _claim("product", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: str(v.product), "sev-snp.md 6"),
+    _claim("cpuid", ClaimType.TCB, Origin.HARDWARE, _cpuid, "sev-snp.md 6"),
+    _claim("guest_svn", ClaimType.INTEGER, Origin.OWNER, lambda v: v.report.guest_svn),
+    _claim("vmpl", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.vmpl),
+    _claim("policy.abi_major", ClaimType.INTEGER, Origin.HOST, lambda v: v.report.policy >> 8 & 0xFF, _POLICY),
+    _claim("policy.abi_minor", ClaimType.INTEGER, Origin.HOST, lambda v: v.report.policy & 0xFF, _POLICY),
+    *(
+        _claim(f"policy.{name}", ClaimType.BOOLEAN, Origin.HOST, _policy_bit(bit), _POLICY)
+        for name, bit in GUEST_POLICY_BITS
+    ),
+    *(
+        _claim(f"platform_info.{name}", ClaimType.BOOLEAN, Origin.HARDWARE, _platform_bit(bit), _PLATFORM)
+        for name, bit in PLATFORM_INFO_BITS
+    ),
+    _claim("platform_info.value", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.platform_info, _PLATFORM),
+    _claim("report_data", ClaimType.BYTES, Origin.GUEST, lambda v: v.report.report_data),
+    _claim("measurement", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.measurement),
+    _claim("host_data", ClaimType.BYTES, Origin.HOST, lambda v: v.report.host_data),
+    _claim("family_id", ClaimType.BYTES, Origin.OWNER, lambda v: v.report.family_id),
+    _claim("image_id", ClaimType.BYTES, Origin.OWNER, lambda v: v.report.image_id),
+    _claim("id_key_digest", ClaimType.BYTES, Origin.OWNER, lambda v: v.report.id_key_digest),
+    _claim("author_key_digest", ClaimType.BYTES, Origin.OWNER, lambda v: v.report.author_key_digest),
+    _claim("author_key_en", ClaimType.BOOLEAN, Origin.OWNER, lambda v: v.report.author_key_en),
+    _claim("report_id", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.report_id),
+    _claim("report_id_ma", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.report_id_ma),
+    _claim("chip_id", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.chip_id),
+    _claim("chip_id_masked", ClaimType.BOOLEAN, Origin.HOST, lambda v: not any(v.report.chip_id)),
+    _claim("reported_tcb", ClaimType.TCB, Origin.HOST, lambda v: v.reported_tcb.components(), _TCB),
+    _claim("current_tcb", ClaimType.TCB, Origin.HARDWARE, lambda v: v.current_tcb.components(), _TCB),
+    _claim("committed_tcb", ClaimType.TCB, Origin.HARDWARE, lambda v: v.committed_tcb.components(), _TCB),
+    _claim("launch_tcb", ClaimType.TCB, Origin.HARDWARE, lambda v: v.launch_tcb.components(), _TCB),
+    _claim("current_version", ClaimType.TEXT, Origin.HARDWARE, lambda v: _version(v, "current")),
+    _claim("committed_version", ClaimType.TEXT, Origin.HARDWARE, lambda v: _version(v, "committed")),
+    _claim(
+        "provisional_firmware", ClaimType.BOOLEAN, Origin.HARDWARE, lambda v: v.provisional_firmware, "sev-snp.md 15"
+    ),
+    _claim(
+        "launch_mit_vector", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.launch_mit_vector, "sev-snp.md 5"
+    ),
+    _claim(
+        "current_mit_vector", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.current_mit_vector, "sev-snp.md 5"
+    ),
+    _claim("signing_key", ClaimType.TEXT, Origin.HOST, lambda v: str(v.leaf.kind), "AMD 56860, KEY_INFO; sev-snp.md 5"),
+    _claim("csp_id", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.leaf.csp_id, "AMD 58369; sev-snp.md 9"),
+    _claim(
+        "firmware_rollback_protected",
+        ClaimType.BOOLEAN,
+        Origin.HARDWARE,
+        lambda v: v.committed_tcb.covers(v.reported_tcb),
+        "must-check.md 5; sev-snp.md 15",
+    ),
+)
+"""Every claim of a report, in the order in which people read them."""
+
+
+def _version(v: VerifiedSnpReport, which: str) -> str:
+    report = v.report
+    return ".".join(str(getattr(report, f"{which}_{part}")) for part in ("major", "minor", "build"))
+
+
+_BY_NAME = {claim.name: claim for claim in SNP_CLAIMS}
+
+
+def snp_claim(name: str) -> Claim:
+    """Return the claim of this name."""
+    return _BY_NAME[name]

@@ -1,0 +1,45 @@
+"""Certificates and lists at hand, sorted for lookup and trusted for nothing."""
+
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.x509 import parse_certificate, parse_crl
+from tests.endorsements import made
+
+ROOT = parse_certificate(made.certificate(subject=made.ROOT_NAME, key=made.ROOT_KEY))
+FIRST = parse_certificate(made.certificate(serial=1))
+SECOND = parse_certificate(made.certificate(serial=2))
+NAMELESS = parse_certificate(made.certificate(subject=b"\x30\x00"))
+LIST = parse_crl(made.crl())
+OTHER_LIST = parse_crl(made.crl(revoked=(5,)))
+
+
+def test_certificates_are_found_by_subject_and_by_common_name_in_the_order_of_arrival() -> None:
+    pool = Endorsements(certificates=(SECOND, ROOT, FIRST, NAMELESS), crls=(LIST,))
+    assert pool.named(made.OTHER_NAME) == pool.with_common_name("Made Other") == (SECOND, FIRST)
+    assert pool.named(made.ROOT_NAME) == (ROOT,)
+    assert pool.named(b"") == pool.with_common_name("nobody") == ()
+    assert pool.with_common_name("") == (NAMELESS,)
+
+
+def test_what_arrives_twice_is_kept_once() -> None:
+    again = parse_certificate.__wrapped__(FIRST.der)
+    pool = Endorsements(certificates=(FIRST, SECOND, again), crls=(LIST, parse_crl.__wrapped__(LIST.der)))
+    assert [certificate.der for certificate in pool.certificates] == [FIRST.der, SECOND.der]
+    assert len(pool.crls) == 1
+
+
+def test_more_certificates_stand_in_front_and_nothing_more_changes_nothing() -> None:
+    pool = Endorsements(certificates=(SECOND,), crls=(LIST,))
+    more = pool.with_certificates(iter([FIRST]))
+    assert more.named(made.OTHER_NAME) == (FIRST, SECOND)
+    assert more.crls == (LIST,)
+    assert pool.with_certificates(iter([])) is pool
+
+
+def test_two_pools_together_hold_what_both_hold() -> None:
+    merged = Endorsements(certificates=(FIRST,), crls=(LIST,)).merged(
+        Endorsements(certificates=(SECOND, FIRST), crls=(OTHER_LIST,))
+    )
+    assert merged.certificates == (FIRST, SECOND)
+    assert merged.crls == (LIST, OTHER_LIST)
+    empty = Endorsements()
+    assert (empty.certificates, empty.crls) == ((), ())
