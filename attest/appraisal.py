@@ -1,0 +1,157 @@
+"""Is verified evidence acceptable? Policy in, a result with every check out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+
+from attest.checks import Check, Outcome, Tier, Unchecked
+from attest.errors import AppraisalError
+from attest.policy.load import Policy
+from attest.verification import Freshness, VerifiedEvidence
+
+__all__ = ["AttestationResult", "appraise"]
+
+_WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttestationResult:
+    """What a Relying Party is told: the state of the Attester, judged by one policy at one moment.
+
+    It is no condition: ask ``affirmed``, or call ``require``.
+
+    Attributes:
+        verified: the evidence that was judged.
+        policy: the policy that judged it.
+        at: the moment of appraisal.
+        policy_checks: one check for every rule, whatever the others said.
+        categories: AR4SI trustworthiness claim of each rule, by check id.
+        unchecked: every relaxation that was in force, the caller's and the policy's.
+    """
+
+    verified: VerifiedEvidence
+    policy: Policy
+    at: datetime
+    policy_checks: tuple[Check, ...]
+    categories: Mapping[str, str]
+    unchecked: tuple[Unchecked, ...]
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that stand against the Attester."""
+        return tuple(check for check in self.policy_checks if check.outcome is Outcome.FAIL)
+
+    @property
+    def affirmed(self) -> bool:
+        """Whether nothing failed. Derived from the checks each time it is asked."""
+        return not self.failed
+
+    @property
+    def status(self) -> Tier:
+        """The worst tier of the policy's checks; a relaxed check lowers nothing but shows."""
+        tiers = {check.tier for check in self.policy_checks} - {Tier.NONE}
+        return next(tier for tier in _WORST_FIRST if tier in tiers)
+
+    @property
+    def trustworthiness(self) -> Mapping[str, Tier]:
+        """The AR4SI vector: the worst tier in each category that the policy speaks of."""
+        vector: dict[str, Tier] = {}
+        for check in self.policy_checks:
+            category = self.categories.get(check.id)
+            if category is not None:
+                vector[category] = min(vector.get(category, Tier.AFFIRMING), check.tier, key=_WORST_FIRST.index)
+        return vector
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Every check, of verification and of the policy. Freshness is told once, as the policy judges it."""
+        return (*(check for check in self.verified.checks if check.id != "freshness"), *self.policy_checks)
+
+    def require(self) -> None:
+        """Raise unless affirmed.
+
+        Raises:
+            AppraisalError: ``not-affirmed``, with the failed checks in its text and all checks attached.
+        """
+        if self.failed:
+            first = self.failed[0]
+            error = AppraisalError(
+                f"{len(self.failed)} of {len(self.policy_checks)} checks of policy {self.policy.name!r} failed: "
+                + "; ".join(f"{c.id}: expected {c.expected}, got {c.got}" for c in self.failed),
+                code="not-affirmed",
+                check=first.id,
+                expected=first.expected,
+                got=first.got,
+                clause=first.clause,
+            )
+            error.checks = self.checks
+            raise error
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to be a condition."""
+        msg = "an AttestationResult is no condition; ask .affirmed or call .require()"
+        raise TypeError(msg)
+
+
+def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> AttestationResult:
+    """Judge verified evidence by a policy.
+
+    Args:
+        verified: what ``verify`` returned.
+        policy: what is demanded.
+        at: moment of appraisal, the same as that of verification.
+
+    Returns:
+        A result that lists every check. It says nothing about whether anything is released: that is ``decide``.
+
+    Raises:
+        ValueError: the moment differs from that of verification.
+    """
+    if at != verified.at:
+        msg = f"evidence that was verified for {verified.at} cannot be appraised for {at}"
+        raise ValueError(msg)
+    unchecked = tuple(dict.fromkeys((*verified.unchecked, *policy.unchecked)))
+    item_checks = [rule.judge(item.verified, at=at, item=item.name) for item in verified.items for rule in policy.snp]
+    return AttestationResult(
+        verified=verified,
+        policy=policy,
+        at=at,
+        policy_checks=(_freshness(verified, unchecked), _simulation(verified, policy), *item_checks),
+        categories={rule.id: rule.category for rule in policy.snp},
+        unchecked=unchecked,
+    )
+
+
+def _freshness(verified: VerifiedEvidence, unchecked: tuple[Unchecked, ...]) -> Check:
+    """Judge freshness: evidence that answers nobody's question may be a year old."""
+    relaxed = next((entry.reason for entry in unchecked if entry.check == "freshness"), None)
+    if verified.freshness is Freshness.MATCHED:
+        outcome = Outcome.PASS
+    else:
+        outcome = Outcome.FAIL if relaxed is None else Outcome.NOT_EVALUATED
+    return Check(
+        id="freshness",
+        outcome=outcome,
+        expected="a nonce or report data that matches" if relaxed is None else f"unchecked: {relaxed}",
+        got=str(verified.freshness),
+        clause="RFC 9334, section 10; must-check.md 1",
+    )
+
+
+def _simulation(verified: VerifiedEvidence, policy: Policy) -> Check:
+    """Judge the anchor: what the simulator signed proves nothing about hardware."""
+    if not verified.simulated:
+        outcome, got = Outcome.PASS, "the vendor's root"
+    else:
+        outcome = Outcome.FAIL if policy.simulated is None else Outcome.NOT_EVALUATED
+        got = "SIMULATED: the simulator's root"
+    return Check(
+        id="policy.not_simulated",
+        outcome=outcome,
+        expected="hardware" if policy.simulated is None else f"unchecked: {policy.simulated}",
+        got=got,
+        clause="DESIGN 5; must-check.md 17",
+    )

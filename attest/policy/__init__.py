@@ -1,0 +1,7 @@
+"""The policy document: what a Relying Party demands of an Attester, typed, closed and explained."""
+
+from __future__ import annotations
+
+from attest.policy.load import Policy, load_policy
+
+__all__ = ["Policy", "load_policy"]

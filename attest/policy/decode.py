@@ -1,0 +1,205 @@
+"""A typed reading of untyped documents: every key is known, every value has one type, every error has a path."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from attest.encoding import JsonValue, hex_bytes, rfc3339
+from attest.errors import ConfigurationError, EvidenceError
+
+__all__ = [
+    "Decoder",
+    "Demand",
+    "Relaxed",
+    "Section",
+    "boolean",
+    "choice",
+    "demand",
+    "hex_of",
+    "integer",
+    "list_of",
+    "moment",
+    "refuse",
+    "table_of",
+    "text",
+]
+
+T = TypeVar("T")
+Decoder = Callable[[JsonValue, str], T]
+MAX_TEXT_CHARACTERS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxed:
+    """A demand that the policy's author decided not to make, and why. It shows in every result."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Demand(Generic[T]):
+    """Either a value that is demanded, or the reason why none is."""
+
+    value: T | Relaxed
+
+
+def refuse(path: str, expected: str, got: object) -> ConfigurationError:
+    """Make the error for one value; nothing is guessed and nothing is skipped."""
+    shown = type(got).__name__ if isinstance(got, list | dict) else repr(got)[:80]
+    return ConfigurationError(
+        f"{path}: expected {expected}, got {shown}",
+        code="policy-invalid",
+        field=path,
+        expected=expected,
+        got=shown,
+        hint="'attest policy schema' describes every key; see docs/policy.md",
+    )
+
+
+class Section:
+    """One mapping of a document. Take each key once, then ``finish``.
+
+    Args:
+        value: what stands there; anything but a mapping is refused.
+        path: where it stands (``snp.minimum_tcb``); empty for the document itself.
+    """
+
+    def __init__(self, value: JsonValue, path: str) -> None:
+        """Start with every key untaken."""
+        if not isinstance(value, dict):
+            raise refuse(path or "policy", "a mapping", value)
+        self._members: dict[str, JsonValue] = value
+        self._path = path
+        self._taken: set[str] = set()
+
+    def path(self, name: str) -> str:
+        """Return the full path of a key."""
+        return f"{self._path}.{name}" if self._path else name
+
+    def required(self, name: str, decoder: Decoder[T]) -> T:
+        """Decode a key that must be there."""
+        self._taken.add(name)
+        if name not in self._members:
+            raise refuse(self.path(name), "a value", "nothing")
+        return decoder(self._members[name], self.path(name))
+
+    def optional(self, name: str, decoder: Decoder[T], *, default: T) -> T:
+        """Decode a key, or return the default when the key is absent; an explicit null is no absence."""
+        self._taken.add(name)
+        return decoder(self._members[name], self.path(name)) if name in self._members else default
+
+    def finish(self) -> None:
+        """Refuse keys that nobody took: a typing error must not switch a demand off.
+
+        Raises:
+            ConfigurationError: ``policy-invalid``, naming the key and the nearest known one.
+        """
+        unknown = sorted(set(self._members) - self._taken)
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], self._taken, n=1)
+            raise refuse(
+                self.path(unknown[0]), f"a known key; did you mean {near[0]!r}?" if near else "a known key", unknown[0]
+            )
+
+
+def text(value: JsonValue, path: str) -> str:
+    """Decode text that says something."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT_CHARACTERS:
+        raise refuse(path, f"text of 1 to {MAX_TEXT_CHARACTERS} characters", value)
+    return value
+
+
+def boolean(value: JsonValue, path: str) -> bool:
+    """Decode true or false; no other word means either."""
+    if not isinstance(value, bool):
+        raise refuse(path, "true or false", value)
+    return value
+
+
+def integer(low: int, high: int) -> Decoder[int]:
+    """Decode an integer between both bounds, which are included; a boolean is none."""
+
+    def decode(value: JsonValue, path: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise refuse(path, f"an integer from {low} to {high}", value)
+        return value
+
+    return decode
+
+
+def choice(options: Iterable[str]) -> Decoder[str]:
+    """Decode one of some words."""
+    known = tuple(options)
+
+    def decode(value: JsonValue, path: str) -> str:
+        if not isinstance(value, str) or value not in known:
+            raise refuse(path, f"one of {', '.join(known)}", value)
+        return value
+
+    return decode
+
+
+def hex_of(length: int) -> Decoder[bytes]:
+    """Decode hex of exactly this many bytes."""
+
+    def decode(value: JsonValue, path: str) -> bytes:
+        if not isinstance(value, str):
+            raise refuse(path, f"{length} bytes of hex in quotes", value)
+        try:
+            return hex_bytes(value, what=path, length=length)
+        except EvidenceError as exc:
+            raise refuse(path, f"{length} bytes of hex", value) from exc
+
+    return decode
+
+
+def moment(value: JsonValue, path: str) -> datetime:
+    """Decode an RFC 3339 time."""
+    try:
+        return rfc3339(text(value, path), what=path)
+    except EvidenceError as exc:
+        raise refuse(path, "an RFC 3339 time such as 2027-01-31T12:00:00Z", value) from exc
+
+
+def list_of(decoder: Decoder[T]) -> Decoder[tuple[T, ...]]:
+    """Decode a list with at least one member: an empty list would match nothing and looks like a mistake."""
+
+    def decode(value: JsonValue, path: str) -> tuple[T, ...]:
+        if not isinstance(value, list) or not value:
+            raise refuse(path, "a list with at least one member", value if value != [] else "an empty list")
+        return tuple(decoder(member, f"{path}[{index}]") for index, member in enumerate(value))
+
+    return decode
+
+
+def table_of(decoder: Decoder[T], *, keys: Iterable[str] | None = None) -> Decoder[Mapping[str, T]]:
+    """Decode a mapping with at least one member, its keys free or from a closed set."""
+    known = None if keys is None else tuple(keys)
+
+    def decode(value: JsonValue, path: str) -> Mapping[str, T]:
+        if not isinstance(value, dict) or not value:
+            raise refuse(path, "a mapping with at least one member", value if value != {} else "an empty mapping")
+        for name in value:
+            if known is not None and name not in known:
+                raise refuse(f"{path}.{name}", f"one of {', '.join(known)}", name)
+        return {name: decoder(member, f"{path}.{name}") for name, member in value.items()}
+
+    return decode
+
+
+def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
+    """Decode a value, or ``{unchecked: reason}`` in its place."""
+
+    def decode(value: JsonValue, path: str) -> Demand[T]:
+        if isinstance(value, dict) and "unchecked" in value:
+            section = Section(value, path)
+            relaxed = Relaxed(reason=section.required("unchecked", text))
+            section.finish()
+            return Demand(relaxed)
+        return Demand(decoder(value, path))
+
+    return decode

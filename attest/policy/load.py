@@ -1,0 +1,124 @@
+"""From text to a policy that can appraise: YAML or JSON, typed, digested, prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, cast
+
+import rfc8785
+
+from attest.checks import Unchecked
+from attest.encoding import JsonValue, json_value
+from attest.errors import ConfigurationError, EvidenceError
+from attest.policy.decode import Relaxed
+from attest.policy.model import decode_policy
+from attest.policy.rules import BASELINE_SNP_RULES, Rule, snp_rules
+
+__all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy"]
+
+MAX_POLICY_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """An Appraisal Policy for Evidence, ready to use.
+
+    Attributes:
+        name: the author's name for it.
+        version: the author's number, which only grows.
+        digest: SHA-256 of the document's canonical JSON (RFC 8785), 32 bytes.
+        snp: the rules for a SEV-SNP Attester.
+        simulated: why simulated evidence is tolerated, or None to refuse it.
+        unchecked: what verification need not judge, each with its reason.
+        production: whether a person wrote it for a purpose; the built-in baseline is no production policy.
+    """
+
+    name: str
+    version: int
+    digest: bytes
+    snp: tuple[Rule, ...]
+    simulated: str | None
+    unchecked: tuple[Unchecked, ...]
+    production: bool = True
+
+    @staticmethod
+    def baseline() -> Policy:
+        """Return the built-in policy: genuine, not debuggable, not migratable, not simulated."""
+        rules = "\n".join(rule.id for rule in BASELINE_SNP_RULES)
+        return Policy(
+            name="baseline",
+            version=1,
+            digest=sha256(f"attest baseline policy v1\n{rules}".encode()).digest(),
+            snp=BASELINE_SNP_RULES,
+            simulated=None,
+            unchecked=(),
+            production=False,
+        )
+
+
+def load_policy(data: bytes) -> Policy:
+    """Read a policy from YAML or JSON; both of one content have one digest.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable`` or ``policy-invalid``.
+    """
+    if len(data) > MAX_POLICY_BYTES:
+        raise _unreadable(f"{len(data)} bytes, more than {MAX_POLICY_BYTES}")
+    document = _json(data) if data.lstrip()[:1] == b"{" else _yaml(data)
+    policy = decode_policy(document)
+    simulated = policy.simulated.value
+    return Policy(
+        name=policy.name,
+        version=policy.version,
+        digest=sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest(),  # Any: JSON that was decoded above
+        snp=snp_rules(policy),
+        simulated=simulated.reason if isinstance(simulated, Relaxed) else None,
+        unchecked=policy.unchecked,
+    )
+
+
+def _json(data: bytes) -> JsonValue:
+    try:
+        return json_value(data, what="policy")
+    except EvidenceError as exc:
+        raise _unreadable(exc.message) from exc
+
+
+def _yaml(data: bytes) -> JsonValue:
+    """YAML 1.2 without what makes two readers disagree: duplicate keys, anchors, tags, several documents."""
+    from ruamel.yaml import YAML  # noqa: PLC0415  of the extra 'cli'; a JSON policy needs none
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    from ruamel.yaml.events import AliasEvent, NodeEvent  # noqa: PLC0415
+
+    reader = YAML(typ="safe", pure=True)
+    try:
+        for event in reader.parse(data):
+            if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor is not None):
+                raise _unreadable("anchors and aliases are not allowed")
+            if getattr(event, "tag", None) is not None:
+                raise _unreadable(f"the tag {event.tag} is not allowed")
+        value = reader.load(data)
+    except (YAMLError, ValueError, RecursionError) as exc:
+        raise _unreadable(" ".join(str(exc).split())[:300]) from exc
+    return _plain(value, "policy")
+
+
+def _plain(value: object, path: str) -> JsonValue:
+    """Reduce what YAML can say to what JSON can say."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case list():
+            return [_plain(member, f"{path}[{i}]") for i, member in enumerate(cast("list[object]", value))]
+        case dict():
+            members = cast("dict[object, object]", value)
+            if not all(isinstance(name, str) for name in members):
+                raise _unreadable(f"{path}: keys are text")
+            return {str(name): _plain(member, f"{path}.{name}") for name, member in members.items()}
+        case _:
+            raise _unreadable(f"{path}: {type(value).__name__} is no value of a policy; put it in quotes")
+
+
+def _unreadable(problem: str) -> ConfigurationError:
+    return ConfigurationError(f"policy cannot be read: {problem}", code="policy-unreadable", hint="see docs/policy.md")

@@ -1,0 +1,121 @@
+"""The versioned JSON result, ``attest.result/1``: what programs read.
+
+An outcome word is never set: it follows from what is told. A refusal carries every check that was made, so that a
+reader sees how far the evidence came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from attest.appraisal import AttestationResult
+from attest.checks import Check, Outcome, Unchecked
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError, BindingError
+from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
+
+__all__ = ["RESULT_SCHEMA", "appraised_document", "refused_document", "verified_document"]
+
+RESULT_SCHEMA = "attest.result/1"
+
+_FRESHNESS_CHECKS = frozenset({"freshness", "binding.report_data"})
+
+
+def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
+    """Tell that evidence is genuine."""
+    return {
+        **_head(command="verify", outcome="verified", at=verified.at, unchecked=verified.unchecked),
+        "simulated": verified.simulated,
+        "freshness": str(verified.freshness),
+        "error": None,
+        "evidence_digest": verified.evidence.digest.hex(),
+        "ignored_items": list(verified.ignored),
+        "items": [_item(item) for item in verified.items],
+        "checks": _checks(verified.checks),
+    }
+
+
+def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
+    """Tell how a policy judged genuine evidence."""
+    verified, policy = result.verified, result.policy
+    outcome = "affirmed" if result.affirmed else "not-affirmed"
+    return {
+        **_head(command="appraise", outcome=outcome, at=result.at, unchecked=result.unchecked),
+        "simulated": verified.simulated,
+        "freshness": str(verified.freshness),
+        "error": None,
+        "status": str(result.status),
+        "policy": {
+            "name": policy.name,
+            "version": policy.version,
+            "digest": policy.digest.hex(),
+            "production": policy.production,
+        },
+        "trustworthiness": {category: str(tier) for category, tier in sorted(result.trustworthiness.items())},
+        "evidence_digest": verified.evidence.digest.hex(),
+        "ignored_items": list(verified.ignored),
+        "items": [_item(item) for item in verified.items],
+        "checks": _checks(result.checks),
+    }
+
+
+def refused_document(
+    error: AttestError, *, command: str, at: datetime, unchecked: tuple[Unchecked, ...] = ()
+) -> dict[str, JsonValue]:
+    """Tell why evidence was refused before any policy saw it. No claim of it is repeated."""
+    checks = error.checks or _only(error)
+    mismatched = any(check.id in _FRESHNESS_CHECKS and check.outcome is Outcome.FAIL for check in checks)
+    matched = any(check.id == "freshness" and check.outcome is Outcome.PASS for check in checks)
+    freshness = Freshness.MISMATCHED if mismatched else Freshness.MATCHED if matched else Freshness.NOT_EVALUATED
+    return {
+        **_head(command=command, outcome="refused", at=at, unchecked=unchecked),
+        "simulated": error.code == "simulated-root-refused",
+        "freshness": str(freshness),
+        "error": {"code": error.code, "message": error.message, **error.context()},
+        "items": [],
+        "checks": _checks(checks),
+    }
+
+
+def _head(*, command: str, outcome: str, at: datetime, unchecked: tuple[Unchecked, ...]) -> dict[str, JsonValue]:
+    return {
+        "schema": RESULT_SCHEMA,
+        "command": command,
+        "outcome": outcome,
+        "at": rfc3339_text(at),
+        "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in unchecked],
+    }
+
+
+def _item(item: VerifiedItem) -> JsonValue:
+    return {"name": item.name, "kind": item.kind, "claims": item.claims}
+
+
+def _checks(checks: Iterable[Check]) -> list[JsonValue]:
+    return [
+        {
+            "id": check.id,
+            "outcome": str(check.outcome),
+            "tier": str(check.tier),
+            "expected": check.expected,
+            "got": check.got,
+            "clause": check.clause,
+            **({} if check.item is None else {"item": check.item}),
+        }
+        for check in checks
+    ]
+
+
+def _only(error: AttestError) -> tuple[Check, ...]:
+    """Return the one check that a refusal without a procedure stands for."""
+    default = "freshness" if isinstance(error, BindingError) else "evidence.format"
+    return (
+        Check(
+            id=error.check or default,
+            outcome=Outcome.FAIL,
+            expected=error.expected or "evidence that can be read",
+            got=error.got or error.message,
+            clause=error.clause or "",
+        ),
+    )

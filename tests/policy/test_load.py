@@ -1,0 +1,242 @@
+"""The policy document is closed: what it does not understand, it refuses, with the path."""
+
+import contextlib
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attest.checks import Unchecked
+from attest.errors import ConfigurationError
+from attest.policy import Policy, load_policy
+from attest.policy.load import MAX_POLICY_BYTES
+from tests.policy.documents import MEASUREMENT, STRICT, document
+
+
+def load(value: object) -> Policy:
+    """Load a document as JSON."""
+    return load_policy(json.dumps(value).encode())
+
+
+def refused(value: object) -> ConfigurationError:
+    """Return the refusal of a document."""
+    with pytest.raises(ConfigurationError) as outcome:
+        load(value)
+    assert outcome.value.exit_code == 2
+    return outcome.value
+
+
+YAML = f"""
+schema: attest.policy/1
+name: test
+version: 1
+simulated: {{unchecked: the tests have no hardware}}
+reference_values:
+  image:
+    values: ["{MEASUREMENT}"]
+    origin: the simulator
+snp:
+  products: [Genoa]
+  measurement: [image]
+  minimum_tcb:
+    Genoa: {{bootloader: 10, tee: 0, snp: 27, microcode: 84}}
+"""
+
+
+def test_yaml_and_json_of_one_content_are_one_policy() -> None:
+    first, second = load_policy(YAML.encode()), load(STRICT)
+    assert (first.name, first.version, first.digest) == (second.name, second.version, second.digest)
+    assert len(first.digest) == 32
+    assert [rule.id for rule in first.snp] == [rule.id for rule in second.snp]
+
+
+def test_the_digest_ignores_layout_and_key_order_and_notices_every_value() -> None:
+    backwards = json.dumps(STRICT, indent=7)
+    assert load_policy(backwards.encode()).digest == load(dict(reversed(STRICT.items()))).digest
+    assert load({**STRICT, "version": 2}).digest != load(STRICT).digest
+
+
+def test_what_is_left_out_is_demanded_strictly() -> None:
+    rules = {rule.id: rule for rule in load(STRICT).snp}
+    for name in (
+        "vmpl",
+        "guest_policy.debug",
+        "guest_policy.migrate_ma",
+        "platform_info.alias_check_complete",
+        "provisional_firmware",
+        "masked_chip_id",
+        "firmware_rollback_protected",
+    ):
+        assert rules[f"policy.snp.{name}"].relaxed is None
+
+
+@pytest.mark.parametrize(
+    "path", ["schema", "name", "version", "snp", "snp.products", "snp.measurement", "snp.minimum_tcb"]
+)
+def test_a_missing_key_is_named(path: str) -> None:
+    changed = copy.deepcopy(STRICT)
+    *parents, leaf = path.split(".")
+    place: Any = changed
+    for parent in parents:
+        place = place[parent]
+    del place[leaf]
+    assert refused(changed).field == path
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong", "meant"),
+    [("snp", "measurements", "measurement"), ("snp", "minimum_tbc", "minimum_tcb"), ("", "unckecked", "unchecked")],
+)
+def test_a_typing_error_in_a_key_is_refused_and_the_right_key_suggested(where: str, wrong: str, meant: str) -> None:
+    changed = copy.deepcopy(STRICT)
+    (changed[where] if where else changed)[wrong] = {"revocation": "x"}
+    error = refused(changed)
+    assert wrong in str(error.field)
+    assert meant in error.message
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"products": []}, "snp.products"),
+        ({"products": "Genoa"}, "snp.products"),
+        ({"products": ["genoa"]}, "snp.products[0]"),
+        ({"products": ["Rome"]}, "snp.products[0]"),
+        ({"measurement": []}, "snp.measurement"),
+        ({"measurement": ["other"]}, "snp.measurement[0]"),
+        ({"minimum_tcb": {}}, "snp.minimum_tcb"),
+        ({"minimum_tcb": {"Rome": {}}}, "snp.minimum_tcb.Rome"),
+        ({"minimum_tcb": {"Genoa": {"bootloader": 1}}}, "snp.minimum_tcb.Genoa.tee"),
+        (
+            {"minimum_tcb": {"Genoa": {"fmc": 0, "bootloader": 1, "tee": 0, "snp": 1, "microcode": 1}}},
+            "snp.minimum_tcb.Genoa.fmc",
+        ),
+        (
+            {"minimum_tcb": {"Turin": {"bootloader": 1, "tee": 0, "snp": 1, "microcode": 1}}},
+            "snp.minimum_tcb.Turin.fmc",
+        ),
+        (
+            {"minimum_tcb": {"Genoa": {"bootloader": 256, "tee": 0, "snp": 1, "microcode": 1}}},
+            "snp.minimum_tcb.Genoa.bootloader",
+        ),
+        (
+            {"minimum_tcb": {"Genoa": {"bootloader": True, "tee": 0, "snp": 1, "microcode": 1}}},
+            "snp.minimum_tcb.Genoa.bootloader",
+        ),
+        (
+            {"minimum_tcb": {"Genoa": {"bootloader": "1", "tee": 0, "snp": 1, "microcode": 1}}},
+            "snp.minimum_tcb.Genoa.bootloader",
+        ),
+        ({"minimum_tcb": {"Genoa": None}}, "snp.minimum_tcb.Genoa"),
+        ({"vmpl": [4]}, "snp.vmpl[0]"),
+        ({"vmpl": 0}, "snp.vmpl"),
+        ({"signing_key": ["VCEK"]}, "snp.signing_key[0]"),
+        ({"guest_policy": {"debug": True}}, "snp.guest_policy.debug"),
+        ({"guest_policy": {"debugging": False}}, "snp.guest_policy.debugging"),
+        ({"guest_policy": {"smt": "no"}}, "snp.guest_policy.smt"),
+        ({"guest_policy": {}}, "snp.guest_policy"),
+        ({"platform_info": {"alias_check_complete": False}}, "snp.platform_info.alias_check_complete"),
+        ({"provisional_firmware": True}, "snp.provisional_firmware"),
+        ({"masked_chip_id": True}, "snp.masked_chip_id"),
+        ({"rollback_protection": False}, "snp.rollback_protection"),
+        ({"provisional_firmware": {"unchecked": ""}}, "snp.provisional_firmware.unchecked"),
+        ({"provisional_firmware": {"unchecked": "x", "why": "y"}}, "snp.provisional_firmware.why"),
+        ({"chip_ids": ["00"]}, "snp.chip_ids[0]"),
+        ({"chip_ids": [7]}, "snp.chip_ids[0]"),
+        ({"host_data": ["zz" * 32]}, "snp.host_data[0]"),
+        ({"minimum_guest_svn": -1}, "snp.minimum_guest_svn"),
+        ({"mitigations_now": 2**53}, "snp.mitigations_now"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_path(change: dict[str, Any], path: str) -> None:
+    assert refused(document(**change)).field == path
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"schema": "attest.policy/2"}, "schema"),
+        ({"name": "With Spaces"}, "name"),
+        ({"version": 0}, "version"),
+        ({"version": 1.5}, "version"),
+        ({"simulated": "allow"}, "simulated"),
+        ({"unchecked": {"everything": "because"}}, "unchecked.everything"),
+        ({"unchecked": {"revocation": " "}}, "unchecked.revocation"),
+        ({"reference_values": {}}, "reference_values"),
+        ({"reference_values": {"image": {"values": [], "origin": "x"}}}, "reference_values.image.values"),
+        ({"reference_values": {"image": {"values": [MEASUREMENT]}}}, "reference_values.image.origin"),
+        (
+            {"reference_values": {"image": {"values": [MEASUREMENT], "origin": "x", "expires": "tomorrow"}}},
+            "reference_values.image.expires",
+        ),
+        ({"snp": []}, "snp"),
+        ({"description": None}, "description"),
+    ],
+)
+def test_a_wrong_value_at_the_top_is_refused_with_its_path(change: dict[str, Any], path: str) -> None:
+    assert refused({**STRICT, **change}).field == path
+
+
+def test_a_measurement_without_any_reference_values_says_so() -> None:
+    changed = copy.deepcopy(STRICT)
+    del changed["reference_values"]
+    assert refused(changed).field == "snp.measurement[0]"
+
+
+def test_the_caller_of_verify_is_told_what_a_policy_leaves_unchecked() -> None:
+    policy = load({**STRICT, "unchecked": {"revocation": "no network"}})
+    assert policy.unchecked == (Unchecked(check="revocation", reason="no network"),)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"just words", b"{", b'{"a": 1, "a": 2}', b"\xff\xfe", b"- 1"])
+def test_what_is_no_policy_is_refused(text: bytes) -> None:
+    with pytest.raises(ConfigurationError):
+        load_policy(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\na: 2\n", "duplicate"),
+        ("a: &x [1]\nb: *x\n", "anchors"),
+        ("a: &x 1\n", "anchors"),
+        ("a: !!python/object:os.system 1\n", "tag"),
+        ("a: 2026-01-01\n", "quotes"),
+        ("a: 1.5\n", "quotes"),
+        ("1: a\n", "keys are text"),
+        ("---\na: 1\n---\nb: 2\n", "single document"),
+        ("a: [" * 2000, "policy cannot be read"),
+    ],
+)
+def test_yaml_that_two_readers_could_read_differently_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as outcome:
+        load_policy(text.encode())
+    assert outcome.value.code == "policy-unreadable"
+    assert problem in outcome.value.message
+
+
+def test_a_policy_of_unreasonable_size_is_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        load_policy(b" " * (MAX_POLICY_BYTES + 1))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_give_a_policy_or_a_configuration_error(data: bytes) -> None:
+    with contextlib.suppress(ConfigurationError):
+        load_policy(data)
+
+
+@given(st.sampled_from([*STRICT["snp"], "vmpl", "guest_policy", "chip_ids", "platform_info"]), JSON)
+def test_any_value_in_any_place_gives_a_policy_or_a_configuration_error(name: str, value: object) -> None:
+    with contextlib.suppress(ConfigurationError):
+        load({**STRICT, "snp": {**STRICT["snp"], name: value}})
