@@ -1,0 +1,107 @@
+"""A small DER writer: what certificates and revocation lists need, and nothing more.
+
+Vendors write a few things that a general encoder would correct, a bit string with too few unused bits or a default
+value spelled out. Here the caller decides, byte by byte.
+
+Spec: ITU-T X.690, sections 8 and 10.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+__all__ = [
+    "NULL",
+    "TRUE",
+    "bit_string",
+    "context",
+    "ia5_string",
+    "integer",
+    "object_identifier",
+    "octet_string",
+    "sequence",
+    "time",
+    "tlv",
+]
+
+NULL = b"\x05\x00"
+TRUE = b"\x01\x01\xff"
+
+_SHORT_FORM_BELOW = 0x80
+_UTC_TIME_YEARS = range(1950, 2050)
+"""RFC 5280, section 4.1.2.5: UTCTime up to and including 2049, GeneralizedTime from 2050."""
+
+
+def tlv(tag: int, *content: bytes) -> bytes:
+    """Put a tag of one byte and a definite length in front of the contents."""
+    body = b"".join(content)
+    if len(body) < _SHORT_FORM_BELOW:
+        return bytes([tag, len(body)]) + body
+    length = len(body).to_bytes((len(body).bit_length() + 7) // 8, "big")
+    return bytes([tag, _SHORT_FORM_BELOW | len(length)]) + length + body
+
+
+def sequence(*elements: bytes) -> bytes:
+    """Write a SEQUENCE of elements that are DER already."""
+    return tlv(0x30, *elements)
+
+
+def context(number: int, *elements: bytes) -> bytes:
+    """Write a constructed, explicit context tag, 0 to 30."""
+    return tlv(0xA0 | number, *elements)
+
+
+def integer(value: int) -> bytes:
+    """Write an INTEGER in the fewest bytes, two's complement, big-endian."""
+    size = (value.bit_length() if value >= 0 else (value + 1).bit_length()) // 8 + 1
+    return tlv(0x02, value.to_bytes(size, "big", signed=True))
+
+
+def bit_string(octets: bytes, *, unused_bits: int = 0) -> bytes:
+    """Write a BIT STRING.
+
+    Args:
+        octets: the bits, most significant first.
+        unused_bits: how many of the last byte do not count, 0 to 7.
+    """
+    return tlv(0x03, bytes([unused_bits]), octets)
+
+
+def octet_string(octets: bytes) -> bytes:
+    """Write an OCTET STRING."""
+    return tlv(0x04, octets)
+
+
+def object_identifier(dotted: str) -> bytes:
+    """Write an OBJECT IDENTIFIER given as dotted decimal."""
+    first, second, *rest = (int(arc) for arc in dotted.split("."))
+    return tlv(0x06, *(_base128(arc) for arc in (40 * first + second, *rest)))
+
+
+def _base128(arc: int) -> bytes:
+    groups = [arc & 0x7F]
+    while arc := arc >> 7:
+        groups.append(0x80 | arc & 0x7F)
+    return bytes(reversed(groups))
+
+
+def ia5_string(text: str) -> bytes:
+    """Write an IA5String.
+
+    Raises:
+        ValueError: a character outside ASCII.
+    """
+    return tlv(0x16, text.encode("ascii"))
+
+
+def time(moment: datetime) -> bytes:
+    """Write a whole second as UTCTime, or as GeneralizedTime from 2050 on.
+
+    Raises:
+        ValueError: no time zone, or a fraction of a second.
+    """
+    if moment.tzinfo is None or moment.microsecond:
+        msg = f"expected an aware moment of whole seconds, got {moment!r}"
+        raise ValueError(msg)
+    text = moment.astimezone(UTC).strftime("%Y%m%d%H%M%SZ").rjust(15, "0").encode("ascii")
+    return tlv(0x17, text[2:]) if moment.astimezone(UTC).year in _UTC_TIME_YEARS else tlv(0x18, text)
