@@ -1,0 +1,172 @@
+"""Endorsements on disk: what was fetched once is not asked for again.
+
+A cache is no anchor. Whoever can write into it can withhold an endorsement or plant one that verification refuses;
+nothing in it is believed. It is private all the same, because its file names and contents tell which chips somebody
+has looked at.
+
+One file for each request, ``<kind>/<digest of service and request>.cbor``, in canonical CBOR::
+
+    {"format": "attest.cache/1", "service": text, "request": text, "source": text, "data": bytes, "digest": SHA-256}
+
+A file is written beside its place, flushed to the disk and renamed, so that a reader sees the old or the new one and
+never a part; of two writers the later one wins, and both wrote the same thing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import astuple
+from hashlib import sha256
+from pathlib import Path
+
+from attest.encoding import CborValue, cbor_bytes, cbor_value
+from attest.endorsements.requests import EndorsementRequest
+from attest.errors import ConfigurationError, EndorsementError, EvidenceError
+from attest.fetch.answers import Answer, kind_of_request, max_answer_bytes, read_answer
+
+__all__ = ["EndorsementCache", "default_cache_directory"]
+
+_FORMAT = "attest.cache/1"
+_DIRECTORY_MODE = 0o700
+_OVERHEAD_BYTES = 8192
+"""Of a record, beside the answer: two addresses and the request."""
+
+
+def default_cache_directory(environ: Mapping[str, str]) -> Path:
+    """Return ``$XDG_CACHE_HOME/attest/endorsements``, by default below ``~/.cache``.
+
+    A relative XDG_CACHE_HOME is ignored, as the XDG Base Directory Specification asks.
+
+    Raises:
+        ConfigurationError: ``endorsement-cache-unusable``, neither variable names an absolute path.
+    """
+    for base in (Path(environ.get("XDG_CACHE_HOME", "")), Path(environ.get("HOME", "")) / ".cache"):
+        if base.is_absolute():
+            return base / "attest" / "endorsements"
+    raise ConfigurationError(
+        "there is no place for a cache of endorsements",
+        code="endorsement-cache-unusable",
+        expected="XDG_CACHE_HOME or HOME with an absolute path",
+        hint="name a directory with --cache DIR, or set XDG_CACHE_HOME",
+    )
+
+
+class EndorsementCache:
+    """A directory of answers.
+
+    Args:
+        directory: made when something is first written, for its owner alone; files in it are 0600.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Name the directory; nothing is read or made yet."""
+        self._directory = directory
+
+    @property
+    def directory(self) -> Path:
+        """Where the answers lie."""
+        return self._directory
+
+    def read(self, request: EndorsementRequest, *, service: str) -> Answer | None:
+        """Return the answer to a request of this service, or None when there is none that can be read.
+
+        A record that is cut off, altered or of another request counts as absent, and the next one replaces it.
+
+        Raises:
+            ConfigurationError: ``endorsement-cache-unusable``, the directory or file is there and cannot be opened.
+        """
+        path = self._path(request, service)
+        limit = max_answer_bytes(request) + _OVERHEAD_BYTES
+        try:
+            with path.open("rb") as file:
+                record = file.read(limit + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        try:
+            return _answer_of(record, request, service)
+        except (EvidenceError, EndorsementError):
+            return None  # damaged, or kept by another version
+
+    def write(self, answer: Answer, *, service: str) -> None:
+        """Keep an answer, in place of an earlier one to the same request.
+
+        Raises:
+            ConfigurationError: ``endorsement-cache-unusable``.
+        """
+        path = self._path(answer.request, service)
+        record = cbor_bytes(_record(answer, service))
+        try:
+            _make_directory(path.parent)
+            descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:16]}-", suffix=".tmp", dir=path.parent)  # 0600
+            beside = Path(name)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(record)
+                    file.flush()
+                    os.fsync(file.fileno())
+                beside.replace(path)
+            finally:
+                beside.unlink(missing_ok=True)
+            _flush_directory(path.parent)
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+
+    def _path(self, request: EndorsementRequest, service: str) -> Path:
+        digest = sha256(cbor_bytes((service, _name_of(request)))).hexdigest()
+        return self._directory / kind_of_request(request) / f"{digest}.cbor"
+
+    def _unusable(self, exc: OSError) -> ConfigurationError:
+        return ConfigurationError(
+            f"the cache of endorsements {self._directory} cannot be used: {exc.strerror or exc}",
+            code="endorsement-cache-unusable",
+            got=str(exc),
+            hint="name another directory with --cache DIR, or set XDG_CACHE_HOME",
+        )
+
+
+def _name_of(request: EndorsementRequest) -> bytes:
+    """Return a request as canonical bytes: its kind and its fields in order."""
+    return cbor_bytes((kind_of_request(request), *astuple(request)))
+
+
+def _record(answer: Answer, service: str) -> CborValue:
+    return {
+        "format": _FORMAT,
+        "service": service,
+        "request": _name_of(answer.request),
+        "source": answer.source,
+        "data": answer.data,
+        "digest": sha256(answer.data).digest(),
+    }
+
+
+def _answer_of(record: bytes, request: EndorsementRequest, service: str) -> Answer | None:
+    """Read a record back; None unless every byte of it is what ``write`` wrote for this request."""
+    found = cbor_value(record, what="cache record")
+    if not isinstance(found, Mapping):
+        return None
+    source, data = found.get("source"), found.get("data")
+    if not isinstance(source, str) or not isinstance(data, bytes):
+        return None
+    answer = read_answer(request, data, source=source, cached=True)
+    return answer if cbor_bytes(_record(answer, service)) == record else None
+
+
+def _make_directory(directory: Path) -> None:
+    """Make a directory with all that is missing above it, each for its owner alone."""
+    if not directory.is_dir():
+        _make_directory(directory.parent)
+        directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+
+
+def _flush_directory(directory: Path) -> None:
+    """Make the renaming itself durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,404 @@
+"""From typed requests to endorsements: the cache first, then the service, within the rules of each kind.
+
+VCEKs and chains are kept for ever, revocation lists until their nextUpdate. Two things overrule that. A list that is
+out of date is still handed on beside the newer one, so that nothing that was revoked is forgotten. And what no longer
+fits together is fetched again: AMD has replaced an intermediate that it revoked (SEV-Genoa, 2022), and whoever kept
+the old one for ever would refuse good machines for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from attest.endorsements.bundle import BundleEntry
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest, EndorsementRequest
+from attest.endorsements.x509 import Certificate, SignatureAlgorithm, parse_certificate, require_issued
+from attest.errors import ChainError, EndorsementError, EvidenceError
+from attest.evidence.snp.certificates import read_leaf
+from attest.evidence.snp.evidence import ParsedSnpEvidence
+from attest.evidence.snp.needs import needed_endorsements
+from attest.evidence.snp.tcb import SnpProduct
+from attest.fetch.answers import Answer, describe, read_answer
+from attest.fetch.cache import EndorsementCache
+from attest.fetch.kds import Progress
+
+__all__ = [
+    "EndorsementSource",
+    "Gathered",
+    "fetch_endorsements",
+    "fetch_for",
+    "gather_endorsements",
+    "gather_for",
+]
+
+_LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
+"""Reports of version 2 do not name their product line; Turin's firmware never wrote one."""
+
+
+class EndorsementSource(Protocol):
+    """A service that answers requests; ``KdsClient`` is one."""
+
+    @property
+    def service(self) -> str:
+        """What tells this service from others, such as its address."""
+        ...
+
+    def url_of(self, request: EndorsementRequest) -> str:
+        """Return the address that answers a request."""
+        ...
+
+    def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
+        """Return the body of an answer, or raise ``EndorsementError``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What could be had, and why the rest could not.
+
+    Attributes:
+        endorsements: candidates for verification.
+        entries: the same as received, for an offline bundle.
+        failures: one for each request that got no answer, in the order of the requests.
+    """
+
+    endorsements: Endorsements
+    entries: tuple[BundleEntry, ...]
+    failures: tuple[EndorsementError, ...]
+
+    def require(self) -> Endorsements:
+        """Return the endorsements, all of them.
+
+        Raises:
+            EndorsementError: the first failure.
+        """
+        if self.failures:
+            raise self.failures[0]
+        return self.endorsements
+
+
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+def gather_endorsements(
+    requests: Iterable[EndorsementRequest],
+    *,
+    at: datetime,
+    source: EndorsementSource,
+    cache: EndorsementCache | None,
+    offline: bool = False,
+    progress: Progress = _silent,
+) -> Gathered:
+    """Answer as many requests as can be answered.
+
+    After the service was found out of reach or throttling, nothing more is asked of it in this call.
+
+    Args:
+        requests: what is needed.
+        at: moment of appraisal, aware; a cached revocation list that is not current then is fetched again.
+        source: the service to ask.
+        cache: answers of earlier calls; None keeps nothing.
+        offline: answer from the cache alone.
+        progress: takes a line for people, now and then.
+
+    Raises:
+        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
+        ValueError: ``at`` has no time zone, or a request names no product line.
+    """
+    session = _Session(at=at, source=source, cache=cache, offline=offline, progress=progress)
+    for request in requests:
+        session.obtain(request)
+    session.mend()
+    return session.gathered()
+
+
+def fetch_endorsements(
+    requests: Iterable[EndorsementRequest],
+    *,
+    at: datetime,
+    source: EndorsementSource,
+    cache: EndorsementCache | None,
+    offline: bool = False,
+    progress: Progress = _silent,
+) -> Endorsements:
+    """Answer all requests or raise; arguments as for ``gather_endorsements``.
+
+    Raises:
+        EndorsementError: ``kds-not-found``, ``kds-throttled``, ``kds-unreachable``, ``kds-answer-invalid``, or
+            ``endorsement-not-cached`` when offline.
+        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
+        ValueError: ``at`` has no time zone, or a request names no product line.
+    """
+    return gather_endorsements(
+        requests, at=at, source=source, cache=cache, offline=offline, progress=progress
+    ).require()
+
+
+def gather_for(
+    evidence: ParsedSnpEvidence,
+    *,
+    at: datetime,
+    source: EndorsementSource,
+    cache: EndorsementCache | None,
+    product: SnpProduct | None = None,
+    offline: bool = False,
+    progress: Progress = _silent,
+) -> Gathered:
+    """Gather what a report needs and does not carry.
+
+    Args:
+        evidence: the report with what came along.
+        at: moment of appraisal, aware; a cached revocation list that is not current then is fetched again.
+        source: the service to ask.
+        cache: answers of earlier calls; None keeps nothing.
+        product: the product line of a report of version 2. Without it the report's own VCEK or VLEK tells, and
+            where there is none, the service is asked for this chip under Milan and then under Genoa.
+        offline: answer from the cache alone.
+        progress: takes a line for people, now and then.
+
+    Raises:
+        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
+        ValueError: ``at`` has no time zone.
+    """
+    session = _Session(at=at, source=source, cache=cache, offline=offline, progress=progress)
+    try:
+        line = evidence.report.product or product or _line_of_leaves(evidence)
+        if line is None and not evidence.leaves:  # of a leaf that cannot be read, verification will speak
+            line = _line_by_asking(evidence, session)
+        for request in needed_endorsements(evidence, product=line):
+            session.obtain(request)
+    except EndorsementError as exc:  # nobody can be asked for what this report needs
+        session.failures.append(exc)
+    except EvidenceError as exc:
+        session.failures.append(_not_of_this_line(exc))
+    session.mend()
+    return session.gathered()
+
+
+def fetch_for(
+    evidence: ParsedSnpEvidence,
+    *,
+    at: datetime,
+    source: EndorsementSource,
+    cache: EndorsementCache | None,
+    product: SnpProduct | None = None,
+    offline: bool = False,
+    progress: Progress = _silent,
+) -> Endorsements:
+    """Fetch what a report needs and does not carry, or raise; arguments as for ``gather_for``.
+
+    Raises:
+        EndorsementError: as ``fetch_endorsements``; ``snp-vlek-not-fetchable`` or ``snp-chip-id-masked``;
+            ``snp-vcek-not-fetchable``, REPORTED_TCB has not the layout of the product line; or
+            ``snp-product-needed``, the report does not name its line and its leaf cannot be read.
+        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
+        ValueError: ``at`` has no time zone.
+    """
+    return gather_for(
+        evidence, at=at, source=source, cache=cache, product=product, offline=offline, progress=progress
+    ).require()
+
+
+class _Session:
+    """One call: what has been answered so far, and whether the service still answers."""
+
+    def __init__(
+        self,
+        *,
+        at: datetime,
+        source: EndorsementSource,
+        cache: EndorsementCache | None,
+        offline: bool,
+        progress: Progress,
+    ) -> None:
+        if at.tzinfo is None:
+            msg = "the moment of appraisal needs a time zone"
+            raise ValueError(msg)
+        self.failures: list[EndorsementError] = []
+        self._at = at
+        self._source = source
+        self._cache = cache
+        self._offline = offline
+        self._progress = progress
+        self._answers: dict[EndorsementRequest, Answer] = {}
+        self._earlier_lists: list[Answer] = []
+        self._out_of_reach: EndorsementError | None = None
+
+    def obtain(self, request: EndorsementRequest) -> None:
+        """Answer a request from this call, the cache or the service; note the failure where none has it."""
+        if request in self._answers:
+            return
+        cached = self.cached(request)
+        if cached is not None:
+            self._answers[request] = cached
+            if self._offline or all(crl.is_current(self._at) for crl in cached.crls):
+                return
+        try:
+            self.fetch(request)
+        except EndorsementError as exc:
+            self.failures.append(exc)
+
+    def cached(self, request: EndorsementRequest) -> Answer | None:
+        """Return the answer that the cache has."""
+        return self._cache.read(request, service=self._source.service) if self._cache else None
+
+    def fetch(self, request: EndorsementRequest) -> None:
+        """Ask the service and keep its answer.
+
+        Raises:
+            EndorsementError: as ``fetch_endorsements``.
+        """
+        if self._offline:
+            raise _not_cached(request)
+        if self._out_of_reach is not None:
+            raise self._out_of_reach
+        try:
+            data = self._source.get(request, progress=self._progress)
+        except EndorsementError as exc:
+            self._out_of_reach = exc if exc.retryable else None
+            raise
+        answer = read_answer(request, data, source=self._source.url_of(request))
+        earlier = self._answers.get(request)
+        if earlier is not None and isinstance(request, AmdCrlRequest):
+            self._earlier_lists.append(earlier)  # what it lists stays revoked, whatever the newer one says
+        self._answers[request] = answer
+        if self._cache and not _steps_back(answer, earlier, at=self._at):
+            self._cache.write(answer, service=self._source.service)
+
+    def mend(self) -> None:
+        """Fetch again what came from the cache and does not fit: a revoked intermediate, or a leaf of another one."""
+        if self._offline:
+            return
+        for request, chain in list(self._answers.items()):
+            if isinstance(request, AmdChainRequest) and chain.cached and self._is_revoked(chain):
+                self._refetch(request)
+        for request, leaf in list(self._answers.items()):
+            if isinstance(request, AmdVcekRequest):
+                self._mend_leaf(request, leaf)
+
+    def _mend_leaf(self, request: AmdVcekRequest, leaf: Answer) -> None:
+        chain_request = AmdChainRequest(product=request.product, kind="vcek")
+        chain = self._answers.get(chain_request)
+        if chain is None or _issued(leaf, chain):
+            return
+        if chain.cached:
+            self._refetch(chain_request)
+        if leaf.cached and not _issued(leaf, self._answers[chain_request]):
+            self._refetch(request)
+
+    def _refetch(self, request: EndorsementRequest) -> None:
+        self._progress(f"the {describe(request)} in the cache no longer fits")
+        try:
+            self.fetch(request)
+        except EndorsementError as exc:
+            self.failures.append(exc)
+
+    def _is_revoked(self, chain: Answer) -> bool:
+        intermediate, ark = chain.certificates
+        lists = [crl for answer in (*self._answers.values(), *self._earlier_lists) for crl in answer.crls]
+        return any(intermediate.serial in crl.revoked and crl.is_signed_by(ark.as_issuer()) for crl in lists)
+
+    def gathered(self) -> Gathered:
+        """Return what there is."""
+        answers = (*self._answers.values(), *self._earlier_lists)
+        return Gathered(
+            endorsements=Endorsements(
+                certificates=tuple(c for answer in answers for c in answer.certificates),
+                crls=tuple(crl for answer in answers for crl in answer.crls),
+            ),
+            entries=tuple(answer.entry() for answer in answers),
+            failures=tuple(self.failures),
+        )
+
+
+def _steps_back(answer: Answer, earlier: Answer | None, *, at: datetime) -> bool:
+    """Say whether an answer holds an older revocation list than one that was seen, which then stays in the cache.
+
+    One that claims to be from the future is no measure: it would never be replaced.
+    """
+    if earlier is None or not answer.crls:
+        return False
+    (new,), (old,) = answer.crls, earlier.crls
+    return new.this_update < old.this_update <= at
+
+
+def _issued(leaf: Answer, chain: Answer) -> bool:
+    """Say whether the chain's intermediate signed the leaf."""
+    certificate: Certificate = leaf.certificates[0]
+    try:
+        require_issued(certificate, chain.certificates[0].as_issuer(), algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
+    except ChainError:
+        return False
+    return True
+
+
+def _line_of_leaves(evidence: ParsedSnpEvidence) -> SnpProduct | None:
+    """Return the product line that the first readable leaf beside the report names."""
+    for der in evidence.leaves:
+        try:
+            return read_leaf(parse_certificate(der)).product
+        except (EvidenceError, ChainError):
+            continue  # verification will say what is wrong with it
+    return None
+
+
+def _line_by_asking(evidence: ParsedSnpEvidence, session: _Session) -> SnpProduct:
+    """Find the product line of which the service knows this chip; what the cache knows needs no question.
+
+    Raises:
+        EndorsementError: as ``fetch_endorsements``; ``kds-not-found`` when no line has it.
+    """
+    leaf_of = {line: needed_endorsements(evidence, product=line)[0] for line in _LINES_OF_VERSION_2}
+    for line, request in leaf_of.items():
+        if session.cached(request) is not None:
+            return line
+    refusal: EndorsementError | None = None
+    for line, request in leaf_of.items():
+        try:
+            session.fetch(request)
+        except EndorsementError as exc:
+            if exc.code not in {"kds-not-found", "endorsement-not-cached"}:
+                raise
+            refusal = exc
+        else:
+            return line
+    raise _no_line(refusal)
+
+
+def _no_line(refusal: EndorsementError | None) -> EndorsementError:
+    tried = " nor ".join(_LINES_OF_VERSION_2)
+    offline = refusal is not None and refusal.code == "endorsement-not-cached"
+    return EndorsementError(
+        f"a report of version 2 does not name its product line, and its chip was found under neither {tried}",
+        code="endorsement-not-cached" if offline else "kds-not-found",
+        expected=f"a VCEK of this chip under {' or '.join(_LINES_OF_VERSION_2)}",
+        got="none",
+        hint="run it once without --offline" if offline else "give the VCEK with --endorsements PATH",
+    )
+
+
+def _not_of_this_line(exc: EvidenceError) -> EndorsementError:
+    return EndorsementError(
+        f"the VCEK cannot be asked for: {exc.message}",
+        code="snp-vcek-not-fetchable",
+        field=exc.field,
+        expected=exc.expected,
+        got=exc.got,
+        hint="--product may name another line than that of the chip",
+    )
+
+
+def _not_cached(request: EndorsementRequest) -> EndorsementError:
+    return EndorsementError(
+        f"the {describe(request)} is not in the cache, and nothing may be fetched",
+        code="endorsement-not-cached",
+        expected=describe(request),
+        got="none",
+        hint="give it with --endorsements PATH, or run 'attest endorsements fetch' where there is a network",
+        retryable=True,
+    )

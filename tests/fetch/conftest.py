@@ -1,0 +1,116 @@
+"""A web server on the loopback address that answers what a test tells it to."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from attest.fetch import KdsClient, Timing
+from attest.simulator.kds import SimulatedKds
+
+AT = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer; ``declared`` promises another length than the body has, as when a line breaks down."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    declared: int | None = None
+
+
+Answering = Callable[[str, str], Reply]
+
+
+class Server:
+    """Counts requests and answers the queued replies first, then what ``answering`` says."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.queue: list[Reply] = []
+        self.answering: Answering = simulated()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.requests.append(self.path)
+                outer.headers.append(dict(self.headers.items()))
+                path, _, query = self.path.partition("?")
+                reply = outer.queue.pop(0) if outer.queue else outer.answering(path, query)
+                self.send_response(reply.status)
+                for name, value in reply.headers:
+                    self.send_header(name, value)
+                length = len(reply.body) if reply.declared is None else reply.declared
+                self.send_header("Content-Length", str(length))
+                self.end_headers()
+                self.wfile.write(reply.body)
+
+            def log_message(self, *_: object) -> None:
+                """Keep the test's output clean."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def simulated(*, this_update: datetime = AT, days: int = 365, revoked: tuple[int, ...] = ()) -> Answering:
+    """Answer as the software KDS does."""
+    kds = SimulatedKds(this_update=this_update, next_update=this_update + timedelta(days=days), revoked=revoked)
+
+    def answering(path: str, query: str) -> Reply:
+        status, content_type, body = kds.answer(path, query)
+        return Reply(status=status, body=body, headers=(("Content-Type", content_type),))
+
+    return answering
+
+
+@dataclass(slots=True)
+class Watch:
+    """A clock that stands still unless somebody sleeps."""
+
+    at: datetime = AT
+    slept: list[float] = field(default_factory=list)
+    ticks: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def monotonic(self) -> float:
+        return self.ticks.pop(0) if self.ticks else 0.0
+
+    def timing(self) -> Timing:
+        return Timing(now=lambda: self.at, monotonic=self.monotonic, sleep=self.sleep)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def kds(server: Server, watch: Watch) -> Iterator[KdsClient]:
+    with KdsClient(timing=watch.timing(), base_url=server.url, trust_env=False) as client:
+        yield client
