@@ -1,0 +1,23 @@
+"""The client's half of key release, and what both halves share: wire types, sealing, signed notes."""
+
+from __future__ import annotations
+
+from attest.release.notes import VerifierKey, sign_note, verifier_key
+from attest.release.sealing import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
+from attest.release.wire import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info
+
+__all__ = [
+    "CONTEXT",
+    "KEM_HYBRID",
+    "KEM_X25519",
+    "Challenge",
+    "Release",
+    "ReleaseRequest",
+    "SealedKey",
+    "VerifierKey",
+    "WorkloadKey",
+    "release_info",
+    "seal",
+    "sign_note",
+    "verifier_key",
+]

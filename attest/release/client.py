@@ -1,0 +1,247 @@
+"""How a workload gets its keys: ask for a challenge, prove itself under it, open what comes back.
+
+The service is known by its verifier key, never by its address or its TLS certificate: the evidence is bound to that
+key, the answer is signed by it, and the keys are sealed to a key that never leaves this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from attest.encoding import JsonValue, json_value
+from attest.errors import AttestError, BindingError, ConfigurationError, EndorsementError
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import Evidence
+from attest.release.notes import VerifierKey
+from attest.release.sealing import KEM_HYBRID, WorkloadKey
+from attest.release.wire import (
+    CONTEXT,
+    ROLE,
+    Challenge,
+    Release,
+    ReleaseRequest,
+    SealedKey,
+    read_receipt,
+    release_info,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Attester", "KeyReleaseClient", "ReleaseRefusedError", "ReleasedKey"]
+
+Attester = Callable[[Binding], Evidence]
+"""Collects evidence of this machine that commits to a binding, and returns it with the binding inside."""
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+TIMEOUT_SECONDS = 30.0
+
+
+class ReleaseRefusedError(AttestError):
+    """The service refused; code, text and failed checks are its own words.
+
+    Attributes:
+        status: HTTP status of the answer.
+        failed_checks: the checks that stood against this workload, as the service reports them.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, code: str, status: int, failed_checks: tuple[JsonValue, ...]) -> None:
+        """Keep the service's problem details."""
+        super().__init__(message, code=code)
+        self.status = status
+        self.failed_checks = failed_checks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedKey:
+    """A key in the clear, in this process. Its repr never shows it.
+
+    Attributes:
+        key_id: which key.
+        version: which version of it.
+        purpose: what it is for.
+        policy_digest: SHA-256 of the policy under which it was released.
+        receipt: the service's signed receipt, to keep.
+        material: the key.
+    """
+
+    key_id: str
+    version: int
+    purpose: str
+    policy_digest: bytes
+    receipt: str
+    material: bytes
+
+    def __repr__(self) -> str:
+        """Name the key and nothing of its material."""
+        return f"ReleasedKey(key_id={self.key_id!r}, version={self.version}, material=<{len(self.material)} bytes>)"
+
+
+class KeyReleaseClient:
+    """A client of one key-release service.
+
+    Args:
+        http: an HTTP client whose base URL is the service; its TLS settings are the caller's.
+        service: the verifier key of the service, from configuration, never from the service itself.
+    """
+
+    def __init__(self, http: httpx.Client, *, service: VerifierKey) -> None:
+        """Remember whom to talk to."""
+        self._http = http
+        self._service = service
+
+    def release(
+        self, key_ids: tuple[str, ...], *, attester: Attester, kem: int = KEM_HYBRID
+    ) -> tuple[ReleasedKey, ...]:
+        """Obtain keys: challenge, proof, sealed answer.
+
+        Args:
+            key_ids: the keys; all are released, or none.
+            attester: collects the evidence.
+            kem: HPKE KEM of the one-time key that the answer is sealed to.
+
+        Raises:
+            ReleaseRefusedError: the service said no; see its code and failed checks.
+            BindingError: the service is another one, or its answer belongs to another exchange.
+            SignatureError: the receipt is not signed by the service.
+            EndorsementError: ``service-unreachable``.
+            EvidenceError: the answer is not what the protocol says.
+        """
+        # (1) A challenge, from the service that this workload was configured with.
+        challenge = self.challenge()
+        # (2) Evidence that commits to the challenge, to this service and to a key that exists only here.
+        key = WorkloadKey.generate(kem)
+        evidence = attester(
+            Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=key.public)
+        )
+        # (3) Proof against keys.
+        request = ReleaseRequest(challenge=challenge.token, evidence=evidence, key_ids=key_ids)
+        release = Release.from_json(self._post("/v1/releases", request.to_json()))
+        # (4) The receipt is signed and is about this exchange and these very bytes; only then is anything opened.
+        decision = self._check_receipt(release, challenge, evidence, key_ids)
+        return tuple(self._open(sealed, key, challenge, evidence, decision, release.receipt) for sealed in release.keys)
+
+    def challenge(self) -> Challenge:
+        """Ask for a challenge and make sure that it is the configured service's.
+
+        Raises:
+            BindingError: ``service-identity-mismatch``.
+        """
+        challenge = Challenge.from_json(self._post("/v1/challenges", {}))
+        if challenge.audience != self._service.text:
+            raise BindingError(
+                "the service is not the configured one",
+                code="service-identity-mismatch",
+                expected=self._service.text,
+                got=challenge.audience,
+                hint="a changed identity is a new service: find out why before you configure it",
+            )
+        return challenge
+
+    def _check_receipt(
+        self, release: Release, challenge: Challenge, evidence: Evidence, key_ids: tuple[str, ...]
+    ) -> bytes:
+        receipt = read_receipt(self._service.verify(release.receipt))
+        told = [
+            {
+                "key_id": key.key_id,
+                "version": key.version,
+                "purpose": key.purpose,
+                "policy_digest": key.policy_digest.hex(),
+                "sealed_sha256": sha256(key.sealed).hexdigest(),
+            }
+            for key in release.keys
+        ]
+        wanted: dict[str, object] = {
+            "audience": challenge.audience,
+            "nonce": challenge.nonce.hex(),
+            "evidence": evidence.digest.hex(),
+            "keys": told,
+        }
+        for name, expected in wanted.items():
+            if receipt.get(name) != expected:
+                raise BindingError(
+                    f"the receipt's {name} is not that of this exchange",
+                    code="receipt-mismatch",
+                    field=name,
+                    expected=str(expected)[:200],
+                    got=str(receipt.get(name))[:200],
+                )
+        if tuple(key.key_id for key in release.keys) != key_ids:
+            raise BindingError("the service released other keys than were asked for", code="receipt-mismatch")
+        decision = receipt.get("decision")
+        if not isinstance(decision, str) or len(decision) != 2 * sha256().digest_size:
+            raise BindingError("the receipt names no decision", code="receipt-mismatch", field="decision")
+        return bytes.fromhex(decision)
+
+    def _open(  # noqa: PLR0917
+        self,
+        sealed: SealedKey,
+        key: WorkloadKey,
+        challenge: Challenge,
+        evidence: Evidence,
+        decision: bytes,
+        receipt: str,
+    ) -> ReleasedKey:
+        info = release_info(
+            audience=challenge.audience,
+            nonce=challenge.nonce,
+            evidence_digest=evidence.digest,
+            key_id=sealed.key_id,
+            version=sealed.version,
+            purpose=sealed.purpose,
+            policy_digest=sealed.policy_digest,
+            decision_digest=decision,
+        )
+        return ReleasedKey(
+            key_id=sealed.key_id,
+            version=sealed.version,
+            purpose=sealed.purpose,
+            policy_digest=sealed.policy_digest,
+            receipt=receipt,
+            material=key.open(sealed.sealed, info=info),
+        )
+
+    def _post(self, path: str, body: dict[str, JsonValue]) -> JsonValue:
+        import httpx  # noqa: PLC0415  of the extra 'cli'; nothing else here needs it
+
+        try:
+            with self._http.stream("POST", path, json=body, timeout=TIMEOUT_SECONDS) as answer:
+                content = b""
+                for piece in answer.iter_bytes():
+                    content += piece
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise _strange_answer(f"longer than {MAX_ANSWER_BYTES} bytes")
+        except httpx.HTTPError as exc:
+            raise EndorsementError(
+                f"the key-release service cannot be reached: {exc}",
+                code="service-unreachable",
+                hint="is 'kms serve' running there?",
+                retryable=True,
+            ) from exc
+        except httpx.InvalidURL as exc:
+            raise ConfigurationError(f"not a URL: {exc}", code="url-invalid") from exc
+        document = json_value(content, what=f"answer of {path}")
+        if answer.status_code != httpx.codes.OK:
+            raise _refused(document, answer.status_code)
+        return document
+
+
+def _refused(document: JsonValue, status: int) -> ReleaseRefusedError:
+    problem = document if isinstance(document, dict) else {}
+    checks = problem.get("failed_checks")
+    return ReleaseRefusedError(
+        str(problem.get("detail") or problem.get("title") or "no reason given"),
+        code=str(problem.get("code") or "service-error"),
+        status=status,
+        failed_checks=tuple(checks) if isinstance(checks, list) else (),
+    )
+
+
+def _strange_answer(problem: str) -> BindingError:
+    return BindingError(f"the service's answer is {problem}", code="service-answer-invalid")

@@ -1,0 +1,294 @@
+"""What travels between a workload and a key-release service. Both halves read and write it here.
+
+Bytes are base64url without padding, times RFC 3339, and unknown members are refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from attest.encoding import (
+    JsonValue,
+    base64url_bytes,
+    base64url_text,
+    cbor_bytes,
+    json_value,
+    rfc3339,
+    rfc3339_text,
+)
+from attest.errors import EvidenceError
+from attest.evidence.envelope import Evidence, parse_envelope
+
+__all__ = [
+    "CONTEXT",
+    "MAX_KEYS",
+    "ROLE",
+    "Challenge",
+    "Release",
+    "ReleaseRequest",
+    "SealedKey",
+    "read_receipt",
+    "receipt_text",
+    "release_info",
+]
+
+CONTEXT = "kms-release/v1"
+"""The binding's context: a proof for any other purpose is refused."""
+ROLE = "workload"
+RECEIPT = "attest-release-receipt/v1"
+MAX_KEYS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Challenge:
+    """What a service asks a workload to prove itself under.
+
+    Attributes:
+        token: opaque to the workload; it returns it with the evidence.
+        nonce: 32 bytes that go into the binding.
+        audience: the service's verifier key text; a workload compares it with the one that it was configured with.
+        expires_at: first moment at which the challenge no longer counts.
+    """
+
+    token: str
+    nonce: bytes
+    audience: str
+    expires_at: datetime
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members."""
+        return {
+            "challenge": self.token,
+            "nonce": base64url_text(self.nonce),
+            "audience": self.audience,
+            "expires_at": rfc3339_text(self.expires_at),
+        }
+
+    @staticmethod
+    def from_json(document: JsonValue) -> Challenge:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid``, ``base64-invalid`` or ``time-invalid``.
+        """
+        texts = _texts(document, ("challenge", "nonce", "audience", "expires_at"), what="challenge")
+        return Challenge(
+            token=texts["challenge"],
+            nonce=base64url_bytes(texts["nonce"], what="nonce"),
+            audience=texts["audience"],
+            expires_at=rfc3339(texts["expires_at"], what="expires_at"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequest:
+    """A workload's proof, and the keys that it asks for.
+
+    Attributes:
+        challenge: the token as received.
+        evidence: everything that the workload can prove, with a binding under the challenge's nonce.
+        key_ids: 1 to ``MAX_KEYS`` different keys; all are released, or none.
+    """
+
+    challenge: str
+    evidence: Evidence
+    key_ids: tuple[str, ...]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members; the evidence is a CMW collection inside."""
+        evidence: JsonValue = json.loads(self.evidence.to_json())
+        return {"challenge": self.challenge, "evidence": evidence, "keys": list(self.key_ids)}
+
+    @staticmethod
+    def from_json(document: JsonValue) -> ReleaseRequest:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid``, or as ``parse_envelope``.
+        """
+        if not isinstance(document, dict) or set(document) != {"challenge", "evidence", "keys"}:
+            raise _invalid("release request", "expected exactly challenge, evidence and keys")
+        token, keys = document["challenge"], document["keys"]
+        if not isinstance(token, str):
+            raise _invalid("release request", "challenge: expected text")
+        if not isinstance(keys, list) or not 0 < len(keys) <= MAX_KEYS:
+            raise _invalid("release request", f"keys: expected 1 to {MAX_KEYS} key ids")
+        key_ids = tuple(key for key in keys if isinstance(key, str))
+        if len(set(key_ids)) != len(keys):
+            raise _invalid("release request", "keys: expected texts, each once")
+        evidence = parse_envelope(json.dumps(document["evidence"]).encode())
+        return ReleaseRequest(challenge=token, evidence=evidence, key_ids=key_ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedKey:
+    """One released key, sealed to the workload.
+
+    Attributes:
+        key_id: which key.
+        version: which version of it, from 1.
+        purpose: what it is for (``model-key``).
+        policy_digest: SHA-256 of the policy under which it was released.
+        sealed: HPKE ``enc ‖ ciphertext``.
+    """
+
+    key_id: str
+    version: int
+    purpose: str
+    policy_digest: bytes
+    sealed: bytes
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members."""
+        return {
+            "key_id": self.key_id,
+            "version": self.version,
+            "purpose": self.purpose,
+            "policy_digest": self.policy_digest.hex(),
+            "sealed": base64url_text(self.sealed),
+        }
+
+    @staticmethod
+    def from_json(document: JsonValue) -> SealedKey:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid`` or ``base64-invalid``.
+        """
+        members = dict(document) if isinstance(document, dict) else {}
+        version = members.pop("version", None)
+        texts = _texts(members, ("key_id", "purpose", "policy_digest", "sealed"), what="sealed key")
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise _invalid("sealed key", "version: expected an integer from 1")
+        try:
+            digest = bytes.fromhex(texts["policy_digest"])
+        except ValueError as exc:
+            raise _invalid("sealed key", "policy_digest: expected hex") from exc
+        sealed = base64url_bytes(texts["sealed"], what="sealed")
+        return SealedKey(
+            key_id=texts["key_id"], version=version, purpose=texts["purpose"], policy_digest=digest, sealed=sealed
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What a service answers: the sealed keys and a signed receipt that covers them.
+
+    Attributes:
+        keys: in the order of the request.
+        receipt: a signed note by the service, see ``receipt_text``.
+    """
+
+    keys: tuple[SealedKey, ...]
+    receipt: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members."""
+        return {"keys": [key.to_json() for key in self.keys], "receipt": self.receipt}
+
+    @staticmethod
+    def from_json(document: JsonValue) -> Release:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid`` or ``base64-invalid``.
+        """
+        members = document if isinstance(document, dict) else {}
+        keys, receipt = members.get("keys"), members.get("receipt")
+        if set(members) != {"keys", "receipt"} or not isinstance(keys, list) or not isinstance(receipt, str):
+            raise _invalid("release", "expected exactly a list keys and a text receipt")
+        return Release(keys=tuple(SealedKey.from_json(key) for key in keys), receipt=receipt)
+
+
+def release_info(
+    *,
+    audience: str,
+    nonce: bytes,
+    evidence_digest: bytes,
+    key_id: str,
+    version: int,
+    purpose: str,
+    policy_digest: bytes,
+    decision_digest: bytes,
+) -> bytes:
+    """Return the HPKE ``info`` of one released key: everything that both sides know of the exchange.
+
+    A sealed key therefore opens only for the workload that proved itself, in this exchange, as this version of this
+    key for this purpose under this policy.
+    """
+    return cbor_bytes(
+        {
+            "context": CONTEXT,
+            "audience": audience,
+            "nonce": nonce,
+            "evidence": evidence_digest,
+            "key_id": key_id,
+            "version": version,
+            "purpose": purpose,
+            "policy": policy_digest,
+            "decision": decision_digest,
+        }
+    )
+
+
+def receipt_text(
+    *,
+    audience: str,
+    nonce: bytes,
+    evidence_digest: bytes,
+    decision_digest: bytes,
+    keys: Iterable[SealedKey],
+    released_at: datetime,
+    simulated: bool,
+) -> str:
+    """Return the text of a receipt: who got which key versions, on what evidence, under which policies, when."""
+    document: dict[str, JsonValue] = {
+        "audience": audience,
+        "nonce": nonce.hex(),
+        "evidence": evidence_digest.hex(),
+        "decision": decision_digest.hex(),
+        "keys": [
+            {
+                "key_id": key.key_id,
+                "version": key.version,
+                "purpose": key.purpose,
+                "policy_digest": key.policy_digest.hex(),
+                "sealed_sha256": sha256(key.sealed).hexdigest(),
+            }
+            for key in keys
+        ],
+        "released_at": rfc3339_text(released_at),
+        "simulated": simulated,
+    }
+    return f"{RECEIPT}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+
+
+def read_receipt(text: str) -> dict[str, JsonValue]:
+    """Read the text of a receipt whose signature was verified.
+
+    Raises:
+        EvidenceError: ``wire-invalid`` or ``json-invalid``.
+    """
+    head, _, body = text.partition("\n")
+    if head != RECEIPT:
+        raise _invalid("receipt", f"expected {RECEIPT}")
+    document = json_value(body.encode(), what="receipt")
+    if not isinstance(document, dict):
+        raise _invalid("receipt", "expected an object")
+    return document
+
+
+def _texts(document: JsonValue, names: tuple[str, ...], *, what: str) -> dict[str, str]:
+    members = document if isinstance(document, dict) else {}
+    texts = {name: value for name, value in members.items() if isinstance(value, str)}
+    if set(members) != set(names) or len(texts) != len(members):
+        raise _invalid(what, f"expected exactly the texts {', '.join(names)}")
+    return texts
+
+
+def _invalid(what: str, problem: str) -> EvidenceError:
+    return EvidenceError(f"{what}: {problem}", code="wire-invalid", field=what)
