@@ -1,0 +1,1 @@
+"""Figures that the design promises, each measured against its peer or its primitive in one run."""

@@ -1,0 +1,38 @@
+"""``python -m benchmarks [ID]``: run all benchmarks, or one; each prints its closing line last."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+
+from benchmarks import cli, policy, snp
+from benchmarks.measure import Figure
+
+BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
+    "snp-verify-warm": snp.warm,
+    "snp-verify-cold": snp.cold,
+    "policy-40-checks-us": policy.forty_checks,
+    "cli-help-ms": cli.help_time,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the named benchmarks, or all. A bar that is not held is a finding and no failure of the run."""
+    unknown = [name for name in arguments if name not in BENCHMARKS]
+    if unknown:
+        print(f"error: no benchmark is called {unknown[0]!r}", file=sys.stderr)
+        print(f"hint: one of {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    machine = f"{platform.machine()}, Python {platform.python_version()}, cryptography {version('cryptography')}"
+    print(f"# {machine}")
+    for name in arguments or BENCHMARKS:
+        figure = BENCHMARKS[name]()
+        print(f"# {figure.detail}")
+        print(figure.line(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

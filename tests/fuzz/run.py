@@ -1,0 +1,138 @@
+"""Coverage-guided fuzzing of everything that reads a stranger's bytes.
+
+::
+
+    python -m tests.fuzz.run [--seconds N] [TARGET …]
+
+Each target runs in a process of its own (atheris wants that) for N seconds; an input that raises anything
+undocumented, or that takes longer than 10 seconds, ends the run with exit code 1 and is kept under
+``tests/fuzz/crashes``. Seeds are simulated evidence, so that the fuzzer starts behind the first length check.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from attest.endorsements.anchors import TrustAnchors, read_anchor_file
+from attest.endorsements.x509 import parse_certificate, parse_crl
+from attest.errors import AttestError
+from attest.evidence.binding import parse_binding
+from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.envelope import parse_envelope
+from attest.evidence.forms import read_evidence
+from attest.evidence.snp.certificate_table import parse_certificate_table
+from attest.evidence.snp.structure import parse_report
+from attest.policy import load_policy
+from attest.policy.load import MAX_POLICY_BYTES
+from attest.verification import verify
+from tests.samples import AT, binding, bound_evidence, scene
+
+SECONDS = 30
+CRASHES = Path(__file__).parent / "crashes"
+HONEST = scene()
+
+
+def _verify(data: bytes) -> None:
+    verify(
+        read_evidence([("input", data)]).evidence,
+        endorsements=HONEST.endorsements,
+        anchors=TrustAnchors.simulation(),
+        at=AT,
+    )
+
+
+TARGETS: dict[str, Callable[[bytes], object]] = {
+    "report": parse_report,
+    "table": parse_certificate_table,
+    "certificate": parse_certificate,
+    "crl": parse_crl,
+    "envelope": parse_envelope,
+    "binding": parse_binding,
+    "forms": lambda data: read_evidence([("input", data)]),
+    "endorsements": lambda data: read_endorsements([("input", data)], at=AT),
+    "anchors": lambda data: read_anchor_file(data, base=TrustAnchors.vendors()),
+    "policy": lambda data: load_policy(data[:MAX_POLICY_BYTES]),
+    "verify": _verify,
+}
+
+
+def seeds(target: str) -> Iterator[bytes]:
+    """Yield inputs that the target accepts, for the fuzzer to start from."""
+    guest, pool = HONEST.guest, HONEST.endorsements
+    evidence = bound_evidence(guest, binding())
+    everything: dict[str, list[bytes]] = {
+        "report": [guest.report(bytes(64))],
+        "table": [guest.chip.certificate_table()],
+        "certificate": [certificate.der for certificate in pool.certificates],
+        "crl": [crl.der for crl in pool.crls],
+        "envelope": [evidence.to_json(), evidence.to_cbor()],
+        "binding": [binding().to_bytes()],
+    }
+    everything["forms"] = everything["verify"] = [
+        *everything["report"],
+        *everything["envelope"],
+        guest.extended_report(bytes(64)),
+    ]
+    everything["endorsements"] = [*everything["table"], *everything["certificate"], *everything["crl"]]
+    yield from everything.get(target, [b"schema: attest.policy/1\nname: x\n", b'schema = "attest.anchors/1"\n'])
+
+
+def fuzz_one(target: str, arguments: list[str]) -> None:
+    """Fuzz one target in this process; never returns."""
+    import atheris  # only where it is installed, and only in the child process
+
+    run = TARGETS[target]
+
+    def once(data: bytes) -> None:
+        try:
+            run(data)
+        except AttestError:
+            return  # documented: that is an answer
+
+    atheris.instrument_all()
+    atheris.Setup([sys.argv[0], *arguments], once)
+    atheris.Fuzz()
+
+
+def fuzz(target: str, seconds: int) -> bool:
+    """Fuzz one target in a process of its own and say whether nothing was found."""
+    CRASHES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as corpus:
+        for number, seed in enumerate(seeds(target)):
+            (Path(corpus) / f"seed-{number}").write_bytes(seed)
+        options = [f"-max_total_time={seconds}", "-timeout=10", f"-artifact_prefix={CRASHES}/{target}-", corpus]
+        child = subprocess.run(
+            [sys.executable, "-m", "tests.fuzz.run", "--child", target, *options],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    done = [line for line in child.stderr.splitlines() if line.startswith("Done ")]
+    print(f"{target}: {done[0] if done else child.stderr[-2000:]}", flush=True)
+    return child.returncode == 0
+
+
+def main() -> int:
+    """Run the chosen targets one after the other."""
+    if sys.argv[1:2] == ["--child"]:
+        fuzz_one(sys.argv[2], sys.argv[3:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", choices=[*TARGETS, []], help=", ".join(TARGETS))
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target")
+    options = parser.parse_args()
+    try:
+        import atheris  # noqa: F401, PLC0415
+    except ImportError:
+        print("fuzzing is left out: atheris has no wheel for this platform", file=sys.stderr)
+        return 0
+    results = [fuzz(target, options.seconds) for target in options.targets or TARGETS]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
