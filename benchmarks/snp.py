@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.checks import Unchecked
-from attest.endorsements import x509
+from attest.endorsements import chains, signatures, x509
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
@@ -30,8 +30,9 @@ from benchmarks.measure import Figure, interleaved_ratio
 __all__ = ["cold", "warm"]
 
 _REMEMBERING = (
-    x509.load_public_key,
-    x509.signature_holds,
+    signatures.load_public_key,
+    signatures.signature_holds,
+    chains.require_ca,
     x509.parse_certificate,
     x509.parse_crl,
     x509._common_name,  # noqa: SLF001  a cold start forgets everything
@@ -62,7 +63,7 @@ class _Sample:
             self.unchecked = ()
         parsed = parse_report(self.report)
         leaf = x509.parse_certificate(self.ders[0])
-        key = x509.load_public_key(leaf.spki)
+        key = signatures.load_public_key(leaf.spki)
         if not isinstance(key, ec.EllipticCurvePublicKey):
             msg = "the leaf's key is not elliptic"
             raise TypeError(msg)

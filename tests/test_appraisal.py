@@ -1,7 +1,6 @@
 """A policy judges verified evidence: every rule yields a check, and the outcome follows from the checks."""
 
 import copy
-import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,10 +14,10 @@ from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AppraisalError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy import Policy, load_policy
+from attest.policy import Policy
 from attest.simulator import SimulatedGuest
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
-from tests.policy.documents import MEASUREMENT, STRICT, document
+from tests.policy.documents import MEASUREMENT, STRICT, document, policy_of
 from tests.samples import AT, Scene, report_evidence, scene
 
 FRESH = ExpectedFreshness(nonce=b"fresh")
@@ -40,12 +39,7 @@ def verified_of(
 
 def judged(policy: dict[str, Any], honest: Scene | None = None, /, **guest: object) -> AttestationResult:
     """Appraise a guest by a policy document."""
-    return appraise(verified_of(honest or scene(), guest), policy=load(policy), at=AT)
-
-
-def load(policy: dict[str, Any]) -> Policy:
-    """Load a document."""
-    return load_policy(json.dumps(policy).encode())
+    return appraise(verified_of(honest or scene(), guest), policy=policy_of(policy), at=AT)
 
 
 def failed(result: AttestationResult) -> set[str]:
@@ -162,6 +156,13 @@ def test_a_relaxed_demand_is_not_evaluated_and_shows_its_reason() -> None:
     assert result.trustworthiness["executables"] is Tier.NONE
 
 
+def test_a_relaxed_rule_could_never_hold() -> None:
+    """Should its relaxation ever be overlooked, it refuses."""
+    policy = policy_of(document(measurement={"unchecked": "early days"}))
+    (rule,) = [rule for rule in policy.snp if rule.id == "policy.snp.measurement"]
+    assert replace(rule, relaxed=None).judge(VERIFIED.items[0].verified, at=AT, item="cpu").outcome is Outcome.FAIL
+
+
 def test_simulated_evidence_is_refused_unless_the_policy_says_why_not() -> None:
     policy = copy.deepcopy(STRICT)
     del policy["simulated"]
@@ -173,10 +174,10 @@ def test_simulated_evidence_is_refused_unless_the_policy_says_why_not() -> None:
 def test_evidence_that_answers_no_question_is_not_affirmed() -> None:
     honest = scene()
     stale = verified_of(honest, expected=None)
-    result = appraise(stale, policy=load(STRICT), at=AT)
+    result = appraise(stale, policy=policy_of(STRICT), at=AT)
     assert failed(result) == {"freshness"}
     assert [check.id for check in result.checks].count("freshness") == 1
-    relaxed = appraise(stale, policy=load({**STRICT, "unchecked": {"freshness": "recorded"}}), at=AT)
+    relaxed = appraise(stale, policy=policy_of({**STRICT, "unchecked": {"freshness": "recorded"}}), at=AT)
     assert relaxed.affirmed
     assert relaxed.unchecked == (Unchecked(check="freshness", reason="recorded"),)
 
@@ -191,14 +192,14 @@ def test_the_callers_relaxations_are_carried_into_the_result() -> None:
         at=AT,
         unchecked=relaxation,
     )
-    result = appraise(stale, policy=load(STRICT), at=AT)
+    result = appraise(stale, policy=policy_of(STRICT), at=AT)
     assert result.affirmed
     assert result.unchecked == relaxation
 
 
 def test_evidence_is_appraised_for_the_moment_for_which_it_was_verified() -> None:
     with pytest.raises(ValueError, match="cannot be appraised"):
-        appraise(verified_of(scene()), policy=load(STRICT), at=AT + timedelta(seconds=1))
+        appraise(verified_of(scene()), policy=policy_of(STRICT), at=AT + timedelta(seconds=1))
 
 
 def test_the_baseline_refuses_simulation_debug_and_migration_and_nothing_subtle() -> None:
@@ -241,7 +242,7 @@ TCB = st.builds(
 
 def outcome_of(minimum: SnpTcbVersion, tcb: SnpTcbVersion) -> Outcome:
     """How the rule of a minimum judges a TCB."""
-    policy = load(document(minimum_tcb={"Genoa": minimum.components()}))
+    policy = policy_of(document(minimum_tcb={"Genoa": minimum.components()}))
     (rule,) = [rule for rule in policy.snp if rule.id == "policy.snp.minimum_tcb"]
     verified = replace(VERIFIED.items[0].verified, reported_tcb=tcb)
     return rule.judge(verified, at=AT, item="cpu").outcome
@@ -275,14 +276,14 @@ DEMANDS: list[tuple[str, Any]] = [
 def test_adding_a_demand_never_turns_a_failure_into_a_success(
     some: list[tuple[str, Any]], more: tuple[str, Any]
 ) -> None:
-    before = appraise(VERIFIED, policy=load(document(**dict(some))), at=AT)
-    after = appraise(VERIFIED, policy=load(document(**dict([*some, more]))), at=AT)
+    before = appraise(VERIFIED, policy=policy_of(document(**dict(some))), at=AT)
+    after = appraise(VERIFIED, policy=policy_of(document(**dict([*some, more]))), at=AT)
     if not before.affirmed and more[0] not in dict(some):
         assert not after.affirmed
 
 
 def test_every_rule_has_its_own_id_and_names_its_clause() -> None:
-    rules = load(document(**dict(DEMANDS))).snp
+    rules = policy_of(document(**dict(DEMANDS))).snp
     assert len({rule.id for rule in rules}) == len(rules)
     assert all(rule.claim.clause for rule in rules)
 

@@ -21,8 +21,8 @@ form and nothing further is tried.
                                                                                          coco-json, azure-json, …
 11  a line ``-----BEGIN``                                                                certificates, CRLs
 12  three base64url words with dots between, the first one that of an object             token
-13  hex digits, with white space, ``0x`` in front                                        lines 1 to 9 in hex
-14  base64 or base64url, with line breaks                                                lines 1 to 9 in base64
+13  64 or more hex digits, perhaps with white space, perhaps ``0x`` in front             lines 1 to 9 in hex
+14  64 or more letters of base64 or base64url, perhaps with line breaks                  lines 1 to 9 in base64
 ==  ==================================================================================  ========================
 
 Text is decoded once and what comes out is looked at by lines 1 to 9: there is no hex of base64 and no base64 of JSON.
@@ -179,6 +179,8 @@ def _recognise_json(file: str, data: bytes) -> RecognisedFile:
 
 def _recognise_encoded(file: str, text: str) -> RecognisedFile:
     """Decode hex or base64 once. Digits that could be either are hex: no base64 of a report has no other letter."""
+    if len(text) < _SHORTEST_ENCODED_CHARACTERS:
+        raise _unrecognised(file, text.encode(), "text")
     if _HEX_TEXT.fullmatch(text):
         data, encoding = hex_bytes("".join(text.removeprefix("0x").split()), what=file), "hex text"
     elif _BASE64_TEXT.fullmatch(text):
@@ -193,6 +195,8 @@ def _recognise_encoded(file: str, text: str) -> RecognisedFile:
 
 _PEM_BEGIN = re.compile(rb"^-----BEGIN ", re.MULTILINE)
 _JWT = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+_SHORTEST_ENCODED_CHARACTERS = 64
+"""Shorter than any evidence; a word or two is not told that it is bad base64."""
 _HEX_TEXT = re.compile(r"(?:0x)?[0-9a-fA-F\s]+")
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/_\r\n-]++=?[\r\n]*+=?")
 

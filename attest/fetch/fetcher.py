@@ -14,9 +14,11 @@ from datetime import datetime
 from typing import Protocol
 
 from attest.endorsements.bundle import BundleEntry
+from attest.endorsements.chains import require_issued
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest, EndorsementRequest
-from attest.endorsements.x509 import Certificate, SignatureAlgorithm, parse_certificate, require_issued
+from attest.endorsements.signatures import SignatureAlgorithm
+from attest.endorsements.x509 import Certificate, parse_certificate
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.evidence.snp.certificates import read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence

@@ -47,7 +47,7 @@ class Demand(Generic[T]):
     value: T | Relaxed
 
 
-def refuse(path: str, expected: str, got: object) -> ConfigurationError:
+def refuse(path: str, expected: str, got: JsonValue) -> ConfigurationError:
     """Make the error for one value; nothing is guessed and nothing is skipped."""
     shown = type(got).__name__ if isinstance(got, list | dict) else repr(got)[:80]
     return ConfigurationError(

@@ -87,18 +87,19 @@ def _json(data: bytes) -> JsonValue:
 
 def _yaml(data: bytes) -> JsonValue:
     """YAML 1.2 without what makes two readers disagree: duplicate keys, anchors, tags, several documents."""
-    from ruamel.yaml import YAML  # noqa: PLC0415  of the extra 'cli'; a JSON policy needs none
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
-    from ruamel.yaml.events import AliasEvent, NodeEvent  # noqa: PLC0415
-
-    reader = YAML(typ="safe", pure=True)
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415  of the extra 'cli'; a JSON policy needs none
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    except ImportError as exc:
+        raise _unreadable("YAML needs the extra 'cli' of this package; JSON needs nothing") from exc
+    reader: Any = YAML(typ="safe", pure=True)  # Any: the library's own annotations are partial
     try:
         for event in reader.parse(data):
-            if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor is not None):
+            if getattr(event, "anchor", None) is not None:
                 raise _unreadable("anchors and aliases are not allowed")
             if getattr(event, "tag", None) is not None:
                 raise _unreadable(f"the tag {event.tag} is not allowed")
-        value = reader.load(data)
+        value: object = reader.load(data)
     except (YAMLError, ValueError, RecursionError) as exc:
         raise _unreadable(" ".join(str(exc).split())[:300]) from exc
     return _plain(value, "policy")

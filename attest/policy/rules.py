@@ -121,25 +121,22 @@ def _rule(
     """Make the rule for a demand; for one that is not made at all, none."""
     if demand is None:
         return
-    relaxed = demand.value.reason if isinstance(demand.value, Relaxed) else None
-    yield Rule(
-        id=f"policy.snp.{name}",
-        category=category,
-        claim=claim or snp_claim(name),
-        expected="" if relaxed else (expected or _list_text)(demand.value),
-        holds=_never if relaxed else test(demand.value),
-        relaxed=relaxed,
-    )
+    rule_id, of, value = f"policy.snp.{name}", claim or snp_claim(name), demand.value
+    if isinstance(value, Relaxed):
+        yield Rule(id=rule_id, category=category, claim=of, expected="", holds=_never, relaxed=value.reason)
+    else:
+        text = (expected or _list_text)(value)
+        yield Rule(id=rule_id, category=category, claim=of, expected=text, holds=test(value))
 
 
 def _never(_value: ClaimValue, _at: datetime) -> bool:
     return False
 
 
-def _list_text(value: object) -> str:
+def _list_text(value: ClaimValue | tuple[ClaimValue, ...]) -> str:
     if isinstance(value, tuple):
         return "one of " + ", ".join(value_text(member) for member in value)
-    return value_text(value)  # type: ignore[arg-type]  # a claim value: lists are handled above
+    return value_text(value)
 
 
 def _identity_rules(policy: PolicyDocument) -> Iterator[Rule]:

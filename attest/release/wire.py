@@ -21,6 +21,7 @@ from attest.encoding import (
     rfc3339_text,
 )
 from attest.errors import EvidenceError
+from attest.evidence.binding import NONCE_BYTES
 from attest.evidence.envelope import Evidence, parse_envelope
 
 __all__ = [
@@ -76,9 +77,12 @@ class Challenge:
             EvidenceError: ``wire-invalid``, ``base64-invalid`` or ``time-invalid``.
         """
         texts = _texts(document, ("challenge", "nonce", "audience", "expires_at"), what="challenge")
+        nonce = base64url_bytes(texts["nonce"], what="nonce")
+        if len(nonce) != NONCE_BYTES:
+            raise _invalid("challenge", f"nonce: expected {NONCE_BYTES} bytes, got {len(nonce)}")
         return Challenge(
             token=texts["challenge"],
-            nonce=base64url_bytes(texts["nonce"], what="nonce"),
+            nonce=nonce,
             audience=texts["audience"],
             expires_at=rfc3339(texts["expires_at"], what="expires_at"),
         )

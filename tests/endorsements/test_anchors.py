@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attest.endorsements.anchors import Anchor, TrustAnchors, amd_name, read_anchor_file
 from attest.endorsements.roots import AMD_ARK_MODULI
-from attest.endorsements.x509 import load_public_key
+from attest.endorsements.signatures import load_public_key
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct
 from attest.simulator.keys import CaRole, simulated_ca_key

@@ -17,7 +17,8 @@ from attest.endorsements.bundle import (
     build_bundle,
     sign_bundle,
 )
-from attest.endorsements.x509 import Issuer, require_current_crl
+from attest.endorsements.chains import require_current_crl
+from attest.endorsements.x509 import Issuer
 from attest.errors import EndorsementError, RevokedError
 from attest.evidence import endorsement_files
 from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_PEM_BLOCKS, EndorsementFiles, read_endorsements

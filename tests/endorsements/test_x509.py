@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.endorsements.anchors import TrustAnchors, amd_name
+from attest.endorsements.chains import require_ca, require_current_crl, require_issued, require_valid
+from attest.endorsements.signatures import SignatureAlgorithm, load_public_key, signature_holds
 from attest.endorsements.x509 import (
     MAX_CERTIFICATE_BYTES,
     MAX_CRL_BYTES,
@@ -20,16 +22,9 @@ from attest.endorsements.x509 import (
     Crl,
     Extension,
     Issuer,
-    SignatureAlgorithm,
-    load_public_key,
     parse_certificate,
     parse_crl,
     pem_blocks,
-    require_ca,
-    require_current_crl,
-    require_issued,
-    require_valid,
-    signature_holds,
 )
 from attest.errors import ChainError, EndorsementError, EvidenceError, RevokedError
 from attest.evidence.snp.certificates import LeafKind

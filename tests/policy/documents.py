@@ -1,9 +1,11 @@
 """Policy documents that tests start from."""
 
 import copy
+import json
 from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct
+from attest.policy import Policy, load_policy
 from attest.simulator import SimulatedChip, SimulatedGuest
 
 MEASUREMENT = SimulatedGuest(chip=SimulatedChip.of(SnpProduct.GENOA)).measurement.hex()
@@ -31,3 +33,8 @@ def document(**snp: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
         else:
             changed["snp"][name] = value
     return changed
+
+
+def policy_of(policy: dict[str, Any]) -> Policy:
+    """Load a document."""
+    return load_policy(json.dumps(policy).encode())

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -216,6 +217,14 @@ def test_yaml_that_two_readers_could_read_differently_is_refused(text: str, prob
         load_policy(text.encode())
     assert outcome.value.code == "policy-unreadable"
     assert problem in outcome.value.message
+
+
+def test_without_the_yaml_library_a_json_policy_still_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+    assert load(STRICT).name == "test"
+    with pytest.raises(ConfigurationError) as outcome:
+        load_policy(YAML.encode())
+    assert "extra 'cli'" in outcome.value.message
 
 
 def test_a_policy_of_unreasonable_size_is_refused() -> None:

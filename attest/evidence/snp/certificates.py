@@ -9,7 +9,8 @@ from functools import lru_cache
 from cryptography.hazmat import asn1
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from attest.endorsements.x509 import Certificate, load_public_key
+from attest.endorsements.signatures import load_public_key
+from attest.endorsements.x509 import Certificate
 from attest.errors import ChainError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 

@@ -190,7 +190,7 @@ def _kind_of(value: JsonValue) -> str:
             return "text"
         case list():
             return "an array"
-        case dict():
+        case _:
             return "an object"
 
 

@@ -19,19 +19,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import Anchor, TrustAnchors
+from attest.endorsements.chains import require_current_crl, require_valid
 from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import (
-    Certificate,
-    Crl,
-    Issuer,
-    SignatureAlgorithm,
-    load_public_key,
-    parse_certificate,
-    require_ca,
-    require_current_crl,
-    require_issued,
-    require_valid,
-)
+from attest.endorsements.signatures import load_public_key
+from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import (
     AttestError,
     BindingError,
@@ -41,17 +32,15 @@ from attest.errors import (
     SignatureError,
     VerificationError,
 )
-from attest.evidence.snp.certificates import LeafKind, SnpLeaf, read_leaf
+from attest.evidence.snp.certificates import SnpLeaf
+from attest.evidence.snp.chain import find_issuer, find_root, require_anchor_valid
 from attest.evidence.snp.evidence import ParsedSnpEvidence
+from attest.evidence.snp.leaves import LEAF_KINDS, candidates, no_leaf, signing_kind
 from attest.evidence.snp.structure import ParsedSnpReport
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion, tcb_from_bytes
 
-__all__ = ["MAX_CANDIDATES", "PROCEDURE", "VerifiedSnpReport", "verify_snp_evidence"]
+__all__ = ["PROCEDURE", "VerifiedSnpReport", "verify_snp_evidence"]
 
-MAX_CANDIDATES = 8
-"""Certificates of one role that are tried; each may cost a public-key operation. The best fitting come first."""
-
-_LEAF_KINDS = {0: LeafKind.VCEK, 1: LeafKind.VLEK}
 _COORDINATE_BYTES = 48
 _ECDSA = ec.ECDSA(hashes.SHA384())
 
@@ -128,17 +117,17 @@ def verify_snp_evidence(
 
     Spec: AMD 56860 (report), AMD 57230 (VCEK), AMD 58369 (VLEK); specs/sev-snp.md, section 19.
     """
-    kind = _signing_kind(evidence.report)
+    kind = signing_kind(evidence.report)
     pool = endorsements.with_certificates(evidence.issuers)
     crls = (*evidence.crls, *endorsements.crls)
     best: AttestError | None = None
-    for leaf in _candidates(evidence, kind, pool, at):
+    for leaf in candidates(evidence, kind, pool, at):
         attempt = _Attempt(evidence.report, leaf, pool=pool, crls=crls, anchors=anchors, at=at, unchecked=unchecked)
         try:
             return attempt.run()
         except (VerificationError, EndorsementError) as exc:
             best = best or exc
-    raise best or _no_leaf(evidence, kind, pool)
+    raise best or no_leaf(evidence, kind, pool)
 
 
 class _Attempt:
@@ -197,111 +186,6 @@ class _Attempt:
             at=self.at,
             unchecked=self.unchecked,
         )
-
-
-# -- before the procedure: which certificate to try
-
-
-def _signing_kind(report: ParsedSnpReport) -> LeafKind:
-    """S02: the firmware signed, and with a key that has a certificate."""
-    kind = _LEAF_KINDS.get(report.signing_key)
-    if kind is None or report.mask_chip_key:
-        got = f"SIGNING_KEY {report.signing_key}, MASK_CHIP_KEY {int(report.mask_chip_key)}"
-        error = SignatureError(
-            f"the firmware did not sign this report: KEY_INFO says {got} (offset 0x048)",
-            code="snp-report-unsigned",
-            check="snp.signing_key",
-            field="KEY_INFO",
-            offset=0x048,
-            expected="SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0",
-            got=got,
-            clause="AMD 56860, KEY_INFO; sev-snp.md S02",
-            hint="the host must not mask the chip key (SNP_CONFIG)",
-        )
-        error.checks = (
-            Check(
-                id="snp.signing_key",
-                outcome=Outcome.FAIL,
-                expected=error.expected or "",
-                got=got,
-                clause=error.clause or "",
-            ),
-        )
-        raise error
-    return kind
-
-
-def _candidates(
-    evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements, at: datetime
-) -> Iterator[SnpLeaf | AttestError]:
-    """Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit.
-
-    A leaf that cannot be read counts only when the Attester presented it as such.
-    """
-    readable: list[SnpLeaf] = []
-    refused: list[AttestError] = []
-    for der in evidence.leaves:
-        try:
-            leaf = read_leaf(parse_certificate(der))
-        except (EvidenceError, ChainError) as exc:
-            refused.append(ChainError(exc.message, code=exc.code, expected=exc.expected, got=exc.got, field=exc.field))
-        else:
-            if leaf.kind is kind:
-                readable.append(leaf)
-    for certificate in pool.with_common_name(kind.common_name):
-        try:
-            readable.append(read_leaf(certificate))
-        except ChainError as exc:
-            refused.append(exc)
-    if len(readable) > 1:
-        readable.sort(key=lambda leaf: _misfit(evidence.report, leaf, at))
-    candidates: list[SnpLeaf | AttestError] = [*readable, *refused]
-    yield from candidates[:MAX_CANDIDATES]
-
-
-def _misfit(report: ParsedSnpReport, leaf: SnpLeaf, at: datetime) -> int:
-    """How badly a leaf fits, judged without any signature; only the order of trying depends on it."""
-    chip = leaf.hwid is not None and report.chip_id[: len(leaf.hwid)] != leaf.hwid
-    tcb = leaf.tcb.to_bytes() != report.reported_tcb
-    dates = not leaf.certificate.not_before <= at <= leaf.certificate.not_after
-    return 4 * chip + 2 * tcb + dates
-
-
-def _no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> AttestError:
-    """S03 and S04: only leaves of the other kind are at hand, or none at all."""
-    other = LeafKind.VLEK if kind is LeafKind.VCEK else LeafKind.VCEK
-    if evidence.leaves or pool.with_common_name(other.common_name):
-        error: AttestError = ChainError(
-            f"KEY_INFO names a {kind.upper()} as the signer and the certificate is a {other.upper()}",
-            code="snp-signer-kind-mismatch",
-            check="snp.leaf",
-            field="KEY_INFO",
-            offset=0x048,
-            expected=kind.common_name,
-            got=other.common_name,
-            clause="sev-snp.md S04",
-        )
-    else:
-        error = EndorsementError(
-            f"no {kind.upper()} certificate for this report is at hand",
-            code="snp-leaf-missing",
-            check="snp.leaf",
-            expected=f"a {kind.common_name} certificate",
-            got="none",
-            clause="sev-snp.md S03",
-            hint="give it with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
-            retryable=True,
-        )
-    error.checks = (
-        Check(
-            id="snp.leaf",
-            outcome=Outcome.FAIL,
-            expected=error.expected or "",
-            got=error.got or "",
-            clause=error.clause or "",
-        ),
-    )
-    return error
 
 
 # -- the steps
@@ -405,107 +289,18 @@ def _leaf_validity(attempt: _Attempt) -> None:
 
 
 def _chain(attempt: _Attempt) -> None:
-    attempt.intermediate = _issuing(attempt.leaf.certificate, attempt.pool.named(attempt.leaf.certificate.issuer))
-
-
-def _issuing(child: Certificate, candidates: tuple[Certificate, ...]) -> Certificate:
-    """Return the certificate that issued ``child``: of several with the wanted name, the one whose key verifies it."""
-    refusal: ChainError | None = None
-    for candidate in candidates[:MAX_CANDIDATES]:
-        try:
-            require_issued(child, candidate.as_issuer(), algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
-            require_ca(candidate)
-        except ChainError as exc:
-            refusal = refusal or exc
-        else:
-            return candidate
-    raise refusal or EndorsementError(
-        f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
-        code="snp-issuer-missing",
-        expected=child.issuer_common_name,
-        got="none",
-        hint="give AMD's certificate chain with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
-        retryable=True,
-    )
+    attempt.intermediate = find_issuer(attempt.leaf.certificate, attempt.pool.named(attempt.leaf.certificate.issuer))
 
 
 def _root(attempt: _Attempt) -> None:
-    child = attempt.intermediate
-    presented = attempt.pool.named(child.issuer)
-    refusal: ChainError | None = None
-    for anchor, issuer, certificate in _roots(child, presented, attempt.anchors):
-        try:
-            require_issued(child, issuer, algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
-            if certificate is not None:
-                require_issued(certificate, issuer, algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
-                require_ca(certificate)
-                require_valid(certificate, at=attempt.at)
-            _require_product(anchor, attempt.product)
-        except ChainError as exc:
-            refusal = refusal or exc
-        else:
-            attempt.anchor, attempt.root = anchor, issuer
-            return
-    raise refusal or _no_root(child, presented)
-
-
-def _roots(
-    child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors
-) -> Iterator[tuple[Anchor, Issuer, Certificate | None]]:
-    """Pinned roots in the name of the child's issuer: as presented certificates, and as keys that are held."""
-    for certificate in presented[:MAX_CANDIDATES]:
-        anchor = anchors.pinned(certificate.spki_sha256, role="amd-ark")
-        if anchor is not None:
-            yield anchor, certificate.as_issuer(), certificate
-    for anchor in anchors.of_role("amd-ark"):
-        issuer = anchor.held_issuer()
-        if issuer is not None and issuer.subject == child.issuer:
-            yield anchor, issuer, None
-
-
-def _require_product(anchor: Anchor, product: SnpProduct) -> None:
-    if anchor.product != product:
-        raise ChainError(
-            f"the chain of a {product} report ends at {anchor.name}",
-            code="snp-product-mismatch",
-            expected=f"an anchor of {product}",
-            got=anchor.name,
-        )
-
-
-def _no_root(child: Certificate, presented: tuple[Certificate, ...]) -> AttestError:
-    if not presented:
-        return EndorsementError(
-            f"the root {child.issuer_common_name}, which issued {child.name}, is neither held nor at hand",
-            code="snp-root-missing",
-            expected=f"a pinned {child.issuer_common_name}",
-            got="none",
-            hint="give AMD's certificate chain with --endorsements PATH",
-        )
-    simulation = TrustAnchors.simulation()
-    simulated = any(simulation.pinned(certificate.spki_sha256, role="amd-ark") for certificate in presented)
-    return ChainError(
-        f"the root {presented[0].name} is {'the SIMULATION' if simulated else 'no anchor'} of this Verifier",
-        code="simulated-root-refused" if simulated else "root-not-trusted",
-        expected="a pinned AMD root key",
-        got=f"SHA-256 of the public key {presented[0].spki_sha256.hex()}",
-        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
-        if simulated
-        else "a root counts only when its key is pinned; see docs/trust-anchors.md",
+    attempt.anchor, attempt.root = find_root(
+        attempt.intermediate, product=attempt.product, pool=attempt.pool, anchors=attempt.anchors, at=attempt.at
     )
 
 
 def _chain_validity(attempt: _Attempt) -> None:
     require_valid(attempt.intermediate, at=attempt.at)
-    anchor = attempt.anchor
-    if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= attempt.at <= anchor.not_after:
-        return  # a root that is held by its digest alone was judged by its certificate
-    raise ChainError(
-        f"{anchor.name} is not valid at {rfc3339_text(attempt.at)}",
-        code="certificate-not-yet-valid" if attempt.at < anchor.not_before else "certificate-expired",
-        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
-        got=rfc3339_text(attempt.at),
-    )
+    require_anchor_valid(attempt.anchor, at=attempt.at)
 
 
 def _revocation(attempt: _Attempt) -> None:
@@ -564,7 +359,7 @@ PROCEDURE: tuple[Step, ...] = (
         id="snp.leaf",
         clause="AMD 57230, extensions; sev-snp.md S03, S04",
         run=_leaf,
-        tell=lambda s: (f"a {_LEAF_KINDS[s.report.signing_key].upper()} with AMD's extensions", s.leaf.product_name),
+        tell=lambda s: (f"a {LEAF_KINDS[s.report.signing_key].upper()} with AMD's extensions", s.leaf.product_name),
     ),
     Step(
         id="snp.product",

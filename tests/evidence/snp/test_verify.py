@@ -11,13 +11,7 @@ import pytest
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import Anchor, TrustAnchors
 from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import (
-    SignatureAlgorithm,
-    parse_certificate,
-    parse_crl,
-    require_current_crl,
-    require_issued,
-)
+from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import (
     AttestError,
     BindingError,
@@ -28,8 +22,9 @@ from attest.errors import (
 )
 from attest.evidence.snp.certificates import LeafKind
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_snp_evidence
+from attest.evidence.snp.leaves import MAX_CANDIDATES
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.evidence.snp.verify import MAX_CANDIDATES, PROCEDURE, verify_snp_evidence
+from attest.evidence.snp.verify import PROCEDURE, verify_snp_evidence
 from attest.simulator import (
     CaRole,
     SimulatedChip,
@@ -506,18 +501,6 @@ def test_a_real_report_with_its_real_crl_leaves_nothing_unchecked(vectors_dir: P
         at=datetime(2023, 3, 1, tzinfo=UTC),
     )
     assert {check.outcome for check in verified.checks} == {Outcome.PASS}
-
-
-def test_the_first_genoa_ask_is_refused_by_the_real_crl_alone(vectors_dir: Path) -> None:
-    """The one genuine revocation in the field: it chains correctly to ARK-Genoa."""
-    root = vectors_dir / "sev-snp"
-    pool = real_pool(root, "certs/genoa/ask-revoked.der", "crl/genoa-2022-10.der")
-    (revoked,) = pool.certificates
-    ark = next(a for a in TrustAnchors.vendors().anchors if a.product == "Genoa").held_issuer()
-    assert ark is not None
-    require_issued(revoked, ark, algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
-    with pytest.raises(RevokedError):
-        require_current_crl(pool.crls, ark, serials=(revoked.serial,), at=datetime(2023, 1, 15, tzinfo=UTC))
 
 
 def test_parsed_evidence_of_a_bare_report_carries_nothing_else() -> None:

@@ -1,0 +1,131 @@
+"""The structures of RFC 5280 that are read here, declared for the ASN.1 decoder of ``cryptography``.
+
+What is compared or hashed stays an undecoded element (``TLV``). The decoder takes DER only.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar, cast
+
+from cryptography import x509
+from cryptography.hazmat import asn1
+
+__all__ = [
+    "BasicConstraints",
+    "EncodedExtension",
+    "KeyUsageHolder",
+    "NameHolder",
+    "Signed",
+    "TbsCertificate",
+    "TbsCrl",
+    "inside",
+    "tlv",
+]
+
+_T = TypeVar("_T")
+
+
+def tlv(tag: int, *content: bytes) -> bytes:
+    """Put a DER head of one tag byte before the content."""
+    body = b"".join(content)
+    if len(body) < 0x80:
+        return bytes([tag, len(body)]) + body
+    length = len(body).to_bytes((len(body).bit_length() + 7) // 8, "big")
+    return bytes([tag, 0x80 | len(length)]) + length + body
+
+
+def inside(element: asn1.TLV, cls: type[_T]) -> _T:
+    """Decode an element that was kept undecoded."""
+    return cast("_T", element.parse(cls))  # pyright: ignore[reportUnknownMemberType]  # its stub states no type
+
+
+@asn1.sequence
+class Validity:
+    """Validity (RFC 5280, section 4.1.2.5)."""
+
+    not_before: asn1.UTCTime | asn1.GeneralizedTime
+    not_after: asn1.UTCTime | asn1.GeneralizedTime
+
+
+@asn1.sequence
+class EncodedExtension:
+    """Extension (section 4.1.2.9); ``value`` is what the OCTET STRING holds."""
+
+    oid: x509.ObjectIdentifier
+    critical: Annotated[bool, asn1.Default(False)]  # noqa: FBT003  the ASN.1 default
+    value: bytes
+
+
+@asn1.sequence
+class TbsCertificate:
+    """TBSCertificate of version 3, without unique identifiers (section 4.1)."""
+
+    version: Annotated[int, asn1.Explicit(0)]
+    serial: int
+    signature: asn1.TLV
+    issuer: asn1.TLV
+    validity: Validity
+    subject: asn1.TLV
+    spki: asn1.TLV
+    extensions: Annotated[list[EncodedExtension], asn1.Explicit(3)]
+
+
+@asn1.sequence
+class Signed:
+    """What Certificate and CertificateList are alike: something signed, an algorithm, a signature."""
+
+    tbs: asn1.TLV
+    algorithm: asn1.TLV
+    signature: asn1.BitString
+
+
+@asn1.sequence
+class Revoked:
+    """One entry of revokedCertificates (section 5.1.2.6)."""
+
+    serial: int
+    date: asn1.UTCTime | asn1.GeneralizedTime
+    extensions: list[EncodedExtension] | None
+
+
+@asn1.sequence
+class TbsCrl:
+    """TBSCertList of version 2 (section 5.1)."""
+
+    version: int
+    signature: asn1.TLV
+    issuer: asn1.TLV
+    this_update: asn1.UTCTime | asn1.GeneralizedTime
+    next_update: asn1.UTCTime | asn1.GeneralizedTime
+    revoked: list[Revoked] | None
+    extensions: Annotated[list[EncodedExtension], asn1.Explicit(0)]
+
+
+@asn1.sequence
+class Attribute:
+    """AttributeTypeAndValue (section 4.1.2.4)."""
+
+    oid: x509.ObjectIdentifier
+    value: asn1.TLV
+
+
+@asn1.sequence
+class NameHolder:
+    """A Name inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
+
+    name: list[asn1.SetOf[Attribute]]
+
+
+@asn1.sequence
+class KeyUsageHolder:
+    """A KeyUsage inside a SEQUENCE of our own, likewise (section 4.2.1.3)."""
+
+    bits: asn1.BitString
+
+
+@asn1.sequence
+class BasicConstraints:
+    """BasicConstraints (section 4.2.1.9)."""
+
+    ca: Annotated[bool, asn1.Default(False)]  # noqa: FBT003  the ASN.1 default
+    path_length: int | None

@@ -1,0 +1,113 @@
+"""Signatures of vendor certificates: a closed table of algorithms, and one pure function over bytes.
+
+Outcomes are remembered in bounded tables, so that a chain seen before costs no public-key operation. What is
+remembered knows of no date, no name and no anchor: those are judged anew on every call.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+from attest.endorsements.asn1 import tlv
+from attest.errors import ChainError
+
+__all__ = ["PublicKey", "SignatureAlgorithm", "algorithm_of", "load_public_key", "signature_holds"]
+
+_REMEMBERED = 1024
+
+
+def _pss_sha384_identifiers() -> Iterator[bytes]:
+    """Every DER spelling of RSASSA-PSS with SHA-384, MGF1-SHA-384 and a salt of 48 bytes.
+
+    Hash parameters are NULL or absent, trailerField 1 is written out or left to its default: AMD issues both
+    (specs/sev-snp.md, section 8). No other parameter may differ.
+    """
+    null = tlv(0x05)
+    sha384 = bytes.fromhex("0609608648016503040202")
+    mgf1 = bytes.fromhex("06092a864886f70d010108")
+    pss = bytes.fromhex("06092a864886f70d01010a")
+    salt = tlv(0xA2, tlv(0x02, bytes([48])))
+    for hash_null in (null, b""):
+        for mgf_null in (null, b""):
+            for trailer in (b"", tlv(0xA3, tlv(0x02, b"\x01"))):
+                parameters = tlv(
+                    0x30,
+                    tlv(0xA0, tlv(0x30, sha384, hash_null)),
+                    tlv(0xA1, tlv(0x30, mgf1, tlv(0x30, sha384, mgf_null))),
+                    salt,
+                    trailer,
+                )
+                yield tlv(0x30, pss, parameters)
+
+
+class SignatureAlgorithm(enum.Enum):
+    """The signature algorithms that vendor certificates use; anything else is refused."""
+
+    RSA_PSS_SHA384 = "RSASSA-PSS with SHA-384, MGF1-SHA-384, salt 48"
+    ECDSA_SHA256 = "ECDSA with SHA-256"
+    ECDSA_SHA384 = "ECDSA with SHA-384"
+
+
+_ALGORITHMS: dict[bytes, SignatureAlgorithm] = {
+    **dict.fromkeys(_pss_sha384_identifiers(), SignatureAlgorithm.RSA_PSS_SHA384),
+    bytes.fromhex("300a06082a8648ce3d040302"): SignatureAlgorithm.ECDSA_SHA256,
+    bytes.fromhex("300a06082a8648ce3d040303"): SignatureAlgorithm.ECDSA_SHA384,
+}
+
+PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def load_public_key(spki: bytes) -> PublicKey:
+    """Load an RSA or elliptic-curve public key from its SubjectPublicKeyInfo.
+
+    Raises:
+        ChainError: ``public-key-invalid``, not a key of these kinds, or not a point of its curve.
+    """
+    try:
+        key = serialization.load_der_public_key(spki)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
+        raise ChainError(f"public key cannot be read: {exc}", code="public-key-invalid") from exc
+    if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
+        raise ChainError(
+            f"public key is of kind {type(key).__name__}, expected RSA or elliptic curve", code="public-key-invalid"
+        )
+    return key
+
+
+def algorithm_of(identifier: bytes) -> SignatureAlgorithm | None:
+    """Return the algorithm that a DER AlgorithmIdentifier names, or None when it is not in the table."""
+    return _ALGORITHMS.get(identifier)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: bytes) -> bool:
+    """Say whether ``signature`` over ``signed`` verifies under the key; a pure function of four byte strings.
+
+    Args:
+        signed: the bytes as received.
+        signature: as it stands in the BIT STRING.
+        algorithm: the DER AlgorithmIdentifier; one that is not in the table never verifies.
+        spki: the DER SubjectPublicKeyInfo of the supposed signer.
+    """
+    key = load_public_key(spki)
+    try:
+        match _ALGORITHMS.get(algorithm), key:
+            case SignatureAlgorithm.RSA_PSS_SHA384, rsa.RSAPublicKey():
+                scheme = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
+                key.verify(signature, signed, scheme, hashes.SHA384())
+            case SignatureAlgorithm.ECDSA_SHA256, ec.EllipticCurvePublicKey():
+                key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+            case SignatureAlgorithm.ECDSA_SHA384, ec.EllipticCurvePublicKey():
+                key.verify(signature, signed, ec.ECDSA(hashes.SHA384()))
+            case _:
+                return False
+    except InvalidSignature:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""Which certificate may have signed a report: the kind that it names, and the best fitting of those at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from attest.checks import Check, Outcome
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.x509 import parse_certificate
+from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, SignatureError
+from attest.evidence.snp.certificates import LeafKind, SnpLeaf, read_leaf
+from attest.evidence.snp.evidence import ParsedSnpEvidence
+from attest.evidence.snp.structure import ParsedSnpReport
+
+__all__ = ["LEAF_KINDS", "MAX_CANDIDATES", "candidates", "no_leaf", "signing_kind"]
+
+MAX_CANDIDATES = 8
+"""Certificates of one role that are tried; each may cost a public-key operation. The best fitting come first."""
+LEAF_KINDS = {0: LeafKind.VCEK, 1: LeafKind.VLEK}
+"""Values of SIGNING_KEY that have a certificate."""
+
+
+def signing_kind(report: ParsedSnpReport) -> LeafKind:
+    """S02: the firmware signed, and with a key that has a certificate."""
+    kind = LEAF_KINDS.get(report.signing_key)
+    if kind is None or report.mask_chip_key:
+        got = f"SIGNING_KEY {report.signing_key}, MASK_CHIP_KEY {int(report.mask_chip_key)}"
+        error = SignatureError(
+            f"the firmware did not sign this report: KEY_INFO says {got} (offset 0x048)",
+            code="snp-report-unsigned",
+            check="snp.signing_key",
+            field="KEY_INFO",
+            offset=0x048,
+            expected="SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0",
+            got=got,
+            clause="AMD 56860, KEY_INFO; sev-snp.md S02",
+            hint="the host must not mask the chip key (SNP_CONFIG)",
+        )
+        error.checks = (
+            Check(
+                id="snp.signing_key",
+                outcome=Outcome.FAIL,
+                expected=error.expected or "",
+                got=got,
+                clause=error.clause or "",
+            ),
+        )
+        raise error
+    return kind
+
+
+def candidates(
+    evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements, at: datetime
+) -> Iterator[SnpLeaf | AttestError]:
+    """Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit.
+
+    A leaf that cannot be read counts only when the Attester presented it as such.
+    """
+    readable: list[SnpLeaf] = []
+    refused: list[AttestError] = []
+    for der in evidence.leaves:
+        try:
+            leaf = read_leaf(parse_certificate(der))
+        except (EvidenceError, ChainError) as exc:
+            refused.append(ChainError(exc.message, code=exc.code, expected=exc.expected, got=exc.got, field=exc.field))
+        else:
+            if leaf.kind is kind:
+                readable.append(leaf)
+    for certificate in pool.with_common_name(kind.common_name):
+        try:
+            readable.append(read_leaf(certificate))
+        except ChainError as exc:
+            refused.append(exc)
+    if len(readable) > 1:
+        readable.sort(key=lambda leaf: _misfit(evidence.report, leaf, at))
+    found: list[SnpLeaf | AttestError] = [*readable, *refused]
+    yield from found[:MAX_CANDIDATES]
+
+
+def _misfit(report: ParsedSnpReport, leaf: SnpLeaf, at: datetime) -> int:
+    """How badly a leaf fits, judged without any signature; only the order of trying depends on it."""
+    chip = leaf.hwid is not None and report.chip_id[: len(leaf.hwid)] != leaf.hwid
+    tcb = leaf.tcb.to_bytes() != report.reported_tcb
+    dates = not leaf.certificate.not_before <= at <= leaf.certificate.not_after
+    return 4 * chip + 2 * tcb + dates
+
+
+def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> AttestError:
+    """S03 and S04: only leaves of the other kind are at hand, or none at all."""
+    other = LeafKind.VLEK if kind is LeafKind.VCEK else LeafKind.VCEK
+    if evidence.leaves or pool.with_common_name(other.common_name):
+        error: AttestError = ChainError(
+            f"KEY_INFO names a {kind.upper()} as the signer and the certificate is a {other.upper()}",
+            code="snp-signer-kind-mismatch",
+            check="snp.leaf",
+            field="KEY_INFO",
+            offset=0x048,
+            expected=kind.common_name,
+            got=other.common_name,
+            clause="sev-snp.md S04",
+        )
+    else:
+        error = EndorsementError(
+            f"no {kind.upper()} certificate for this report is at hand",
+            code="snp-leaf-missing",
+            check="snp.leaf",
+            expected=f"a {kind.common_name} certificate",
+            got="none",
+            clause="sev-snp.md S03",
+            hint="give it with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
+            retryable=True,
+        )
+    error.checks = (
+        Check(
+            id="snp.leaf",
+            outcome=Outcome.FAIL,
+            expected=error.expected or "",
+            got=error.got or "",
+            clause=error.clause or "",
+        ),
+    )
+    return error
