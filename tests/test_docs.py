@@ -1,0 +1,77 @@
+"""What the documentation promises is what the code does."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attest.policy import load_policy
+from attest.policy.model import PolicyDocument, SnpDemands
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = [path for package in ("attest", "kms") for path in sorted((ROOT / package).rglob("*.py"))]
+CODE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+
+
+def codes_in(path: Path) -> Iterator[str]:
+    """Every error code that a file writes out as an argument ``code=``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                if keyword.arg == "code":
+                    for part in ast.walk(keyword.value):
+                        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                            yield part.value
+
+
+def test_every_error_code_is_documented() -> None:
+    documented = set(re.findall(r"`([a-z0-9-]+)`", (ROOT / "docs/errors.md").read_text()))
+    raised = {code for path in SOURCES for code in codes_in(path) if CODE.fullmatch(code)}
+    assert len(raised) > 100
+    assert raised - documented == set()
+
+
+def test_no_documented_code_is_an_invention() -> None:
+    table = [line for line in (ROOT / "docs/errors.md").read_text().splitlines() if line.startswith("| `")]
+    documented = {code for line in table for code in CODE.findall(line.split("|")[1])}
+    text = "\n".join(path.read_text() for path in SOURCES)
+    composed = {"certificate-malformed", "crl-malformed"} | {
+        f"binding-{w}-mismatch" for w in ("context", "role", "audience")
+    }
+    missing = {code for code in documented - composed if f'"{code}"' not in text}
+    assert missing == set()
+
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+@pytest.mark.parametrize(
+    "page", [str(p.relative_to(ROOT)) for p in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]]
+)
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    for target in LINK.findall((ROOT / page).read_text()):
+        assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_every_must_check_number_that_a_test_names_exists() -> None:
+    numbers = {
+        int(n)
+        for path in (ROOT / "tests").rglob("*.py")
+        for n in re.findall(r"(?:must-check|MC-) ?(\d+)", path.read_text())
+    }
+    assert numbers <= set(range(1, 43))
+
+
+def test_the_policy_in_the_documentation_loads() -> None:
+    page = (ROOT / "docs/policy.md").read_text()
+    example = page.split("```yaml\n")[1].split("```")[0]
+    policy = load_policy(re.sub(r'"[0-9a-f]{8}….*?"', f'"{"d9" * 48}"', example).encode())
+    assert policy.name == "rag-enclave"
+
+
+def test_every_key_of_a_policy_is_documented() -> None:
+    page = (ROOT / "docs/policy.md").read_text()
+    named = set(re.findall(r"`([a-z_0-9]+)`", page))
+    assert set(SnpDemands.__dataclass_fields__) | set(PolicyDocument.__dataclass_fields__) <= named | {"fmc"}
