@@ -1,0 +1,1 @@
+"""The service over HTTP: one router a noun, edge models, problem details, limits."""

@@ -1,0 +1,102 @@
+"""Reading a request's body: JSON and nothing else, within limits of size and time, one reading of every text."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import anyio
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+
+from attest.encoding import JsonValue, json_value
+from attest.errors import EvidenceError
+from kms.errors import BodyTooLargeError, MediaTypeError, RequestError, SchemaError
+
+__all__ = ["read_json"]
+
+Model = TypeVar("Model", bound=BaseModel)
+_JSON = "application/json"
+
+
+async def read_json(request: Request, model: type[Model], *, limit: int, seconds: float) -> tuple[Model, JsonValue]:
+    """Read the body as strict JSON of a model's shape.
+
+    Args:
+        request: not read yet.
+        model: the edge model that it must fit.
+        limit: most bytes; counted as they arrive, whatever the headers say.
+        seconds: longest time until all of it is there.
+
+    Returns:
+        The model, and the JSON that it was made from.
+
+    Raises:
+        BodyTooLargeError: ``body-too-large``.
+        MediaTypeError: ``media-type-unsupported``.
+        RequestError: ``request-malformed`` (not strict JSON), ``request-timeout`` or ``request-aborted``.
+        SchemaError: ``request-schema``.
+    """
+    _require_json(request)
+    content = await _read(request, limit=limit, seconds=seconds)
+    try:
+        document = json_value(content, what="request body")
+    except EvidenceError as exc:
+        raise RequestError(exc.message, code="request-malformed", field="body") from exc
+    try:
+        return model.model_validate(document), document
+    except ValidationError as exc:
+        raise _of_schema(exc) from exc
+
+
+def _require_json(request: Request) -> None:
+    header = request.headers.get("content-type", "")
+    essence, _, parameters = header.partition(";")
+    charset = parameters.replace('"', "").strip().lower()
+    if essence.strip().lower() != _JSON or charset not in {"", "charset=utf-8"}:
+        raise MediaTypeError(
+            "the body must be JSON",
+            code="media-type-unsupported",
+            field="Content-Type",
+            expected=_JSON,
+            got=header[:100] or "none",
+        )
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise MediaTypeError("the body must not be compressed", code="media-type-unsupported", field="Content-Encoding")
+
+
+async def _read(request: Request, *, limit: int, seconds: float) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > limit:
+        raise _too_large(limit)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        with anyio.fail_after(seconds):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limit:
+                    raise _too_large(limit)
+                pieces.append(piece)
+    except TimeoutError as exc:
+        raise RequestError(
+            f"the body did not arrive within {seconds:.0f} s", code="request-timeout", field="body"
+        ) from exc
+    except ClientDisconnect as exc:
+        raise RequestError("the caller went away", code="request-aborted", field="body") from exc
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> BodyTooLargeError:
+    return BodyTooLargeError(
+        f"the body has more than {limit} bytes", code="body-too-large", field="body", expected=f"at most {limit} bytes"
+    )
+
+
+def _of_schema(exc: ValidationError) -> SchemaError:
+    """Say where it differs; what was sent is not repeated."""
+    first = exc.errors(include_url=False, include_input=False, include_context=False)[0]
+    path = ".".join(str(part) for part in first["loc"])[:200]
+    return SchemaError(
+        f"{path or 'body'}: {first['msg']}", code="request-schema", field=path or "body", expected=first["msg"]
+    )

@@ -1,0 +1,30 @@
+"""``GET /v1/identity``: who the service says it is."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from kms.api.context import WithContext
+from kms.api.models import IdentityModel
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/identity", tags=["identity"])
+_SUITES = [
+    "ML-KEM-768 + X25519 (0x647a), HKDF-SHA256, AES-256-GCM",
+    "DHKEM(X25519) (0x0020), HKDF-SHA256, AES-256-GCM",
+]
+
+
+@router.get("", operation_id="readIdentity", summary="Who the service is")
+async def read_identity(context: WithContext) -> IdentityModel:
+    """Say who this is. A client compares it with the verifier key that it was configured with."""
+    public = context.services.identity.public
+    return IdentityModel(
+        origin=public.name,
+        verifier_key=public.text,
+        protocol="kms-release/v1",
+        suites=_SUITES,
+        challenge_seconds=context.settings.challenge_seconds,
+        simulated=context.settings.allow_simulated,
+    )

@@ -1,0 +1,134 @@
+"""What travels, as the OpenAPI document describes it. Strict, frozen, closed; they are not the domain types."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from attest.release.wire import MAX_KEYS
+from kms.challenges import TOKEN_CHARACTERS
+from kms.keys.records import KEY_ID_PATTERN
+
+__all__ = [
+    "ChallengeModel",
+    "EmptyModel",
+    "FailedCheckModel",
+    "HealthModel",
+    "IdentityModel",
+    "ProblemModel",
+    "ReleaseModel",
+    "ReleaseRequestModel",
+    "SealedKeyModel",
+]
+
+_BASE64URL = r"^[A-Za-z0-9_-]*$"
+_HEX_32 = r"^[0-9a-f]{64}$"
+KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN)]
+
+
+class _Edge(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class EmptyModel(_Edge):
+    """Nothing is sent."""
+
+
+class ChallengeModel(_Edge):
+    """What to prove oneself under."""
+
+    challenge: Annotated[str, Field(description="Token to send back with the evidence; opaque.", pattern=_BASE64URL)]
+    nonce: Annotated[str, Field(description="32 bytes, base64url without padding, for the binding.")]
+    audience: Annotated[str, Field(description="The service's verifier key; compare it with the one configured.")]
+    expires_at: Annotated[str, Field(description="First moment at which the challenge no longer counts, RFC 3339.")]
+
+
+class ReleaseRequestModel(_Edge):
+    """A workload's proof, and the keys it asks for."""
+
+    challenge: Annotated[str, Field(description="The token as received.", max_length=4 * TOKEN_CHARACTERS)]
+    evidence: Annotated[
+        dict[str, Any] | list[Any],  # Any: a collection of RFC 9999, which its own strict parser reads
+        Field(description="Evidence envelope: a conceptual-message collection (RFC 9999) with a binding."),
+    ]
+    keys: Annotated[
+        list[KeyId],
+        Field(
+            description="Keys to release, each once; all are released, or none.",
+            min_length=1,
+            max_length=MAX_KEYS,
+            json_schema_extra={"uniqueItems": True},
+        ),
+    ]
+
+    @field_validator("keys")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        if len(set(value)) != len(value):
+            msg = "each key once"
+            raise ValueError(msg)
+        return value
+
+
+class SealedKeyModel(_Edge):
+    """One released key, sealed to the workload."""
+
+    key_id: KeyId
+    version: Annotated[int, Field(ge=1)]
+    purpose: str
+    policy_digest: Annotated[str, Field(description="SHA-256 of the key's policy, hex.", pattern=_HEX_32)]
+    sealed: Annotated[str, Field(description="HPKE enc ‖ ciphertext, base64url.", pattern=_BASE64URL)]
+
+
+class ReleaseModel(_Edge):
+    """The sealed keys, and a signed receipt that covers them."""
+
+    keys: list[SealedKeyModel]
+    receipt: Annotated[str, Field(description="C2SP signed note.")]
+
+
+class IdentityModel(_Edge):
+    """Who the service is. Clients take this from their configuration, never from here alone."""
+
+    origin: str
+    verifier_key: Annotated[str, Field(description="name+keyid+base64, as of C2SP signed notes.")]
+    protocol: Literal["kms-release/v1"]
+    suites: Annotated[list[str], Field(description="HPKE suites that keys are sealed with.")]
+    challenge_seconds: int
+    simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
+
+
+class HealthModel(_Edge):
+    """How the service is."""
+
+    status: Literal["ok"]
+    simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
+
+
+class FailedCheckModel(_Edge):
+    """A check that stands against the workload."""
+
+    id: str
+    outcome: str
+    expected: str
+    got: str
+    clause: str
+    item: str | None
+
+
+class ProblemModel(_Edge):
+    """Why not (RFC 9457)."""
+
+    type: Annotated[str, Field(description="tag:attest,2026:kms/ and the code.")]
+    title: str
+    status: Annotated[int, Field(ge=400, le=599)]
+    detail: str
+    code: Annotated[str, Field(description="Stable name of the refusal; match on this.")]
+    hint: str | None = None
+    field: str | None = None
+    expected: str | None = None
+    got: str | None = None
+    retryable: Annotated[bool, Field(description="The same request may succeed later.")] = False
+    failed_checks: list[FailedCheckModel] = []
+    simulated: Annotated[bool, Field(description="Whether this service accepts evidence of the simulator.")] = False

@@ -1,0 +1,169 @@
+"""Refusals as problem details (RFC 9457): one table from error classes to statuses, and nothing leaks."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from attest.checks import Outcome
+from attest.encoding import JsonValue
+from attest.errors import (
+    AppraisalError,
+    AttestError,
+    EndorsementError,
+    EvidenceError,
+    VerificationError,
+)
+from kms.errors import (
+    BodyTooLargeError,
+    ChallengeError,
+    ChallengeExpiredError,
+    ChallengeUsedError,
+    IntegrityError,
+    KeyUnknownError,
+    LogBrokenError,
+    MediaTypeError,
+    ReleaseDeniedError,
+    RequestError,
+    SchemaError,
+    UnavailableError,
+)
+from kms.log.decisions import check_members
+
+__all__ = ["PROBLEM_MEDIA_TYPE", "STATUS", "add_problem_handlers", "problem", "status_of"]
+
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
+_TYPE = "tag:attest,2026:kms/"
+
+STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
+    (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (MediaTypeError, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    (SchemaError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (RequestError, HTTPStatus.BAD_REQUEST),
+    (ChallengeUsedError, HTTPStatus.CONFLICT),
+    (ChallengeExpiredError, HTTPStatus.GONE),
+    (ChallengeError, HTTPStatus.BAD_REQUEST),
+    (KeyUnknownError, HTTPStatus.NOT_FOUND),
+    (ReleaseDeniedError, HTTPStatus.FORBIDDEN),
+    (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (IntegrityError, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (LogBrokenError, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (EvidenceError, HTTPStatus.BAD_REQUEST),
+    (VerificationError, HTTPStatus.FORBIDDEN),
+    (EndorsementError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (AppraisalError, HTTPStatus.FORBIDDEN),
+)
+"""The first class that fits counts; anything else is 500, and the caller learns nothing about it."""
+
+_ROUTE_CODES = {
+    HTTPStatus.NOT_FOUND: "route-unknown",
+    HTTPStatus.METHOD_NOT_ALLOWED: "method-not-allowed",
+    HTTPStatus.BAD_REQUEST: "request-malformed",
+}
+_RETRY_AFTER_SECONDS = "1"
+_log = logging.getLogger("kms")
+
+
+def status_of(error: AttestError) -> HTTPStatus:
+    """Return the status that an error becomes."""
+    return next((status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def problem(
+    *,
+    status: HTTPStatus,
+    code: str,
+    detail: str,
+    simulated: bool,
+    more: dict[str, JsonValue] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """Make an answer that says why not."""
+    document: dict[str, JsonValue] = {
+        "type": _TYPE + code,
+        "title": status.phrase,
+        "status": int(status),
+        "detail": detail,
+        "code": code,
+        **(more or {}),
+    }
+    if simulated:
+        document["simulated"] = True
+    # Said here as well: the answer to a bug does not pass the middleware.
+    return JSONResponse(
+        document,
+        status_code=int(status),
+        media_type=PROBLEM_MEDIA_TYPE,
+        headers={"Cache-Control": "no-store", **(headers or {})},
+    )
+
+
+def of_error(error: AttestError, *, simulated: bool) -> JSONResponse:
+    """Turn a documented refusal into an answer."""
+    status = status_of(error)
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("internal: %s: %s", error.code, error.message)
+        return problem(
+            status=status, code=error.code, detail="the service found its own data damaged", simulated=simulated
+        )
+    more: dict[str, JsonValue] = {
+        name: value
+        for name, value in error.context().items()
+        if name in {"hint", "field", "expected", "got", "retryable"}
+    }
+    failed: list[JsonValue] = [dict(check_members(c)) for c in error.checks if c.outcome is Outcome.FAIL]
+    if failed:
+        more["failed_checks"] = failed
+    headers = {"Retry-After": _RETRY_AFTER_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
+    if headers:
+        more["retryable"] = True
+    return problem(
+        status=status, code=error.code, detail=error.message, simulated=simulated, more=more, headers=headers
+    )
+
+
+def add_problem_handlers(app: FastAPI, *, simulated: bool) -> None:
+    """Answer every refusal of an application with problem details."""
+
+    async def on_error(_: Request, exc: Exception) -> JSONResponse:
+        if not isinstance(exc, AttestError):
+            raise exc
+        return of_error(exc, simulated=simulated)
+
+    async def on_http(_: Request, exc: Exception) -> JSONResponse:
+        if not isinstance(exc, HTTPException):
+            raise exc
+        status = HTTPStatus(exc.status_code)
+        code = _ROUTE_CODES.get(status, "http-error")
+        headers = dict(exc.headers) if exc.headers else None
+        return problem(status=status, code=code, detail=str(exc.detail), simulated=simulated, headers=headers)
+
+    async def on_validation(_: Request, exc: Exception) -> JSONResponse:
+        del exc
+        return problem(
+            status=HTTPStatus.UNPROCESSABLE_ENTITY,
+            code="request-schema",
+            detail="the request has another shape than the protocol says",
+            simulated=simulated,
+        )
+
+    async def on_bug(request: Request, exc: Exception) -> JSONResponse:
+        # The traceback goes to the log without local variables; the caller gets no text of ours.
+        _log.error("internal error in %s %s", request.method, request.url.path, exc_info=exc)
+        return problem(
+            status=HTTPStatus.INTERNAL_SERVER_ERROR,
+            code="internal-error",
+            detail="the service failed; nothing was released",
+            simulated=simulated,
+        )
+
+    app.add_exception_handler(AttestError, on_error)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(RequestValidationError, on_validation)
+    app.add_exception_handler(Exception, on_bug)

@@ -1,0 +1,32 @@
+"""``POST /v1/releases``: proof against keys."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from attest.release import ReleaseRequest
+from kms.api.body import read_json
+from kms.api.context import WithContext
+from kms.api.models import ReleaseModel, ReleaseRequestModel
+from kms.api.schema import refusals, request_body
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/releases", tags=["releases"])
+
+
+@router.post(
+    "",
+    operation_id="createRelease",
+    summary="Prove the workload and receive its keys",
+    openapi_extra=request_body(ReleaseRequestModel),
+    responses=refusals(400, 403, 404, 409, 410, 413, 415, 422, 500, 503),
+)
+async def create_release(request: Request, context: WithContext) -> ReleaseModel:
+    """Decide on the keys that are asked for, log the decision, and seal them to the workload's key."""
+    settings = context.settings
+    _, document = await read_json(
+        request, ReleaseRequestModel, limit=settings.max_body_bytes, seconds=settings.request_seconds
+    )
+    release = await context.run(lambda: context.releases.release(ReleaseRequest.from_json(document)))
+    return ReleaseModel.model_validate(release.to_json())

@@ -1,0 +1,44 @@
+"""The OpenAPI document: what FastAPI finds, and what it cannot see because bodies are read by a stricter reader."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from kms.api.models import EmptyModel, ProblemModel, ReleaseRequestModel
+from kms.api.problems import PROBLEM_MEDIA_TYPE
+
+__all__ = ["document_of", "refusals", "request_body"]
+
+_TEMPLATE = "#/components/schemas/{model}"
+_READ_BY_HAND = (EmptyModel, ReleaseRequestModel, ProblemModel)
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:  # Any: a piece of an OpenAPI document
+    """Describe a JSON body that the handler reads itself."""
+    schema = {"$ref": _TEMPLATE.format(model=model.__name__)}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:  # Any: as above
+    """Describe answers with problem details."""
+    schema = {"$ref": _TEMPLATE.format(model=ProblemModel.__name__)}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_MEDIA_TYPE: {"schema": schema}}}
+        for status in statuses
+    }
+
+
+def document_of(app: FastAPI) -> dict[str, Any]:  # Any: as above
+    """Return the OpenAPI document of an application."""
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+    )
+    _, definitions = models_json_schema([(model, "validation") for model in _READ_BY_HAND], ref_template=_TEMPLATE)
+    document.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
+    return document

@@ -1,0 +1,60 @@
+"""The web application, made from settings and services; importing this makes nothing."""
+
+from __future__ import annotations
+
+from anyio import CapacityLimiter
+from fastapi import FastAPI
+
+from attest import __version__
+from kms.api import challenges, health, identity, releases
+from kms.api.context import Context
+from kms.api.headers import AnswerHeaders
+from kms.api.problems import add_problem_handlers
+from kms.api.schema import document_of
+from kms.releases import ReleaseService
+from kms.services import Services
+from kms.settings import Settings
+
+__all__ = ["create_app", "describe"]
+
+_DESCRIPTION = """Releases keys to workloads that prove themselves by attestation.
+
+Ask for a challenge, collect evidence whose binding commits to its nonce, to this service's verifier key and to a key
+of your own, and send it back with the ids of the keys you need. Keys come back sealed to your key, with a signed
+receipt."""
+
+
+def describe() -> FastAPI:
+    """Make the application without anything behind it, for its OpenAPI document."""
+    app = FastAPI(
+        title="Key-release service",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    for router in (challenges.router, releases.router, identity.router, health.router):
+        app.include_router(router)
+    app.openapi = lambda: document_of(app)  # type: ignore[method-assign]  # the way FastAPI documents
+    return app
+
+
+def create_app(settings: Settings, services: Services) -> FastAPI:
+    """Make the application.
+
+    Args:
+        settings: limits and what is shown.
+        services: everything that is behind it; the caller opened them and closes them.
+    """
+    app = describe()
+    add_problem_handlers(app, simulated=settings.allow_simulated)
+    app.add_middleware(AnswerHeaders)
+    app.state.context = Context(
+        settings=settings,
+        services=services,
+        releases=ReleaseService(services),
+        limiter=CapacityLimiter(settings.max_concurrent),
+    )
+    return app

@@ -1,0 +1,230 @@
+"""May this workload have these keys? A pure function of results, key states, the challenge and the moment.
+
+It knows no store, no network, no clock and no wire format. All requested keys are released or none; whatever is not
+known to be right is a reason against, and every reason is named.
+"""
+
+from __future__ import annotations
+
+import enum
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+
+from attest.appraisal import AttestationResult
+from attest.checks import Check
+from attest.verification import Freshness
+
+__all__ = ["Demand", "KeyState", "Reason", "ReleaseDecision", "Verdict", "decide"]
+
+
+class Verdict(enum.StrEnum):
+    """How a decision came out."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyState:
+    """What the decision needs to know of a key.
+
+    Attributes:
+        key_id: its name.
+        version: which version would be released.
+        purpose: what it is for.
+        policy_digest: SHA-256 of the policy that guards it, 32 bytes.
+        enabled: whether its owner lets it be released at all.
+    """
+
+    key_id: str
+    version: int
+    purpose: str
+    policy_digest: bytes
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the service asked for and is willing to do; none of it comes from the request.
+
+    Attributes:
+        context: what a binding must be for.
+        role: who must have proved.
+        audience: the service's own identity.
+        nonce: the nonce of the challenge that was used, 32 bytes.
+        purposes: the purposes that a key may have to be released here.
+        allow_simulated: whether evidence of the simulator counts.
+    """
+
+    context: str
+    role: str
+    audience: str
+    nonce: bytes
+    purposes: frozenset[str]
+    allow_simulated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason against a release.
+
+    Attributes:
+        code: stable name (``key-disabled``).
+        key_id: which key it concerns, or None for the request as a whole.
+        text: for people.
+        checks: the checks that failed, when it was a policy that said no.
+    """
+
+    code: str
+    key_id: str | None
+    text: str
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseDecision:
+    """Whether keys are released, to whom, and every reason against. It is no condition: compare ``verdict``.
+
+    Attributes:
+        keys: the keys that were asked for, as far as they are known, in the order of the request.
+        recipient: the workload's public key that the evidence commits to; None unless the verdict is ``ALLOW``.
+        reasons: why not; empty when the verdict is ``ALLOW``.
+        at: the moment for which it was decided.
+    """
+
+    keys: tuple[KeyState, ...]
+    recipient: bytes | None
+    reasons: tuple[Reason, ...]
+    at: datetime
+
+    @property
+    def verdict(self) -> Verdict:
+        """Allow needs both: no reason against, and somebody to release to."""
+        return Verdict.DENY if self.reasons or self.recipient is None else Verdict.ALLOW
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to be a condition."""
+        msg = "a ReleaseDecision is no condition; compare .verdict"
+        raise TypeError(msg)
+
+
+def decide(
+    *,
+    requested: tuple[str, ...],
+    keys: Mapping[str, KeyState],
+    results: Mapping[str, AttestationResult],
+    demand: Demand,
+    at: datetime,
+) -> ReleaseDecision:
+    """Decide on the release of all requested keys together.
+
+    Args:
+        requested: key ids, as asked for.
+        keys: the state, now, of those that exist.
+        results: for each key the result of appraising the workload under that key's policy.
+        demand: what the service asked for.
+        at: moment of the decision; every result must be of the same.
+
+    Raises:
+        ValueError: ``at`` has no time zone.
+    """
+    if at.tzinfo is None:
+        msg = "the moment of a decision needs a time zone"
+        raise ValueError(msg)
+    # (1) The request itself: something is asked for, and nothing twice.
+    reasons = _about_request(requested)
+    # (2) Each key for itself: it exists, it may be released here, and its own policy affirms this workload now.
+    for key_id in dict.fromkeys(requested):
+        state = keys.get(key_id)
+        if state is None:
+            reasons.append(Reason(code="key-unknown", key_id=key_id, text=f"there is no key {key_id!r}"))
+            continue
+        reasons += _about_key(key_id, state, demand)
+        reasons += _about_result(state, results.get(key_id), demand, at)
+    # (3) All results speak of one and the same evidence, and so of one recipient.
+    recipients = {_recipient(results[key_id]) for key_id in requested if key_id in results}
+    if len({results[key_id].verified.evidence.digest for key_id in requested if key_id in results}) > 1:
+        reasons.append(Reason(code="results-differ", key_id=None, text="the results are about different evidence"))
+    return ReleaseDecision(
+        keys=tuple(keys[key_id] for key_id in dict.fromkeys(requested) if key_id in keys),
+        recipient=recipients.pop() if not reasons and len(recipients) == 1 else None,
+        reasons=tuple(reasons),
+        at=at,
+    )
+
+
+def _about_request(requested: tuple[str, ...]) -> list[Reason]:
+    if not requested:
+        return [Reason(code="nothing-requested", key_id=None, text="no key was asked for")]
+    if len(set(requested)) != len(requested):
+        return [Reason(code="key-repeated", key_id=None, text="a key was asked for twice")]
+    return []
+
+
+def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
+    reasons: list[Reason] = []
+    if state.key_id != key_id:
+        reasons.append(Reason(code="key-mismatch", key_id=key_id, text=f"the state is that of {state.key_id!r}"))
+    if not state.enabled:
+        reasons.append(Reason(code="key-disabled", key_id=key_id, text=f"the key {key_id!r} is disabled"))
+    if state.purpose not in demand.purposes:
+        text = f"a key for {state.purpose!r} is not released to a workload"
+        reasons.append(Reason(code="purpose-mismatch", key_id=key_id, text=text))
+    return reasons
+
+
+def _about_result(state: KeyState, result: AttestationResult | None, demand: Demand, at: datetime) -> list[Reason]:
+    """No result, a result of another policy or of another moment: each is a no."""
+    if result is None:
+        return [Reason(code="not-appraised", key_id=state.key_id, text="the workload was not appraised for this key")]
+    found = [(code, text) for holds, code, text in _demands_on(state, result, demand, at) if not holds]
+    reasons = [Reason(code=code, key_id=state.key_id, text=text) for code, text in found]
+    if not result.affirmed:
+        failed = ", ".join(check.id for check in result.failed)
+        text = f"the workload does not meet policy {result.policy.name!r} version {result.policy.version}: {failed}"
+        reasons.append(Reason(code="policy-not-met", key_id=state.key_id, text=text, checks=result.failed))
+    return reasons
+
+
+def _demands_on(
+    state: KeyState, result: AttestationResult, demand: Demand, at: datetime
+) -> tuple[tuple[bool, str, str], ...]:
+    """List what must hold of every result, whatever the policy says."""
+    verified, policy = result.verified, result.policy
+    allowed = {entry.check for entry in policy.unchecked}
+    relaxed = sorted({entry.check for entry in verified.unchecked} - allowed)
+    return (
+        (
+            hmac.compare_digest(policy.digest, state.policy_digest),
+            "policy-mismatch",
+            "the workload was appraised under another policy than the key's",
+        ),
+        (policy.production, "policy-not-production", "the built-in policy guards no key"),
+        (result.at == at and verified.at == at, "result-not-current", "the result is of another moment"),
+        (not relaxed, "relaxed-beyond-policy", f"verification left unchecked what the policy does not: {relaxed}"),
+        (verified.freshness is Freshness.MATCHED, "not-fresh", "the evidence answers no challenge"),
+        (_is_bound(result, demand), "not-bound", "the evidence is not bound to this service, challenge and purpose"),
+        (
+            demand.allow_simulated or not verified.simulated,
+            "simulated",
+            "the evidence is simulated, and this service releases nothing on simulated evidence",
+        ),
+    )
+
+
+def _is_bound(result: AttestationResult, demand: Demand) -> bool:
+    """Compare the binding again: a release does not rest on one comparison in another package."""
+    binding = result.verified.binding
+    return (
+        binding is not None
+        and (binding.context, binding.role, binding.audience) == (demand.context, demand.role, demand.audience)
+        and hmac.compare_digest(binding.nonce, demand.nonce)
+    )
+
+
+def _recipient(result: AttestationResult) -> bytes | None:
+    binding = result.verified.binding
+    return None if binding is None else binding.key

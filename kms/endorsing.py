@@ -1,0 +1,141 @@
+"""The vendors' word: from the operator's files, read at start and on SIGHUP, and if wanted from AMD's service."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from attest import Endorsements, Evidence, read_endorsements
+from attest.endorsements.bundle import BundleTrust, UnsignedBundles
+from attest.errors import ConfigurationError
+from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
+from attest.evidence.envelope import MEDIA_CONFIGFS_TSM, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
+from attest.evidence.snp.evidence import parse_configfs_tsm, parse_snp_evidence
+from attest.fetch import EndorsementCache, EndorsementSource, gather_for
+
+__all__ = ["EndorsementDesk", "FetchService"]
+
+REREAD_SECONDS: Final = 600
+"""A bundle ends at a stated moment; what was read is judged again this often, without touching the disk."""
+_SNP_PARSERS = {
+    MEDIA_SNP_REPORT: parse_snp_evidence,
+    MEDIA_SNP_EXTENDED: parse_snp_evidence,
+    MEDIA_CONFIGFS_TSM: parse_configfs_tsm,
+}
+
+Report = Callable[[str], None]
+"""Takes a line for the operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchService:
+    """A vendor's service with the cache of its answers."""
+
+    source: EndorsementSource
+    cache: EndorsementCache | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    endorsements: Endorsements
+    at: datetime
+
+
+class EndorsementDesk:
+    """Hands out endorsements. All of them are candidates that verification judges.
+
+    Args:
+        paths: files and directories; directories are read with all that is below them.
+        bundle_trust: who may sign bundles.
+        service: whom to ask for what the files lack; None asks nobody.
+        report: takes what the operator should know about a file that was passed over.
+    """
+
+    def __init__(
+        self,
+        paths: tuple[Path, ...],
+        *,
+        bundle_trust: BundleTrust = UnsignedBundles.ACCEPTED,
+        service: FetchService | None = None,
+        report: Report = lambda _: None,
+    ) -> None:
+        """Remember where to look; ``reload`` looks."""
+        self._paths = paths
+        self._bundle_trust = bundle_trust
+        self._service = service
+        self._report = report
+        self._files: tuple[tuple[str, bytes], ...] = ()
+        self._read: _Read | None = None
+        self._fetching = threading.Lock()
+
+    def reload(self, *, at: datetime) -> None:
+        """Read every file again. When one cannot be read, what was there before stays.
+
+        Raises:
+            ConfigurationError: ``endorsements-unreadable``.
+        """
+        files = tuple(_contents(self._paths))
+        found = read_endorsements(files, at=at, bundle_keys=self._bundle_trust)
+        for warning in found.warnings:
+            self._report(f"warning: endorsements: {warning}")
+        self._files, self._read = files, _Read(endorsements=found.endorsements, at=at)
+
+    def current(self, *, at: datetime) -> Endorsements:
+        """Return what the files say, as of this moment."""
+        read = self._read
+        if read is None or not timedelta(0) <= at - read.at < timedelta(seconds=REREAD_SECONDS):
+            found = read_endorsements(self._files, at=at, bundle_keys=self._bundle_trust)
+            read = self._read = _Read(endorsements=found.endorsements, at=at)
+        return read.endorsements
+
+    def fetched(self, evidence: Evidence, *, at: datetime) -> Endorsements | None:
+        """Ask the vendor's service for what this evidence needs; None when there is none to ask, or nothing came.
+
+        One request at a time: the service answers few, and whoever asks too often is made to wait.
+
+        Raises:
+            EvidenceError: the evidence cannot be read.
+            ConfigurationError: the cache or the network settings cannot be used.
+        """
+        if self._service is None:
+            return None
+        with self._fetching:
+            pool = Endorsements()
+            for item in evidence.items:
+                parse = _SNP_PARSERS.get(item.essence)
+                if parse is not None:
+                    gathered = gather_for(
+                        parse(item.value), at=at, source=self._service.source, cache=self._service.cache
+                    )
+                    pool = pool.merged(gathered.endorsements)
+        return pool if pool.certificates or pool.crls else None
+
+
+def _contents(paths: Iterable[Path]) -> Iterable[tuple[str, bytes]]:
+    """Read files in the order of their names; a directory that grew beyond all bounds is refused, not read."""
+    count = 0
+    try:
+        for path in paths:
+            files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+            for file in files:
+                count += 1
+                if count > MAX_FILES:
+                    raise _unreadable(path, f"more than {MAX_FILES} files")
+                with file.open("rb") as stream:
+                    yield str(file), stream.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise _unreadable(Path(str(exc.filename)), exc.strerror or str(exc)) from exc
+
+
+def _unreadable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"endorsements cannot be read from {path}: {problem}",
+        code="endorsements-unreadable",
+        field="endorsements",
+        got=problem,
+        hint="name files or directories that are there; 'attest endorsements fetch' makes a bundle",
+    )

@@ -1,0 +1,104 @@
+"""The service's branch of the error tree, ordered by who must act.
+
+::
+
+    AttestError
+    └── KmsError
+        ├── RequestError              the caller: this is not what the protocol says     400
+        │   ├── BodyTooLargeError     …it is too long                                    413
+        │   ├── MediaTypeError        …it is of another media type                       415
+        │   └── SchemaError           …it is JSON of another shape                       422
+        ├── ChallengeError            the caller: not a challenge of this service        400
+        │   ├── ChallengeUsedError    …or one that was used before                       409
+        │   └── ChallengeExpiredError …or one that is too old                            410
+        ├── ReleaseDeniedError        the key's owner or the Attester: the answer is no  403
+        │   └── KeyUnknownError       …there is no such key                              404
+        ├── KeyConflictError          the operator: the key is there already, or is not
+        ├── UnavailableError          nobody: ask again in a moment                      503
+        ├── LogBrokenError            the operator: the log is not what was written      500
+        └── IntegrityError            the operator: stored data is not what was stored   500
+
+Malformed and unverifiable evidence, missing endorsements and wrong settings keep their classes of ``attest.errors``.
+Which status each class becomes is one table, in ``kms/api/problems.py``.
+"""
+
+from __future__ import annotations
+
+from attest.errors import AttestError
+
+__all__ = [
+    "BodyTooLargeError",
+    "ChallengeError",
+    "ChallengeExpiredError",
+    "ChallengeUsedError",
+    "IntegrityError",
+    "KeyConflictError",
+    "KeyUnknownError",
+    "KmsError",
+    "LogBrokenError",
+    "MediaTypeError",
+    "ReleaseDeniedError",
+    "RequestError",
+    "SchemaError",
+    "UnavailableError",
+]
+
+
+class KmsError(AttestError):
+    """A documented refusal of the key-release service."""
+
+    exit_code = 1
+
+
+class RequestError(KmsError):
+    """The request is not what the protocol says."""
+
+
+class BodyTooLargeError(RequestError):
+    """The body is longer than the service reads."""
+
+
+class MediaTypeError(RequestError):
+    """The body says that it is something else than JSON."""
+
+
+class SchemaError(RequestError):
+    """The body is JSON of another shape."""
+
+
+class ChallengeError(KmsError):
+    """The challenge is not one that this service issued."""
+
+
+class ChallengeUsedError(ChallengeError):
+    """The challenge was used before; who sends it again gets nothing."""
+
+
+class ChallengeExpiredError(ChallengeError):
+    """The challenge is too old."""
+
+
+class ReleaseDeniedError(KmsError):
+    """The decision was no; ``checks`` holds what stood against the workload."""
+
+
+class KeyUnknownError(ReleaseDeniedError):
+    """There is no such key."""
+
+
+class KeyConflictError(KmsError):
+    """What the operator asks for contradicts what is stored."""
+
+
+class UnavailableError(KmsError):
+    """Nothing was decided and nothing was used up; the same request may succeed in a moment."""
+
+
+class LogBrokenError(KmsError):
+    """The log is not what was written."""
+
+
+class IntegrityError(KmsError):
+    """Something stored does not open, or is not what its name says. Nothing is released from it."""
+
+    exit_code = 70

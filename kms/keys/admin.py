@@ -1,0 +1,144 @@
+"""What an operator does with keys. Each change is one transaction with its log entry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from attest import load_policy
+from attest.encoding import JsonValue
+from kms.errors import KeyConflictError, KeyUnknownError
+from kms.keys.kek import KeyEncryptionKey, RandomBytes
+from kms.keys.records import (
+    DEFAULT_TENANT,
+    SYMMETRIC_256,
+    SYMMETRIC_KEY_BYTES,
+    KeyPurpose,
+    KeyRecord,
+    require_key_id,
+)
+from kms.keys.secret import SecretBytes
+from kms.store.database import Store
+
+__all__ = [
+    "KEY_CREATED",
+    "KEY_DISABLED",
+    "KEY_ENABLED",
+    "KEY_IMPORTED",
+    "add_key",
+    "find_key",
+    "new_key",
+    "set_enabled",
+]
+
+KEY_CREATED = "key-created"
+KEY_IMPORTED = "key-imported"
+KEY_ENABLED = "key-enabled"
+KEY_DISABLED = "key-disabled"
+
+
+def new_key(random: RandomBytes) -> SecretBytes:
+    """Make a symmetric key."""
+    return SecretBytes(random(SYMMETRIC_KEY_BYTES))
+
+
+def add_key(
+    store: Store,
+    kek: KeyEncryptionKey,
+    *,
+    key_id: str,
+    material: SecretBytes,
+    policy: bytes,
+    kind: str,
+    at: datetime,
+) -> KeyRecord:
+    """Wrap a key, tie it to a policy and keep both.
+
+    Args:
+        store: where it is kept.
+        kek: wraps it.
+        key_id: a name that is not taken.
+        material: 32 bytes.
+        policy: the policy document, YAML or JSON; it is checked, digested and kept as it is.
+        kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
+        at: when.
+
+    Raises:
+        ConfigurationError: ``key-id-invalid``, or the policy cannot be read.
+        KeyConflictError: ``key-exists``, or ``key-material-invalid``: another number of bytes.
+        UnavailableError: the database is in use.
+    """
+    require_key_id(key_id)
+    loaded = load_policy(policy)
+    if len(material) != SYMMETRIC_KEY_BYTES:
+        raise KeyConflictError(
+            f"a key has exactly {SYMMETRIC_KEY_BYTES} bytes, got {len(material)}",
+            code="key-material-invalid",
+            expected=f"{SYMMETRIC_KEY_BYTES} bytes",
+            got=f"{len(material)} bytes",
+            hint="raw bytes, neither hex nor base64; 'head -c 32 /dev/urandom' makes such a file",
+        )
+    unwrapped = KeyRecord(
+        tenant=DEFAULT_TENANT,
+        key_id=key_id,
+        version=1,
+        purpose=KeyPurpose.MODEL_KEY,
+        algorithm=SYMMETRIC_256,
+        policy_digest=loaded.digest,
+        enabled=True,
+        created_at=at,
+        wrapped=b"",
+    )
+    record = replace(unwrapped, wrapped=kek.wrap(material, context=unwrapped.context))
+    with store.writing() as writer:
+        writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
+        writer.add_key(record)
+        body: dict[str, JsonValue] = {
+            "key_id": key_id,
+            "version": record.version,
+            "purpose": str(record.purpose),
+            "policy": loaded.name,
+            "policy_version": loaded.version,
+            "policy_sha256": loaded.digest.hex(),
+        }
+        writer.append(writer.prepare(kind=kind, at=at, body=body))
+    return record
+
+
+def find_key(store: Store, key_id: str) -> tuple[KeyRecord, bytes]:
+    """Return the newest version of a key and its policy document.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+    """
+    with store.reading() as reader:
+        record = reader.newest(DEFAULT_TENANT, (key_id,)).get(key_id)
+        if record is None:
+            raise _unknown(key_id)
+        return record, reader.policy_document(record.policy_digest) or b""
+
+
+def set_enabled(store: Store, key_id: str, *, enabled: bool, at: datetime) -> None:
+    """Stop a key from being released, or let it be released again.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: ``key-state-unchanged``.
+        UnavailableError: the database is in use.
+    """
+    with store.writing() as writer:
+        record = writer.newest(DEFAULT_TENANT, (key_id,)).get(key_id)
+        if record is None:
+            raise _unknown(key_id)
+        if record.enabled is enabled:
+            state = "enabled" if enabled else "disabled"
+            raise KeyConflictError(f"the key {key_id!r} is {state} already", code="key-state-unchanged", field=key_id)
+        writer.set_enabled(DEFAULT_TENANT, key_id, enabled=enabled)
+        kind = KEY_ENABLED if enabled else KEY_DISABLED
+        writer.append(writer.prepare(kind=kind, at=at, body={"key_id": key_id}))
+
+
+def _unknown(key_id: str) -> KeyUnknownError:
+    return KeyUnknownError(
+        f"there is no key {key_id!r}", code="key-unknown", field=key_id, hint="'kms key list' shows those there are"
+    )

@@ -1,0 +1,119 @@
+"""What a key is called, and what its wrapped form is tied to."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from attest.encoding import cbor_bytes
+from attest.errors import ConfigurationError
+
+__all__ = [
+    "DEFAULT_TENANT",
+    "KEY_ID_PATTERN",
+    "SYMMETRIC_256",
+    "SYMMETRIC_KEY_BYTES",
+    "KeyPurpose",
+    "KeyRecord",
+    "WrapContext",
+    "require_key_id",
+]
+
+DEFAULT_TENANT = "default"
+KEY_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,127}$"
+"""Key ids never reach a file system, a shell or a query as text; the grammar keeps them fit for all of these."""
+SYMMETRIC_256 = "symmetric-256"
+SYMMETRIC_KEY_BYTES = 32
+_FORMAT = "kms-wrap/v1"
+_KEY_ID = re.compile(KEY_ID_PATTERN[1:-1])
+
+
+class KeyPurpose(enum.StrEnum):
+    """What a key is for; a key of one purpose never stands in for one of another."""
+
+    MODEL_KEY = "model-key"
+    PROMPT_KEY = "prompt-key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRecord:
+    """One version of a key as it is stored, without its material.
+
+    Attributes:
+        tenant: whose key it is.
+        key_id: its name within the tenant.
+        version: from 1.
+        purpose: what it is for.
+        algorithm: what the material is (``symmetric-256``: 32 bytes).
+        policy_digest: SHA-256 of the policy that a workload must meet, 32 bytes.
+        enabled: whether it may be released at all.
+        created_at: when this version was made or imported, UTC.
+        wrapped: the material, encrypted under the key-encryption key and tied to everything above but the state.
+    """
+
+    tenant: str
+    key_id: str
+    version: int
+    purpose: KeyPurpose
+    algorithm: str
+    policy_digest: bytes
+    enabled: bool
+    created_at: datetime
+    wrapped: bytes
+
+    @property
+    def context(self) -> WrapContext:
+        """What the wrapped form must be tied to."""
+        return WrapContext(
+            tenant=self.tenant,
+            key_id=self.key_id,
+            version=self.version,
+            purpose=self.purpose,
+            algorithm=self.algorithm,
+            policy_digest=self.policy_digest,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrapContext:
+    """Everything that a wrapped key is tied to, so that two wrapped keys cannot be swapped (MC-28).
+
+    Attributes:
+        tenant: whose key it is.
+        key_id: its name.
+        version: from 1.
+        purpose: what it is for.
+        algorithm: what the material is.
+        policy_digest: the policy, 32 bytes; None for the service's own keys.
+    """
+
+    tenant: str
+    key_id: str
+    version: int
+    purpose: str
+    algorithm: str
+    policy_digest: bytes | None
+
+    def associated_data(self) -> bytes:
+        """Return the canonical CBOR that is authenticated with the wrapped key."""
+        return cbor_bytes(
+            (_FORMAT, self.tenant, self.key_id, self.version, self.purpose, self.algorithm, self.policy_digest)
+        )
+
+
+def require_key_id(text: str) -> str:
+    """Return a key id that follows the grammar.
+
+    Raises:
+        ConfigurationError: ``key-id-invalid``.
+    """
+    if not _KEY_ID.fullmatch(text):
+        raise ConfigurationError(
+            f"{text[:140]!r} is no key id",
+            code="key-id-invalid",
+            expected="1 to 128 lower-case letters, digits, '.', '_' and '-', the first a letter or digit",
+            got=repr(text[:140]),
+        )
+    return text

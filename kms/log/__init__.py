@@ -1,0 +1,7 @@
+"""The log: what was decided and changed, in an order that cannot be altered unseen."""
+
+from __future__ import annotations
+
+from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry, verify_chain
+
+__all__ = ["GENESIS", "LogEntry", "LogHead", "make_entry", "verify_chain"]

@@ -1,0 +1,132 @@
+"""What an entry says about a decision: digests, outcomes and reasons; never a secret, a token or evidence itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+
+from attest.appraisal import AttestationResult
+from attest.checks import Check, Outcome
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError
+from attest.evidence.envelope import Evidence
+from kms.decide import ReleaseDecision, Verdict
+from kms.keys.records import KeyRecord
+
+__all__ = ["DECISION", "check_members", "decision_body", "refusal_body"]
+
+DECISION = "decision"
+
+
+def check_members(check: Check) -> dict[str, JsonValue]:
+    """Return a check as JSON members."""
+    return {
+        "id": check.id,
+        "outcome": str(check.outcome),
+        "expected": check.expected,
+        "got": check.got,
+        "clause": check.clause,
+        "item": check.item,
+    }
+
+
+def decision_body(
+    decision: ReleaseDecision,
+    *,
+    nonce_digest: bytes,
+    evidence: Evidence,
+    requested: Sequence[str],
+    results: Mapping[str, AttestationResult],
+    allow_simulated: bool,
+) -> dict[str, JsonValue]:
+    """Describe a decision about verified evidence.
+
+    Args:
+        decision: allow or deny.
+        nonce_digest: SHA-256 of the challenge's nonce.
+        evidence: what was presented.
+        requested: the key ids that were asked for.
+        results: the result for each key that is known.
+        allow_simulated: whether the service accepts simulated evidence at all.
+    """
+    verified = next((result.verified for result in results.values()), None)
+    binding = None if verified is None else verified.binding
+    recipient = None if binding is None else sha256(binding.key).hexdigest()
+    failed = {(check.id, check.item): check for reason in decision.reasons for check in reason.checks}
+    return {
+        **_head(nonce_digest, evidence, requested, decision.at, allow_simulated=allow_simulated),
+        "outcome": str(decision.verdict),
+        "simulated": None if verified is None else verified.simulated,
+        "binding_sha256": None if binding is None else sha256(binding.to_bytes()).hexdigest(),
+        "recipient_sha256": recipient,
+        "keys": [
+            {
+                "key_id": state.key_id,
+                "version": state.version,
+                "purpose": state.purpose,
+                "policy_sha256": state.policy_digest.hex(),
+                "appraisal": _summary(results[state.key_id]) if state.key_id in results else None,
+            }
+            for state in decision.keys
+        ],
+        "reasons": [{"code": r.code, "key_id": r.key_id, "text": r.text} for r in decision.reasons],
+        "failed_checks": [check_members(check) for check in failed.values()],
+    }
+
+
+def refusal_body(
+    error: AttestError,
+    *,
+    nonce_digest: bytes,
+    evidence: Evidence,
+    requested: Sequence[str],
+    keys: Iterable[KeyRecord],
+    at: datetime,
+    allow_simulated: bool,
+) -> dict[str, JsonValue]:
+    """Describe a refusal that came before any appraisal: malformed, not genuine, or nothing to seal to."""
+    return {
+        **_head(nonce_digest, evidence, requested, at, allow_simulated=allow_simulated),
+        "outcome": str(Verdict.DENY),
+        "simulated": None,
+        "binding_sha256": None,
+        "recipient_sha256": None,
+        "keys": [
+            {
+                "key_id": key.key_id,
+                "version": key.version,
+                "purpose": str(key.purpose),
+                "policy_sha256": key.policy_digest.hex(),
+                "appraisal": None,
+            }
+            for key in keys
+        ],
+        "reasons": [{"code": error.code, "key_id": None, "text": error.message}],
+        "failed_checks": [check_members(c) for c in error.checks if c.outcome is Outcome.FAIL],
+    }
+
+
+def _head(
+    nonce_digest: bytes, evidence: Evidence, requested: Sequence[str], at: datetime, *, allow_simulated: bool
+) -> dict[str, JsonValue]:
+    return {
+        "at": rfc3339_text(at),
+        "nonce_sha256": nonce_digest.hex(),
+        "evidence_sha384": evidence.digest.hex(),
+        "requested": list(requested),
+        "allow_simulated": allow_simulated,
+    }
+
+
+def _summary(result: AttestationResult) -> dict[str, JsonValue]:
+    counts = Counter(str(check.outcome) for check in result.checks)
+    return {
+        "policy": result.policy.name,
+        "policy_version": result.policy.version,
+        "policy_sha256": result.policy.digest.hex(),
+        "status": str(result.status),
+        "checks": dict(counts),
+        "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in result.unchecked],
+    }

@@ -1,0 +1,357 @@
+"""A release from end to end: challenge, proof, decision, log, sealed keys, receipt.
+
+What leaves here was decided on the state of the moment, is in the log and on the disk, and can be opened by the
+workload that proved itself and by nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from attest import (
+    AttestationResult,
+    ExpectedBinding,
+    Policy,
+    Unchecked,
+    VerifiedEvidence,
+    appraise,
+    load_policy,
+    verify,
+)
+from attest.encoding import JsonValue
+from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
+from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
+from attest.release.wire import ROLE, receipt_text
+from kms.challenges import OpenedChallenge
+from kms.decide import Demand, KeyState, ReleaseDecision, Verdict, decide
+from kms.errors import IntegrityError, KeyUnknownError, ReleaseDeniedError, UnavailableError
+from kms.keys.records import DEFAULT_TENANT, KeyPurpose, KeyRecord
+from kms.keys.secret import EXPORT, SecretBytes
+from kms.log.decisions import DECISION, decision_body, refusal_body
+from kms.log.entries import LogEntry
+from kms.services import Services
+from kms.store import Reader, Writer
+
+__all__ = ["ReleaseService"]
+
+MAX_ATTEMPTS: Final = 3
+"""How often a release starts over because a key or its policy changed while it was being decided."""
+_PURPOSES = frozenset({str(KeyPurpose.MODEL_KEY)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot:
+    """The requested keys and their policies as one transaction saw them."""
+
+    records: Mapping[str, KeyRecord]
+    policies: Mapping[str, Policy]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exchange:
+    """One request with the challenge that it answers, at one moment."""
+
+    request: ReleaseRequest
+    challenge: OpenedChallenge
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What was decided on a snapshot, with everything that goes into its log entry."""
+
+    snapshot: _Snapshot
+    decision: ReleaseDecision
+    results: Mapping[str, AttestationResult]
+    secrets: Mapping[str, SecretBytes]
+
+
+class _StateChangedError(Exception):
+    """A key or its policy is not what the decision was made on."""
+
+
+class ReleaseService:
+    """Challenges and releases.
+
+    Args:
+        services: everything it works with.
+    """
+
+    def __init__(self, services: Services) -> None:
+        """Keep the services."""
+        self._services = services
+        self._audience = services.identity.public.text
+
+    def challenge(self) -> Challenge:
+        """Issue a challenge."""
+        return self._services.challenges.issue(at=self._services.clock())
+
+    def release(self, request: ReleaseRequest) -> Release:
+        """Decide on a request and release all of its keys, or none.
+
+        A challenge is used up by every decision, yes or no. It is not when the answer is ``UnavailableError`` or
+        ``EndorsementError``: nothing was decided then, and the same request may be sent again.
+
+        Raises:
+            ChallengeError: the challenge is not ours, or not in time, or (``ChallengeUsedError``) was used before.
+            EvidenceError: the evidence is malformed.
+            VerificationError: the evidence is not genuine, not bound to this exchange, or names no key to seal to.
+            EndorsementError: something a vendor says is missing or stale.
+            ReleaseDeniedError: the decision was no; ``KeyUnknownError`` when a key does not exist.
+            UnavailableError: the database is in use, or the clock is wrong.
+            IntegrityError: a stored key or policy is not what it says.
+        """
+        at = self._services.clock()
+        # (1) The challenge is ours, in time and not used before. The last is asked again when it is used up (6).
+        challenge = self._services.challenges.open(request.challenge, at=at)
+        with self._services.store.reading() as reader:
+            reader.require_unused(challenge.nonce_digest)
+        exchange = _Exchange(request=request, challenge=challenge, at=at)
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return self._attempt(exchange)
+            except _StateChangedError:
+                continue
+        raise UnavailableError(
+            "the keys changed while their release was being decided", code="keys-changing", retryable=True
+        )
+
+    def _attempt(self, exchange: _Exchange) -> Release:
+        request, at = exchange.request, exchange.at
+        # (2) The keys and the policies that guard them.
+        with self._services.store.reading() as reader:
+            snapshot = _snapshot(reader, request.key_ids)
+        # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
+        try:
+            verified = self._verify(exchange, snapshot)
+        except (EvidenceError, VerificationError) as exc:
+            self._record_refusal(exc, exchange, snapshot)
+            raise
+        # (4) Each key's own policy judges it, and one decision is made of all.
+        results = {key_id: appraise(verified, policy=policy, at=at) for key_id, policy in snapshot.policies.items()}
+        decision = decide(
+            requested=request.key_ids,
+            keys={key_id: _state(record) for key_id, record in snapshot.records.items()},
+            results=results,
+            demand=self._demand(exchange),
+            at=at,
+        )
+        # (5) Keys that do not open are found out before anything is written.
+        secrets = self._unwrapped(decision, snapshot)
+        # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
+        outcome = _Outcome(snapshot=snapshot, decision=decision, results=results, secrets=secrets)
+        return self._conclude(exchange, outcome)
+
+    def _verify(self, exchange: _Exchange, snapshot: _Snapshot) -> VerifiedEvidence:
+        """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
+        services, evidence, at = self._services, exchange.request.evidence, exchange.at
+        expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=exchange.challenge.nonce)
+        unchecked = _relaxed_by_all(snapshot.policies)
+        pool = services.endorsements.current(at=at)
+        try:
+            return verify(
+                evidence, endorsements=pool, anchors=services.anchors, at=at, expected=expected, unchecked=unchecked
+            )
+        except EndorsementError:
+            more = services.endorsements.fetched(evidence, at=at)
+            if more is None:
+                raise
+        pool = pool.merged(more)
+        return verify(
+            evidence, endorsements=pool, anchors=services.anchors, at=at, expected=expected, unchecked=unchecked
+        )
+
+    def _demand(self, exchange: _Exchange) -> Demand:
+        return Demand(
+            context=CONTEXT,
+            role=ROLE,
+            audience=self._audience,
+            nonce=exchange.challenge.nonce,
+            purposes=_PURPOSES,
+            allow_simulated=self._services.allow_simulated,
+        )
+
+    def _unwrapped(self, decision: ReleaseDecision, snapshot: _Snapshot) -> dict[str, SecretBytes]:
+        if decision.verdict is not Verdict.ALLOW:
+            return {}
+        records = [snapshot.records[state.key_id] for state in decision.keys]
+        return {r.key_id: self._services.kek.unwrap(r.wrapped, context=r.context) for r in records}
+
+    def _record_refusal(self, error: AttestError, exchange: _Exchange, snapshot: _Snapshot) -> None:
+        with self._services.store.writing() as writer:
+            _use_up(writer, exchange)
+            writer.append(self._refusal(writer, error, exchange, snapshot))
+
+    def _refusal(self, writer: Writer, error: AttestError, exchange: _Exchange, snapshot: _Snapshot) -> LogEntry:
+        body = refusal_body(
+            error,
+            nonce_digest=exchange.challenge.nonce_digest,
+            evidence=exchange.request.evidence,
+            requested=exchange.request.key_ids,
+            keys=snapshot.records.values(),
+            at=exchange.at,
+            allow_simulated=self._services.allow_simulated,
+        )
+        return writer.prepare(kind=DECISION, at=exchange.at, body=body)
+
+    def _conclude(self, exchange: _Exchange, outcome: _Outcome) -> Release:
+        """Use the challenge up and log the decision, in one transaction that still sees what was decided on."""
+        refusal: VerificationError | None = None
+        sealed: tuple[SealedKey, ...] = ()
+        with self._services.store.writing() as writer:
+            _use_up(writer, exchange)
+            if _snapshot(writer, exchange.request.key_ids).records != outcome.snapshot.records:
+                raise _StateChangedError  # which rolls everything back
+            entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome))
+            try:
+                sealed = self._sealed(exchange, outcome, entry.hash)
+            except VerificationError as exc:  # the workload's key is none
+                refusal = exc
+                entry = self._refusal(writer, exc, exchange, outcome.snapshot)
+            writer.append(entry)
+        if refusal is not None:
+            raise refusal
+        if outcome.decision.verdict is not Verdict.ALLOW:
+            raise _denied(outcome.decision)
+        return Release(keys=sealed, receipt=self._receipt(exchange, outcome, sealed, entry.hash))
+
+    def _body(self, exchange: _Exchange, outcome: _Outcome) -> dict[str, JsonValue]:
+        return decision_body(
+            outcome.decision,
+            nonce_digest=exchange.challenge.nonce_digest,
+            evidence=exchange.request.evidence,
+            requested=exchange.request.key_ids,
+            results=outcome.results,
+            allow_simulated=self._services.allow_simulated,
+        )
+
+    def _sealed(self, exchange: _Exchange, outcome: _Outcome, decision_digest: bytes) -> tuple[SealedKey, ...]:
+        """Seal each key to the recipient of the decision; nobody, nothing."""
+        recipient = outcome.decision.recipient
+        if recipient is None:
+            return ()
+        return tuple(
+            SealedKey(
+                key_id=state.key_id,
+                version=state.version,
+                purpose=state.purpose,
+                policy_digest=state.policy_digest,
+                sealed=seal(
+                    outcome.secrets[state.key_id].export(EXPORT),
+                    recipient=recipient,
+                    info=self._info(exchange, state, decision_digest),
+                ),
+            )
+            for state in outcome.decision.keys
+        )
+
+    def _info(self, exchange: _Exchange, state: KeyState, decision_digest: bytes) -> bytes:
+        return release_info(
+            audience=self._audience,
+            nonce=exchange.challenge.nonce,
+            evidence_digest=exchange.request.evidence.digest,
+            key_id=state.key_id,
+            version=state.version,
+            purpose=state.purpose,
+            policy_digest=state.policy_digest,
+            decision_digest=decision_digest,
+        )
+
+    def _receipt(
+        self, exchange: _Exchange, outcome: _Outcome, sealed: tuple[SealedKey, ...], decision_digest: bytes
+    ) -> str:
+        text = receipt_text(
+            audience=self._audience,
+            nonce=exchange.challenge.nonce,
+            evidence_digest=exchange.request.evidence.digest,
+            decision_digest=decision_digest,
+            keys=sealed,
+            released_at=outcome.decision.at,
+            simulated=any(result.verified.simulated for result in outcome.results.values()),
+        )
+        identity = self._services.identity
+        return sign_note(text, name=identity.public.name, key=identity.key)
+
+
+def _use_up(writer: Writer, exchange: _Exchange) -> None:
+    challenge = exchange.challenge
+    writer.use_nonce(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
+
+
+def _snapshot(reader: Reader, key_ids: tuple[str, ...]) -> _Snapshot:
+    records = reader.newest(DEFAULT_TENANT, key_ids)
+    return _Snapshot(
+        records=records,
+        policies={key_id: _policy(reader, record.policy_digest) for key_id, record in records.items()},
+    )
+
+
+def _policy(reader: Reader, digest: bytes) -> Policy:
+    """Load a policy that is what its digest says; the document was checked when it came in.
+
+    Raises:
+        IntegrityError: ``policy-missing`` or ``policy-altered``.
+    """
+    document = reader.policy_document(digest)
+    if document is None:
+        raise _altered("policy-missing", digest)
+    try:
+        policy = _loaded(document)
+    except AttestError as exc:
+        raise _altered("policy-altered", digest) from exc
+    if policy.digest != digest:
+        raise _altered("policy-altered", digest)
+    return policy
+
+
+@lru_cache(maxsize=256)
+def _loaded(document: bytes) -> Policy:
+    return load_policy(document)
+
+
+def _altered(code: str, digest: bytes) -> IntegrityError:
+    return IntegrityError(
+        f"the stored policy {digest.hex()} is not what its digest says",
+        code=code,
+        field="policies",
+        hint="the database was altered or damaged; restore it from a backup",
+    )
+
+
+def _state(record: KeyRecord) -> KeyState:
+    return KeyState(
+        key_id=record.key_id,
+        version=record.version,
+        purpose=str(record.purpose),
+        policy_digest=record.policy_digest,
+        enabled=record.enabled,
+    )
+
+
+def _relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
+    """Return what every policy leaves unchecked: verification is as strict as the strictest of them."""
+    each = [policy.unchecked for policy in policies.values()]
+    if not each:
+        return ()
+    names = set.intersection(*({entry.check for entry in entries} for entries in each))
+    return tuple(entry for entry in each[0] if entry.check in names)
+
+
+def _denied(decision: ReleaseDecision) -> ReleaseDeniedError:
+    """Make the error that lists every reason. A key that does not exist is told apart; nothing else is."""
+    reasons = decision.reasons
+    unknown = any(reason.code == "key-unknown" for reason in reasons)
+    kind = KeyUnknownError if unknown else ReleaseDeniedError
+    first = next((r for r in reasons if r.code == "key-unknown"), reasons[0]) if unknown else reasons[0]
+    error = kind(
+        "; ".join(dict.fromkeys(reason.text for reason in reasons)),
+        code=first.code,
+        field=first.key_id,
+        hint="the decision and its reasons are in the service's log",
+    )
+    error.checks = tuple({(c.id, c.item): c for reason in reasons for c in reason.checks}.values())
+    return error

@@ -1,0 +1,266 @@
+"""What the service is made of, opened from its settings, and how all of it comes into being."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from attest import TrustAnchors
+from attest.endorsements.anchors import read_anchor_file
+from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
+from attest.errors import ConfigurationError, EndorsementError
+from attest.fetch import EndorsementCache, KdsClient, Timing
+from attest.release import VerifierKey, verifier_key
+from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
+from kms.clock import Clock
+from kms.endorsing import EndorsementDesk, FetchService
+from kms.keys.kek import KeyEncryptionKey, RandomBytes, create_kek_file, read_kek_file
+from kms.keys.records import WrapContext
+from kms.keys.secret import EXPORT, SecretBytes
+from kms.settings import Settings
+from kms.store import Reader, Store, Writer, create_database, open_store
+
+__all__ = ["Identity", "Services", "initialise", "open_services", "open_vault"]
+
+_SEED_BYTES: Final = 32
+_IDENTITY = ("identity", "ed25519")
+_CHALLENGE_MAC = ("challenge-mac", "hmac-sha256")
+_FACT_ORIGIN = "origin"
+_FACT_KEK = "kek_id"
+_PATIENCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who the service is: its origin and its signing key.
+
+    Attributes:
+        key: signs receipts.
+        public: the verifier key, whose text is the audience of every binding.
+    """
+
+    key: Ed25519PrivateKey
+    public: VerifierKey
+
+    def __repr__(self) -> str:
+        """Show the public half."""
+        return f"Identity({self.public.text})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vault:
+    """An open database with the key that opens what is wrapped in it."""
+
+    store: Store
+    kek: KeyEncryptionKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything that a request needs; nothing of it is found anywhere else.
+
+    Attributes:
+        store: the database.
+        kek: unwraps keys.
+        identity: signs receipts.
+        challenges: issues and recognises challenges.
+        endorsements: what vendors say.
+        anchors: whose roots are accepted.
+        clock: tells the time.
+        allow_simulated: whether simulated evidence counts.
+    """
+
+    store: Store
+    kek: KeyEncryptionKey
+    identity: Identity
+    challenges: ChallengeDesk
+    endorsements: EndorsementDesk
+    anchors: TrustAnchors
+    clock: Clock
+    allow_simulated: bool
+
+
+def initialise(settings: Settings, *, clock: Clock, random: RandomBytes) -> VerifierKey:
+    """Make the key-encryption key, the database and the service's own keys. Nothing is ever overwritten.
+
+    Returns:
+        The verifier key of the new service.
+
+    Raises:
+        ConfigurationError: ``kek-file-exists``, ``database-exists``, or one of them cannot be made.
+    """
+    create_kek_file(settings.kek_file, random=random)
+    try:
+        kek = read_kek_file(settings.kek_file, random=random)
+        seed = SecretBytes(random(_SEED_BYTES))
+        at = clock()
+
+        def fill(writer: Writer) -> None:
+            writer.set_fact(_FACT_ORIGIN, settings.origin.encode())
+            writer.set_fact(_FACT_KEK, kek.id)
+            for (name, algorithm), secret in (
+                (_IDENTITY, seed),
+                (_CHALLENGE_MAC, SecretBytes(random(MAC_KEY_BYTES))),
+            ):
+                wrapped = kek.wrap(secret, context=_own_context(settings.origin, name, algorithm))
+                writer.add_own_secret(name, algorithm=algorithm, wrapped=wrapped, at=at)
+            identity = _identity(settings.origin, seed).public.text
+            writer.append(writer.prepare(kind="initialised", at=at, body={"identity": identity}))
+
+        create_database(settings.database, fill=fill)
+    except BaseException:
+        settings.kek_file.unlink()  # made a moment ago, and it opens nothing
+        raise
+    return _identity(settings.origin, seed).public
+
+
+def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
+    """Open the database and the key-encryption key, and make sure that they belong together.
+
+    Raises:
+        ConfigurationError: as ``read_kek_file`` and ``open_store``; ``kek-mismatch`` or ``origin-mismatch``.
+        UnavailableError: the database is in use by something else.
+    """
+    kek = read_kek_file(settings.kek_file, random=random)
+    store = open_store(settings.database)
+    try:
+        with store.reading() as reader:
+            _require_belongs(reader, kek, settings)
+    except BaseException:
+        store.close()
+        raise
+    return Vault(store=store, kek=kek)
+
+
+def open_services(
+    settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None] = lambda _: None
+) -> Services:
+    """Open everything that a running service needs.
+
+    Args:
+        settings: validated.
+        clock: tells the time.
+        random: where nonces come from.
+        report: takes a line for the operator.
+
+    Raises:
+        ConfigurationError: something that the settings name is missing, wrong or not ours.
+        IntegrityError: one of the service's own keys does not open.
+        UnavailableError: the database is in use by something else.
+    """
+    vault = open_vault(settings, random=random)
+    try:
+        with vault.store.reading() as reader:
+            identity = _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
+            mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
+        endorsements = EndorsementDesk(
+            settings.endorsements,
+            bundle_trust=_bundle_trust(settings),
+            service=_fetch_service(settings, clock),
+            report=report,
+        )
+        endorsements.reload(at=clock())
+        return Services(
+            store=vault.store,
+            kek=vault.kek,
+            identity=identity,
+            challenges=ChallengeDesk(
+                mac_key=mac_key,
+                audience=identity.public.text,
+                lifetime_seconds=settings.challenge_seconds,
+                simulated=settings.allow_simulated,
+                random=random,
+            ),
+            endorsements=endorsements,
+            anchors=_anchors(settings),
+            clock=clock,
+            allow_simulated=settings.allow_simulated,
+        )
+    except BaseException:
+        vault.store.close()
+        raise
+
+
+def _require_belongs(reader: Reader, kek: KeyEncryptionKey, settings: Settings) -> None:
+    if reader.fact(_FACT_KEK) != kek.id:
+        raise ConfigurationError(
+            "this key-encryption key is not the one that the database was made with",
+            code="kek-mismatch",
+            field="kek_file",
+            got=f"{settings.kek_file} for {settings.database}",
+            hint="name the file that 'kms init' wrote together with this database",
+        )
+    origin = (reader.fact(_FACT_ORIGIN) or b"").decode("utf-8", errors="replace")
+    if origin != settings.origin:
+        raise ConfigurationError(
+            f"the database belongs to {origin!r}, not to {settings.origin!r}",
+            code="origin-mismatch",
+            field="origin",
+            expected=origin,
+            got=settings.origin,
+            hint="a service keeps its name for ever; its clients know it by that name and its key",
+        )
+
+
+def _own_context(origin: str, name: str, algorithm: str) -> WrapContext:
+    return WrapContext(
+        tenant=origin, key_id=name, version=1, purpose="service", algorithm=algorithm, policy_digest=None
+    )
+
+
+def _own_secret(reader: Reader, kek: KeyEncryptionKey, origin: str, name: str, algorithm: str) -> SecretBytes:
+    found = reader.own_secret(name)
+    if found is None or found[0] != algorithm:
+        raise ConfigurationError(
+            f"the database lacks the service's own key {name!r}", code="database-not-initialised", field="database"
+        )
+    return kek.unwrap(found[1], context=_own_context(origin, name, algorithm))
+
+
+def _identity(origin: str, seed: SecretBytes) -> Identity:
+    key = Ed25519PrivateKey.from_private_bytes(seed.export(EXPORT))
+    return Identity(key=key, public=verifier_key(origin, key.public_key()))
+
+
+def _anchors(settings: Settings) -> TrustAnchors:
+    anchors = TrustAnchors.vendors()
+    if settings.anchors_file is not None:
+        anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
+    return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
+
+
+def _bundle_trust(settings: Settings) -> BundleTrust:
+    if not settings.bundle_keys:
+        return UnsignedBundles.ACCEPTED
+    return BundleKeys(keys=tuple(read_bundle_key(_read(path, "bundle_keys")) for path in settings.bundle_keys))
+
+
+def _fetch_service(settings: Settings, clock: Clock) -> FetchService | None:
+    if not settings.fetch:
+        return None
+    cache = None if settings.cache_directory is None else EndorsementCache(settings.cache_directory)
+    return FetchService(source=KdsClient(timing=Timing(now=clock, sleep=_wait_briefly)), cache=cache)
+
+
+def _wait_briefly(seconds: float) -> None:
+    """Wait as long as a workload can be kept waiting; after that it shall come again."""
+    if seconds > _PATIENCE_SECONDS:
+        raise EndorsementError(
+            f"the vendor's service asks to wait {seconds:.0f} s", code="kds-throttled", retryable=True
+        )
+    time.sleep(seconds)
+
+
+def _read(path: Path, field: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
+        ) from exc

@@ -1,0 +1,224 @@
+"""The settings: one TOML file, environment and flags, checked once, at start.
+
+A flag beats the environment, which beats the file, which beats the default. Unknown names are refused. No setting is a
+secret: keys are named by the file that holds them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from attest.errors import ConfigurationError
+
+__all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings"]
+
+ENVIRONMENT_PREFIX: Final = "KMS_"
+CONFIG_VARIABLE: Final = "KMS_CONFIG"
+MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+"""An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); no setting goes beyond twice that."""
+MAX_FILE_BYTES: Final = 64 * 1024
+
+_ORIGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
+_SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
+"""Kubernetes sets these in every pod when a service is called ``kms``; they are nobody's settings."""
+
+
+class Settings(BaseModel):
+    """What the operator decides.
+
+    Attributes:
+        database: SQLite file, as a path or ``sqlite:///`` and a path.
+        kek_file: the key-encryption key; better not beside the database and its backups.
+        origin: the service's name, which its clients know it by for ever (``kms.example/prod``).
+        host: address to listen on.
+        port: port to listen on; 0 takes any free one.
+        challenge_seconds: how long a challenge counts.
+        max_body_bytes: longest request body.
+        request_seconds: longest time to receive and answer one request.
+        max_concurrent: most releases that are worked on at the same time.
+        endorsements: files and directories with certificates, revocation lists and bundles.
+        bundle_keys: PEM files of those who may sign bundles; empty demands no signature of a bundle.
+        fetch: whether AMD's service is asked for what the files lack.
+        cache_directory: where its answers are kept.
+        anchors_file: changes to the accepted roots.
+        allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    database: Annotated[str, Field(min_length=1, max_length=4096)]
+    kek_file: Path
+    origin: Annotated[str, Field(min_length=1, max_length=128)]
+    host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8750
+    challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
+    max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
+    request_seconds: Annotated[int, Field(ge=1, le=300)] = 30
+    max_concurrent: Annotated[int, Field(ge=1, le=1024)] = 32
+    endorsements: tuple[Path, ...] = ()
+    bundle_keys: tuple[Path, ...] = ()
+    fetch: bool = False
+    cache_directory: Path | None = None
+    anchors_file: Path | None = None
+    allow_simulated: bool = False
+
+    @field_validator("origin")
+    @classmethod
+    def _name_like(cls, value: str) -> str:
+        """Names of signed notes have no white space and no ``+``; this is stricter, so that it fits a URL as well."""
+        if not _ORIGIN.fullmatch(value):
+            msg = "expected letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends"
+            raise ValueError(msg)
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """Settings, and for each where it came from.
+
+    Attributes:
+        settings: validated.
+        sources: by name: ``flag``, ``environment KMS_…``, ``file …`` or ``default``.
+    """
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+
+def load_settings(
+    *, flags: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
+) -> LoadedSettings:
+    """Put the settings together and check them.
+
+    Args:
+        flags: what was given on the command line; None means not given.
+        environ: the environment.
+        config: the file; None takes ``KMS_CONFIG``, and without it there is no file.
+
+    Raises:
+        ConfigurationError: ``config-unreadable`` or ``config-invalid``, naming the setting and where it came from.
+    """
+    path = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    layers = (
+        ("default", {}) if path is None else (f"file {path}", _from_file(path)),
+        ("environment", _from_environment(environ)),
+        ("flag", {name: value for name, value in flags.items() if value is not None}),
+    )
+    values: dict[str, object] = {}
+    sources = dict.fromkeys(Settings.model_fields, "default")
+    for source, layer in layers:
+        values |= layer
+        for name in layer:
+            sources[name] = f"environment {ENVIRONMENT_PREFIX}{name.upper()}" if source == "environment" else source
+    try:
+        settings = Settings.model_validate({name: _plain(value) for name, value in values.items()})
+    except ValidationError as exc:
+        raise _invalid(exc, sources) from exc
+    return LoadedSettings(settings=settings, sources=sources)
+
+
+def _from_file(path: Path) -> dict[str, object]:
+    """Read the file; relative paths in it are meant from where it lies."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise _unreadable(path, exc.strerror or str(exc)) from exc
+    if len(content) > MAX_FILE_BYTES:
+        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+    try:
+        values = tomllib.loads(content.decode("utf-8"))
+    except ValueError as exc:
+        raise _unreadable(path, str(exc)) from exc
+    for name in values:
+        _require_known(name, f"file {path}")
+    return {name: _from_folder(name, value, path.absolute().parent) for name, value in values.items()}
+
+
+_PATHS = {"kek_file", "cache_directory", "anchors_file"}
+_PATH_LISTS = {"endorsements", "bundle_keys"}
+
+
+def _from_folder(name: str, value: object, folder: Path) -> object:
+    if name in _PATHS and isinstance(value, str):
+        return folder / value
+    if name in _PATH_LISTS and isinstance(value, list):
+        return tuple(folder / entry if isinstance(entry, str) else entry for entry in value)
+    if name == "database" and isinstance(value, str) and "://" not in value:
+        return str(folder / value)
+    return value
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    """Read ``KMS_…``; text becomes what the setting is, and nothing else does."""
+    values: dict[str, object] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
+            continue
+        if _SERVICE_LINKS.fullmatch(variable):
+            continue
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        _require_known(name, f"environment {variable}")
+        values[name] = _from_text(name, text)
+    return values
+
+
+def _from_text(name: str, text: str) -> object:
+    kind = Settings.model_fields[name].annotation
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, text)
+    if kind is int:
+        return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else text
+    if name in _PATH_LISTS:
+        return tuple(Path(part) for part in text.split(os.pathsep) if part)
+    return Path(text) if name in _PATHS else text
+
+
+def _plain(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _require_known(name: str, source: str) -> None:
+    if name in Settings.model_fields:
+        return
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    raise ConfigurationError(
+        f"{source}: there is no setting {name!r}",
+        code="config-invalid",
+        field=name,
+        expected=f"did you mean {near[0]!r}?" if near else "a known setting",
+        got=name,
+        hint="'kms config show' lists every setting",
+    )
+
+
+def _invalid(exc: ValidationError, sources: Mapping[str, str]) -> ConfigurationError:
+    first = exc.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "settings"
+    problem = first["msg"].removeprefix("Value error, ")
+    missing = first["type"] == "missing"
+    where = f" ({sources[name]})" if name in sources and not missing else ""
+    return ConfigurationError(
+        f"{name}{where}: {'not set' if missing else problem}",
+        code="config-invalid",
+        field=name,
+        expected=problem,
+        got="nothing" if missing else repr(first["input"])[:80],
+        hint=f"set it with --{name.replace('_', '-')}, {ENVIRONMENT_PREFIX}{name.upper()} or in the file that "
+        f"--config names; 'kms init DIRECTORY --origin NAME' writes such a file",
+    )
+
+
+def _unreadable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the settings {path} cannot be read: {problem}", code="config-unreadable", field="config", got=problem
+    )

@@ -1,0 +1,70 @@
+"""A new service in a directory of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+
+__all__ = ["prepare_directory"]
+
+_TEMPLATE = """\
+# Settings of the key-release service; 'kms config show --config THIS' prints them all. Paths are relative to this file.
+origin = "{origin}"
+database = "kms.db"
+kek_file = "kek"  # better on another disk, and not in the same backup
+
+host = "127.0.0.1"
+port = 8750
+
+# Certificates, revocation lists and bundles; read at start and on SIGHUP.
+{endorsements}endorsements = ["endorsements"]
+# Ask AMD's key distribution service for what is not there.
+fetch = false
+{simulated}"""
+_SIMULATED = """
+# Evidence of the simulator proves nothing about hardware. Never in production.
+allow_simulated = true
+"""
+
+
+def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: bool) -> Path:
+    """Make a directory with a settings file in it, both for their owner alone.
+
+    Returns:
+        The settings file.
+
+    Raises:
+        ConfigurationError: ``config-invalid`` (no origin), ``config-exists`` or ``directory-unusable``.
+    """
+    if not origin:
+        raise ConfigurationError(
+            "a new service needs a name",
+            code="config-invalid",
+            field="origin",
+            hint="name it with --origin, such as --origin kms.example/prod; it stays for ever",
+        )
+    path = directory / "kms.toml"
+    content = _TEMPLATE.format(
+        origin=origin.replace("\\", "\\\\").replace('"', '\\"'),
+        endorsements="# ",
+        simulated=_SIMULATED if allow_simulated else "",
+    )
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError as exc:
+        raise ConfigurationError(
+            f"{path} is there already",
+            code="config-exists",
+            field="config",
+            hint=f"'kms init --config {path}' makes what it names",
+        ) from exc
+    except OSError as exc:
+        raise ConfigurationError(
+            f"{directory} cannot be used: {exc.strerror or exc}", code="directory-unusable", field="directory"
+        ) from exc
+    return path

@@ -1,0 +1,8 @@
+"""What the service keeps: keys, policies, used challenges and the log, in one database."""
+
+from __future__ import annotations
+
+from kms.store.database import Reader, Store, Writer
+from kms.store.opening import create_database, migrate_database, open_store
+
+__all__ = ["Reader", "Store", "Writer", "create_database", "migrate_database", "open_store"]

@@ -1,0 +1,345 @@
+"""Transactions on the database. Whoever writes holds the one write lock from the first statement on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Connection, Engine, Integer, Row, Select, delete, exists, insert, select, type_coerce, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import IntegrityError as ConstraintError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from attest.encoding import JsonValue, rfc3339, rfc3339_text
+from attest.errors import AttestError, ConfigurationError
+from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, LogBrokenError, UnavailableError
+from kms.keys.records import KeyPurpose, KeyRecord
+from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry
+from kms.store.schema import key_versions, keys, log_entries, meta, policies, secrets, used_nonces
+from kms.store.sqlite import BUSY_MILLISECONDS, WRITING, is_busy, is_foreign
+
+__all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer", "not_initialised", "translated"]
+
+CLOCK_TOLERANCE_SECONDS = 60
+"""How far behind the newest log entry a moment may lie: requests overlap. A used challenge is remembered for as long
+after its end, so a clock that goes back by less revives none, and one that goes back by more is refused."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the library's exceptions into ours; the text of a statement and its values stay out of them.
+
+    Raises:
+        UnavailableError: ``store-busy`` or ``store-failed``.
+        ConfigurationError: ``database-not-initialised``.
+    """
+    try:
+        yield
+    except PoolTimeoutError as exc:
+        raise _busy() from exc
+    except DBAPIError as exc:
+        if is_busy(exc):
+            raise _busy() from exc
+        if is_foreign(exc):
+            raise not_initialised() from exc
+        raise UnavailableError(
+            f"the database did not do what it was asked: {exc.orig}",
+            code="store-failed",
+            hint="is the disk full, or the file system read-only?",
+            retryable=True,
+        ) from exc
+
+
+def not_initialised() -> ConfigurationError:
+    """Make the error for a file that is no database of ours."""
+    return ConfigurationError(
+        "the file is no database of this service",
+        code="database-not-initialised",
+        field="database",
+        hint="'kms init' makes one; it does so in a file of its own",
+    )
+
+
+def _busy() -> UnavailableError:
+    return UnavailableError(
+        "the database is in use by something else",
+        code="store-busy",
+        hint="try again in a moment; a backup or another program may hold it",
+        retryable=True,
+    )
+
+
+class Store:
+    """One database.
+
+    Args:
+        engine: an open engine, whose schema was checked.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Keep the engine, and a lock that makes this process's writers wait in line."""
+        self._engine = engine
+        self._writers = threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """Open a transaction that sees one state of the database.
+
+        Raises:
+            UnavailableError: ``store-busy`` or ``store-failed``.
+        """
+        with translated(), self._engine.connect() as connection, connection.begin():
+            yield Reader(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Open the one writing transaction. It is on the disk when the block has been left, or nothing of it is.
+
+        Raises:
+            UnavailableError: ``store-busy`` or ``store-failed``.
+        """
+        if not self._writers.acquire(timeout=BUSY_MILLISECONDS / 1000):
+            raise _busy()
+        try:
+            with translated(), self._engine.connect() as plain:
+                connection = plain.execution_options(**{WRITING: True})
+                with connection.begin():
+                    yield Writer(connection)
+        finally:
+            self._writers.release()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+
+class Reader:
+    """What can be read in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Work on a transaction that the store opened."""
+        self._connection = connection
+
+    def fact(self, name: str) -> bytes | None:
+        """Return a row of ``meta``."""
+        return self._scalar(select(meta.c.value).where(meta.c.name == name))
+
+    def own_secret(self, name: str) -> tuple[str, bytes] | None:
+        """Return algorithm and wrapped form of one of the service's own keys."""
+        row = self._connection.execute(
+            select(secrets.c.algorithm, secrets.c.wrapped).where(secrets.c.name == name)
+        ).one_or_none()
+        return None if row is None else (row.algorithm, row.wrapped if isinstance(row.wrapped, bytes) else b"")
+
+    def policy_document(self, digest: bytes) -> bytes | None:
+        """Return the policy of this digest as its author wrote it."""
+        return self._scalar(select(policies.c.document).where(policies.c.digest == digest))
+
+    def newest(self, tenant: str, key_ids: tuple[str, ...]) -> Mapping[str, KeyRecord]:
+        """Return the newest version of each of these keys; unknown ones are absent."""
+        found: dict[str, KeyRecord] = {}
+        where = (keys.c.tenant == tenant) & keys.c.key_id.in_(key_ids)
+        for row in self._connection.execute(_KEY_VERSIONS.where(where)):
+            found[row.key_id] = _record(row)  # in the order of versions, so that the newest one stays
+        return found
+
+    def all_keys(self, tenant: str) -> tuple[KeyRecord, ...]:
+        """Return every version of every key, in the order of ids and versions."""
+        rows = self._connection.execute(_KEY_VERSIONS.where(keys.c.tenant == tenant))
+        return tuple(_record(row) for row in rows)
+
+    def require_unused(self, digest: bytes) -> None:
+        """Refuse the nonce of this digest when it was used before.
+
+        Raises:
+            ChallengeUsedError: ``challenge-used``.
+        """
+        if self._connection.execute(select(exists().where(used_nonces.c.digest == digest))).scalar_one():
+            raise _used()
+
+    def head(self) -> LogHead:
+        """Return the newest entry of the log."""
+        row = self._connection.execute(_LOG.order_by(log_entries.c.seq.desc()).limit(1)).one_or_none()
+        if row is None:
+            return GENESIS
+        entry = _entry(row)
+        return LogHead(seq=entry.seq, hash=entry.hash, time=entry.time())
+
+    def log(self, *, after: int = 0) -> Iterator[LogEntry]:
+        """Iterate over the entries behind a number, in their order."""
+        statement = _LOG.where(log_entries.c.seq > after).order_by(log_entries.c.seq)
+        for row in self._connection.execution_options(yield_per=500).execute(statement):
+            yield _entry(row)
+
+    def _scalar(self, statement: Select[bytes]) -> bytes | None:
+        """Return bytes, or None where there is no row; bytes that somebody made text are none of ours."""
+        value = self._connection.execute(statement).scalar_one_or_none()
+        return value if value is None or isinstance(value, bytes) else b""
+
+
+class Writer(Reader):
+    """What can be written in one transaction, all or nothing."""
+
+    def set_fact(self, name: str, value: bytes) -> None:
+        """Write a row of ``meta`` that is not there yet."""
+        self._connection.execute(insert(meta).values(name=name, value=value))
+
+    def add_own_secret(self, name: str, *, algorithm: str, wrapped: bytes, at: datetime) -> None:
+        """Keep one of the service's own keys."""
+        values = {"name": name, "algorithm": algorithm, "wrapped": wrapped, "created_at": rfc3339_text(at)}
+        self._connection.execute(insert(secrets).values(**values))
+
+    def add_policy(self, *, digest: bytes, name: str, version: int, document: bytes, at: datetime) -> None:
+        """Keep a policy; one that is there already stays as it is."""
+        if self.policy_document(digest) is not None:
+            return
+        values = {"digest": digest, "name": name, "version": version, "document": document}
+        self._connection.execute(insert(policies).values(added_at=rfc3339_text(at), **values))
+
+    def add_key(self, record: KeyRecord) -> None:
+        """Keep a key that is not there yet.
+
+        Raises:
+            KeyConflictError: ``key-exists``.
+        """
+        created = rfc3339_text(record.created_at)
+        names = {"tenant": record.tenant, "key_id": record.key_id}
+        try:
+            self._connection.execute(
+                insert(keys).values(**names, purpose=record.purpose, enabled=record.enabled, created_at=created)
+            )
+        except ConstraintError as exc:
+            raise KeyConflictError(
+                f"there is a key {record.key_id!r} already",
+                code="key-exists",
+                field=record.key_id,
+                hint=f"see it with 'kms key show {record.key_id}', or choose another id",
+            ) from exc
+        self._connection.execute(
+            insert(key_versions).values(
+                **names,
+                version=record.version,
+                algorithm=record.algorithm,
+                policy_digest=record.policy_digest,
+                wrapped=record.wrapped,
+                created_at=created,
+            )
+        )
+
+    def set_enabled(self, tenant: str, key_id: str, *, enabled: bool) -> None:
+        """Let a key be released, or stop it, in all its versions."""
+        where = (keys.c.tenant == tenant) & (keys.c.key_id == key_id)
+        self._connection.execute(update(keys).where(where).values(enabled=enabled))
+
+    def require_time(self, at: datetime) -> LogHead:
+        """Return the head of the log, and refuse a moment that lies before it by more than the tolerance (MC-35).
+
+        Raises:
+            UnavailableError: ``clock-went-back``.
+        """
+        head = self.head()
+        if head.time is not None and at < head.time - timedelta(seconds=CLOCK_TOLERANCE_SECONDS):
+            raise UnavailableError(
+                f"the clock says {rfc3339_text(at)}, and the log was written at {rfc3339_text(head.time)}",
+                code="clock-went-back",
+                expected=f"at most {CLOCK_TOLERANCE_SECONDS} s before the newest log entry",
+                got=rfc3339_text(at),
+                hint="correct the machine's clock",
+                retryable=True,
+            )
+        return head
+
+    def use_nonce(self, digest: bytes, *, expires_at: datetime, at: datetime) -> None:
+        """Use a nonce up, and forget those whose challenge has long ended.
+
+        Raises:
+            ChallengeUsedError: ``challenge-used``.
+        """
+        forget = at - timedelta(seconds=CLOCK_TOLERANCE_SECONDS)
+        self._connection.execute(delete(used_nonces).where(used_nonces.c.expires_at < milliseconds(forget)))
+        try:
+            self._connection.execute(insert(used_nonces).values(digest=digest, expires_at=milliseconds(expires_at)))
+        except ConstraintError as exc:
+            raise _used() from exc
+
+    def prepare(self, *, kind: str, at: datetime, body: Mapping[str, JsonValue]) -> LogEntry:
+        """Make the next entry of the log; it is written by ``append``.
+
+        Raises:
+            UnavailableError: ``clock-went-back``.
+        """
+        return make_entry(self.require_time(at), kind=kind, at=at, body=body)
+
+    def append(self, entry: LogEntry) -> None:
+        """Write the next entry of the log."""
+        self._connection.execute(
+            insert(log_entries).values(seq=entry.seq, entry=entry.raw, previous=entry.previous, hash=entry.hash)
+        )
+
+
+_LOG = select(log_entries)
+_KEY_VERSIONS = (
+    select(key_versions, keys.c.purpose, type_coerce(keys.c.enabled, Integer).label("enabled"))
+    .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
+    .order_by(keys.c.key_id, key_versions.c.version)
+)
+
+
+def _used() -> ChallengeUsedError:
+    return ChallengeUsedError(
+        "this challenge was used before",
+        code="challenge-used",
+        hint="each attempt takes a challenge of its own, and evidence collected under it",
+    )
+
+
+_ENABLED = {1: True, 0: False}
+"""Read as a number: the library's boolean would take any text for true."""
+
+
+def milliseconds(moment: datetime) -> int:
+    """Return milliseconds since 1970, rounded down."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _entry(row: Row[tuple[object, ...]]) -> LogEntry:
+    """Read a row. SQLite keeps whatever type somebody writes into a column, so types are looked at."""
+    try:
+        return LogEntry(seq=row.seq, raw=_blob(row.entry), previous=_blob(row.previous), hash=_blob(row.hash))
+    except TypeError as exc:
+        raise LogBrokenError(
+            f"log entry {row.seq}: its columns hold something else than bytes", code="log-entry-invalid"
+        ) from exc
+
+
+def _blob(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        msg = "expected bytes in the database"
+        raise TypeError(msg)
+    return value
+
+
+def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
+    """Read a row; one that was altered into nonsense is an integrity failure and no crash."""
+    try:
+        return KeyRecord(
+            tenant=row.tenant,
+            key_id=row.key_id,
+            version=row.version,
+            purpose=KeyPurpose(row.purpose),
+            algorithm=row.algorithm,
+            policy_digest=_blob(row.policy_digest),
+            enabled=_ENABLED[row.enabled],
+            created_at=rfc3339(row.created_at, what="created_at"),
+            wrapped=_blob(row.wrapped),
+        )
+    except (ValueError, TypeError, KeyError, AttestError) as exc:
+        raise IntegrityError(
+            f"the stored record of key {row.key_id!r} cannot be read",
+            code="key-record-invalid",
+            field=str(row.key_id),
+            hint="the database was altered or damaged; restore it from a backup",
+        ) from exc

@@ -1,0 +1,107 @@
+"""The tables as SQLAlchemy knows them. The migrations make them; a test compares the two."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+)
+
+__all__ = [
+    "REVISIONS",
+    "key_versions",
+    "keys",
+    "log_entries",
+    "meta",
+    "metadata",
+    "policies",
+    "secrets",
+    "used_nonces",
+]
+
+REVISIONS: Final = ("0001",)
+"""Every schema that this version knows, oldest first; the last one is what it works with."""
+
+metadata = MetaData()
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""``origin`` and ``kek_id``: what this database belongs to."""
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("algorithm", String(32), nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("created_at", String(40), nullable=False),
+)
+"""The service's own keys, wrapped."""
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("name", String(64), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+)
+"""Policy documents by the SHA-256 of their canonical JSON; never changed, never removed."""
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("key_id", String(128), primary_key=True),
+    Column("purpose", String(32), nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("created_at", String(40), nullable=False),
+)
+
+key_versions = Table(
+    "key_versions",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("key_id", String(128), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("algorithm", String(32), nullable=False),
+    Column("policy_digest", LargeBinary, ForeignKey("policies.digest"), nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("created_at", String(40), nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+)
+
+used_nonces = Table(
+    "used_nonces",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("used_nonces_expires_at", "expires_at"),
+)
+"""SHA-256 of each nonce that was used, until it expires; milliseconds since 1970, UTC."""
+
+log_entries = Table(
+    "log_entries",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("entry", LargeBinary, nullable=False),
+    Column("previous", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+)
+"""The log, see ``kms/log/entries.py``. Triggers refuse every UPDATE and DELETE."""

@@ -1,0 +1,153 @@
+"""Everything that is special about SQLite: how a file is opened, how a transaction begins, how rows are protected.
+
+Another database gets a module like this one; nothing else of the store names a dialect.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError
+
+from attest.errors import ConfigurationError
+
+__all__ = [
+    "WRITING",
+    "append_only",
+    "create_file",
+    "is_busy",
+    "is_foreign",
+    "open_engine",
+    "sqlite_path",
+]
+
+WRITING: Final = "kms_writing"
+"""Execution option of a connection that takes the write lock when its transaction begins, not at its first write."""
+BUSY_MILLISECONDS: Final = 5000
+_BUSY_CODES = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED"})
+_URL_HEAD = "sqlite:///"
+
+
+def sqlite_path(database: str) -> Path:
+    """Return the file that a database setting names: a path, or ``sqlite:///`` and a path.
+
+    Raises:
+        ConfigurationError: ``database-unsupported``.
+    """
+    if "://" in database and not database.startswith(_URL_HEAD):
+        raise ConfigurationError(
+            f"this version keeps its data in SQLite only, not in {database.partition('://')[0]!r}",
+            code="database-unsupported",
+            field="database",
+            expected="a file, or sqlite:/// and a file",
+            got=database.partition("://")[0],
+        )
+    return Path(database.removeprefix(_URL_HEAD))
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file for a new database, readable by its owner alone; SQLite gives its helpers the same mode.
+
+    Raises:
+        ConfigurationError: ``database-exists`` (it is never overwritten) or ``database-unusable``.
+    """
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    except FileExistsError as exc:
+        raise ConfigurationError(
+            f"there is a file {path} already, and a database is never overwritten",
+            code="database-exists",
+            field="database",
+            hint="name another file, or use this one with 'kms serve'",
+        ) from exc
+    except OSError as exc:
+        raise _unusable(path, exc.strerror or str(exc)) from exc
+
+
+def open_engine(path: Path) -> Engine:
+    """Open a database file that is there and that nobody else can read.
+
+    Raises:
+        ConfigurationError: ``database-missing``, ``database-unusable`` or ``database-exposed``.
+    """
+    _require_private(path)
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        connect_args={"timeout": BUSY_MILLISECONDS / 1000, "check_same_thread": False},
+        pool_size=8,
+        max_overflow=64,
+    )
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _require_private(path: Path) -> None:
+    try:
+        status = path.stat()
+    except FileNotFoundError as exc:
+        raise ConfigurationError(
+            f"there is no database {path}", code="database-missing", field="database", hint="make it with 'kms init'"
+        ) from exc
+    except OSError as exc:
+        raise _unusable(path, exc.strerror or str(exc)) from exc
+    if not stat.S_ISREG(status.st_mode):
+        raise _unusable(path, "it is no regular file")
+    if status.st_mode & 0o077:
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        raise ConfigurationError(
+            f"the database {path} is open to others (mode {mode})",
+            code="database-exposed",
+            field="database",
+            expected="mode 0600",
+            got=mode,
+            hint=f"chmod 600 {path}*",
+        )
+
+
+def _prepare(connection: DBAPIConnection, record: object) -> None:
+    """Durable commits, checked foreign keys; and transactions begin when we say so, not when the driver guesses."""
+    del record
+    setattr(connection, "isolation_level", None)  # noqa: B010  sqlite3's own attribute, unknown to the protocol
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    writing = connection.get_execution_options().get(WRITING, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def is_busy(exc: DBAPIError) -> bool:
+    """Say whether another connection held the lock for too long."""
+    return getattr(exc.orig, "sqlite_errorname", "") in _BUSY_CODES
+
+
+def is_foreign(exc: DBAPIError) -> bool:
+    """Say whether the file is no database at all, or lacks the table that every one of ours has."""
+    return getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_NOTADB" or "no such table: alembic_version" in str(
+        exc.orig
+    )
+
+
+def append_only(table: str) -> tuple[str, ...]:
+    """Return the statements that make a table refuse every UPDATE and DELETE."""
+    return tuple(
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        for verb in ("UPDATE", "DELETE")
+    )
+
+
+def _unusable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the database {path} cannot be used: {problem}", code="database-unusable", field="database", got=problem
+    )

@@ -1,0 +1,103 @@
+"""A real `kms serve` in a process of its own, and a small HTTP client."""
+
+import http.client
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from attest.encoding import JsonValue
+from attest.release import Challenge
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_SECONDS = 30
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from kms.cli import main; main()", *arguments]
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KMS_", "COVERAGE_", "COV_"))}
+    return kept | {"PYTHONPATH": str(REPOSITORY)}
+
+
+@dataclass
+class ServedProcess:
+    """One life of a service."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    identity: str
+
+    @staticmethod
+    def start(config: Path, *more: str) -> "ServedProcess":
+        with (config.parent / "serve.log").open("ab") as log:
+            process = subprocess.Popen(
+                command("serve", "--config", str(config), "--port", "0", *more),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(),
+            )
+        lines = _lines(process, 2)
+        if len(lines) < 2:
+            process.kill()
+            process.wait()
+            raise AssertionError((config.parent / "serve.log").read_text(encoding="utf-8"))
+        identity, listening = (line.partition(": ")[2] for line in lines)
+        return ServedProcess(process=process, port=int(listening.rpartition(":")[2]), identity=identity)
+
+    def post(self, path: str, document: JsonValue) -> tuple[int, dict[str, JsonValue]] | None:
+        """Return status and body of a whole answer, or None when there was none."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            body = json.dumps(document)
+            connection.request("POST", path, body=body, headers={"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            content = answer.read()
+            return answer.status, json.loads(content)
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+        finally:
+            connection.close()
+
+    def challenge(self) -> Challenge:
+        answer = self.post("/v1/challenges", {})
+        assert answer is not None
+        assert answer[0] == 200, answer
+        return Challenge.from_json(answer[1])
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self._reap()
+
+    def terminate(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self._reap()
+
+    def _reap(self) -> int:
+        code = self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+
+def _lines(process: subprocess.Popen[bytes], count: int) -> list[str]:
+    assert process.stdout is not None
+    selector = selectors.DefaultSelector()
+    selector.register(process.stdout, selectors.EVENT_READ)
+    read = b""
+    end = time.monotonic() + START_SECONDS
+    while read.count(b"\n") < count and time.monotonic() < end:
+        if selector.select(timeout=1):
+            piece = os.read(process.stdout.fileno(), 4096)
+            if not piece:
+                break
+            read += piece
+    selector.close()
+    return read.decode().splitlines()

@@ -1,0 +1,221 @@
+"""A service in memory of time, and workloads that come to it."""
+
+import itertools
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256, shake_256
+from pathlib import Path
+
+from attest import Binding, Evidence, EvidenceItem
+from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_EXTENDED
+from attest.evidence.snp.tcb import SnpProduct
+from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, VerifierKey, WorkloadKey, release_info
+from attest.release.wire import ROLE, read_receipt
+from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
+from kms.keys.admin import KEY_IMPORTED, add_key
+from kms.keys.secret import SecretBytes
+from kms.releases import ReleaseService
+from kms.services import Services, initialise, open_services
+from kms.settings import Settings
+
+AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+ORIGIN = "kms.test/unit"
+MATERIAL = bytes(range(32))
+CHIP = SimulatedChip.of(SnpProduct.GENOA)
+GUEST = SimulatedGuest(chip=CHIP)
+POLICY = """
+schema: attest.policy/1
+name: {name}
+version: 1
+simulated: {{unchecked: "a test on the simulator"}}
+reference_values:
+  good:
+    values: ["{measurement}"]
+    origin: the simulator
+snp:
+  products: [Genoa]
+  measurement: [good]
+  minimum_tcb:
+    Genoa: {{bootloader: 9, tee: 0, snp: 26, microcode: 80}}
+{more}
+"""
+
+
+def policy_text(*, name: str = "unit", measurement: bytes = GUEST.measurement, more: str = "") -> bytes:
+    return POLICY.format(name=name, measurement=measurement.hex(), more=more).encode()
+
+
+@dataclass
+class FakeClock:
+    at: datetime = AT
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def forward(self, **amount: float) -> None:
+        self.at += timedelta(**amount)
+
+
+class FakeRandom:
+    """Bytes that differ on every call and are the same on every run."""
+
+    def __init__(self, seed: str = "random") -> None:
+        self._seed = seed
+        self._calls = itertools.count()
+
+    def __call__(self, size: int) -> bytes:
+        return shake_256(f"{self._seed} {next(self._calls)}".encode()).digest(size)
+
+
+def settings_for(folder: Path, **changes: object) -> Settings:
+    values: dict[str, object] = {
+        "database": str(folder / "kms.db"),
+        "kek_file": folder / "kek",
+        "origin": ORIGIN,
+        "endorsements": (folder / "endorsements",),
+        "allow_simulated": True,
+        "port": 0,
+    }
+    return Settings.model_validate(values | changes)
+
+
+def write_endorsements(folder: Path, *, at: datetime) -> None:
+    directory = folder / "endorsements"
+    directory.mkdir(exist_ok=True)
+    (directory / "crl.der").write_bytes(simulated_crl(SnpProduct.GENOA, at=at))
+
+
+@dataclass
+class Harness:
+    """One service on a database of its own, with its clock."""
+
+    folder: Path
+    settings: Settings
+    services: Services
+    clock: FakeClock
+    random: FakeRandom
+    releases: ReleaseService = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.releases = ReleaseService(self.services)
+
+    @staticmethod
+    def make(folder: Path, *, seed: str = "random", **changes: object) -> "Harness":
+        clock, random = FakeClock(), FakeRandom(seed)
+        settings = settings_for(folder, **changes)
+        write_endorsements(folder, at=clock.at)
+        initialise(settings, clock=clock, random=random)
+        services = open_services(settings, clock=clock, random=random)
+        return Harness(folder=folder, settings=settings, services=services, clock=clock, random=random)
+
+    def reopened(self, **changes: object) -> "Harness":
+        """The same database opened once more, perhaps with other settings."""
+        settings = settings_for(self.folder, **changes)
+        services = open_services(settings, clock=self.clock, random=self.random)
+        return Harness(folder=self.folder, settings=settings, services=services, clock=self.clock, random=self.random)
+
+    @property
+    def audience(self) -> str:
+        return self.services.identity.public.text
+
+    def add_key(self, key_id: str, *, material: bytes = MATERIAL, policy: bytes | None = None) -> None:
+        add_key(
+            self.services.store,
+            self.services.kek,
+            key_id=key_id,
+            material=SecretBytes(material),
+            policy=policy_text() if policy is None else policy,
+            kind=KEY_IMPORTED,
+            at=self.clock(),
+        )
+
+    def entries(self) -> list[dict[str, object]]:
+        with self.services.store.reading() as reader:
+            return [dict(entry.document()) for entry in reader.log()]
+
+    def decisions(self) -> list[dict[str, object]]:
+        return [entry for entry in self.entries() if entry["kind"] == "decision"]
+
+    def close(self) -> None:
+        self.services.store.close()
+
+
+WORKLOAD_KEY = WorkloadKey.generate()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A simulated guest that wants keys; what is wrong with it is a field."""
+
+    guest: SimulatedGuest = GUEST
+    key: WorkloadKey = WORKLOAD_KEY
+    context: str = CONTEXT
+    role: str = ROLE
+    audience: str | None = None
+    nonce: bytes | None = None
+    public: bytes | None = None
+
+    def attest(self, binding: Binding) -> Evidence:
+        """What `attest.release.client` calls an attester."""
+        return Evidence(
+            items=(
+                EvidenceItem(
+                    name="cpu",
+                    media_type=MEDIA_SNP_EXTENDED,
+                    value=self.guest.extended_report(binding.report_data()),
+                ),
+                EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=binding.to_bytes()),
+            )
+        )
+
+    def binding(self, challenge: Challenge) -> Binding:
+        return Binding(
+            context=self.context,
+            role=self.role,
+            audience=self.audience or challenge.audience,
+            nonce=self.nonce or challenge.nonce,
+            key=self.key.public if self.public is None else self.public,
+        )
+
+    def request(self, challenge: Challenge, *key_ids: str) -> ReleaseRequest:
+        evidence = self.attest(self.binding(challenge))
+        return ReleaseRequest(challenge=challenge.token, evidence=evidence, key_ids=key_ids)
+
+    def with_measurement(self, measurement: bytes) -> "Workload":
+        return replace(self, guest=replace(self.guest, measurement=measurement))
+
+
+def open_sealed(
+    workload: Workload, request: ReleaseRequest, release: Release, service: VerifierKey
+) -> dict[str, bytes]:
+    """Open every key of a release, by the receipt's own words."""
+    receipt = read_receipt(service.verify(release.receipt))
+    return {
+        key.key_id: workload.key.open(
+            key.sealed,
+            info=release_info(
+                audience=service.text,
+                nonce=bytes.fromhex(str(receipt["nonce"])),
+                evidence_digest=request.evidence.digest,
+                key_id=key.key_id,
+                version=key.version,
+                purpose=key.purpose,
+                policy_digest=key.policy_digest,
+                decision_digest=bytes.fromhex(str(receipt["decision"])),
+            ),
+        )
+        for key in release.keys
+    }
+
+
+def open_release(
+    workload: Workload, challenge: Challenge, request: ReleaseRequest, release: Release, harness: Harness
+) -> dict[str, bytes]:
+    """Open every key of a release of this harness, which must be about this challenge."""
+    service = harness.services.identity.public
+    assert read_receipt(service.verify(release.receipt))["nonce"] == challenge.nonce.hex()
+    return open_sealed(workload, request, release, service)
+
+
+def nonce_digest(challenge: Challenge) -> str:
+    return sha256(challenge.nonce).hexdigest()

@@ -1,0 +1,308 @@
+"""The command line: what it prints, what it refuses, and with which code."""
+
+import io
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attest.release import VerifierKey
+from kms.cli import main
+from tests.kms.process import ServedProcess, command, environment
+from tests.kms.support import MATERIAL, policy_text
+
+ORIGIN = "kms.test/cli"
+
+
+class Shell:
+    """Runs commands on one service, in this process."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.config = folder / "svc" / "kms.toml"
+        self.policy = folder / "policy.yaml"
+        self.policy.write_bytes(policy_text())
+        self.key = folder / "model.key"
+        self.key.write_bytes(MATERIAL)
+        self.key.chmod(0o600)
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def run(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> tuple[str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["kms", *arguments])
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as caught:
+            main()
+        out, err = self._capsys.readouterr()
+        assert caught.value.code == code, (out, err)
+        if code:
+            assert err.startswith("error: ") or "\nerror: " in err
+        return out, err
+
+    def init(self, *more: str) -> str:
+        return self.run("init", str(self.folder / "svc"), "--origin", ORIGIN, *more)[0]
+
+    def with_config(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> tuple[str, str]:
+        return self.run(*arguments, "--config", str(self.config), code=code, stdin=stdin)
+
+    def add_key(self, key_id: str = "model") -> None:
+        self.with_config("key", "import", key_id, "--from", str(self.key), "--policy", str(self.policy))
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    for name in ("KMS_CONFIG", "KMS_DATABASE", "KMS_ORIGIN"):
+        monkeypatch.delenv(name, raising=False)
+    return Shell(tmp_path, capsys, monkeypatch)
+
+
+def test_init_makes_private_files_and_prints_the_identity(shell: Shell) -> None:
+    out = shell.init()
+    identity = re.search(r"^identity: (.*)$", out, re.MULTILINE)
+    assert identity is not None
+    assert VerifierKey.parse(identity[1]).name == ORIGIN
+    folder = shell.folder / "svc"
+    assert sorted(path.name for path in folder.iterdir()) == ["kek", "kms.db", "kms.toml"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for path in folder.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_mc_31_init_overwrites_nothing(shell: Shell) -> None:
+    shell.init()
+    before = {path.name: path.read_bytes() for path in (shell.folder / "svc").iterdir()}
+    _, err = shell.run("init", str(shell.folder / "svc"), "--origin", ORIGIN, code=2)
+    assert "[config-exists]" in err
+    _, err = shell.with_config("init", code=2)
+    assert "[kek-file-exists]" in err
+    assert {path.name: path.read_bytes() for path in (shell.folder / "svc").iterdir()} == before
+
+
+def test_init_works_on_settings_that_are_there(shell: Shell) -> None:
+    files = ("--database", str(shell.folder / "d"), "--kek-file", str(shell.folder / "k"))
+    shell.run("init", *files, "--origin", ORIGIN)
+    out, _ = shell.run("key", "list", *files, "--origin", ORIGIN)
+    assert out == ""
+
+
+@pytest.mark.parametrize("more", [("--database", "x"), ("--kek-file", "x"), ("--config", "x")])
+def test_init_of_a_directory_takes_no_other_places(shell: Shell, more: tuple[str, ...]) -> None:
+    shell.run("init", str(shell.folder / "svc"), "--origin", ORIGIN, *more, code=2)
+
+
+def test_init_needs_a_name_that_fits(shell: Shell) -> None:
+    _, err = shell.run("init", str(shell.folder / "svc"), code=2)
+    assert "hint: name it with --origin" in err
+    _, err = shell.run("init", str(shell.folder / "other"), "--origin", "a b", code=2)
+    assert "origin" in err
+
+
+def test_keys_are_imported_listed_shown_and_disabled(shell: Shell) -> None:
+    shell.init()
+    assert "no keys" in shell.with_config("key", "list")[1]
+    shell.add_key()
+    listed = json.loads(shell.with_config("key", "list", "--json")[0])
+    assert listed["schema"] == "kms.keys/1"
+    (key,) = listed["keys"]
+    assert (key["key_id"], key["version"], key["state"]) == ("model", 1, "enabled")
+    shown = json.loads(shell.with_config("key", "show", "model", "--json")[0])
+    assert shown["policy"].encode() == policy_text()
+    assert shown["policy_sha256"] == key["policy_sha256"]
+    assert "policy:\n" in shell.with_config("key", "show", "model")[0]
+    shell.with_config("key", "disable", "model")
+    assert "disabled" in shell.with_config("key", "list")[0]
+    assert "[key-state-unchanged]" in shell.with_config("key", "disable", "model", code=1)[1]
+    shell.with_config("key", "enable", "model")
+    assert "enabled" in shell.with_config("key", "list")[0]
+
+
+def test_mc_33_no_command_prints_a_key(shell: Shell) -> None:
+    shell.init()
+    outputs = [
+        *shell.with_config("key", "import", "a", "--from", str(shell.key), "--policy", str(shell.policy)),
+        *shell.with_config("key", "create", "b", "--policy", str(shell.policy)),
+        *shell.with_config("key", "list", "--json"),
+        *shell.with_config("key", "show", "a", "--json"),
+        *shell.with_config("log", "list", "--json"),
+        *shell.with_config("config", "show", "--json"),
+    ]
+    for output in outputs:
+        assert MATERIAL.hex() not in output.lower()
+        assert MATERIAL.decode("latin-1") not in output
+
+
+def test_a_key_comes_from_standard_input_too(shell: Shell) -> None:
+    shell.init()
+    shell.with_config("key", "import", "model", "--from", "-", "--policy", str(shell.policy), stdin=MATERIAL)
+
+
+def test_a_key_file_that_others_can_read_is_warned_about(shell: Shell) -> None:
+    shell.init()
+    shell.key.chmod(0o644)
+    _, err = shell.with_config("key", "import", "model", "--from", str(shell.key), "--policy", str(shell.policy))
+    assert "warning: others can read" in err
+
+
+def test_what_cannot_be_imported_is_refused(shell: Shell) -> None:
+    shell.init()
+    policy = ("--policy", str(shell.policy))
+    shell.key.write_bytes(MATERIAL.hex().encode())
+    _, err = shell.with_config("key", "import", "model", "--from", str(shell.key), *policy, code=1)
+    assert "[key-material-invalid]" in err
+    assert MATERIAL.hex() not in err
+    shell.with_config("key", "import", "model", "--from", str(shell.folder / "none"), *policy, code=2)
+    shell.key.write_bytes(MATERIAL)
+    shell.with_config("key", "import", "../model", "--from", str(shell.key), *policy, code=2)
+    shell.with_config("key", "import", "model", "--from", str(shell.key), code=2)
+    shell.policy.write_text("schema: attest.policy/1\n", encoding="utf-8")
+    _, err = shell.with_config("key", "import", "model", "--from", str(shell.key), *policy, code=2)
+    assert "[policy-invalid]" in err
+    assert shell.with_config("key", "list")[0] == ""
+
+
+def test_an_unknown_key_is_an_error_with_a_hint(shell: Shell) -> None:
+    shell.init()
+    for verb in ("show", "disable", "enable"):
+        _, err = shell.with_config("key", verb, "model", code=1)
+        assert "[key-unknown]" in err
+        assert "hint: " in err
+
+
+def test_the_log_is_listed_and_verified(shell: Shell) -> None:
+    shell.init()
+    shell.add_key()
+    out, _ = shell.with_config("log", "list")
+    assert [line.split()[2] for line in out.splitlines()] == ["initialised", "key-imported"]
+    lines = [json.loads(line) for line in shell.with_config("log", "list", "--json")[0].splitlines()]
+    assert [line["entry"]["seq"] for line in lines] == [1, 2]
+    assert shell.with_config("log", "list", "--after", "1")[0].count("\n") == 1
+    head = json.loads(shell.with_config("log", "verify", "--json")[0])
+    assert head == {"schema": "kms.log-head/1", "seq": 2, "hash": lines[1]["hash"]}
+    shell.with_config("log", "verify", "--expect", f"2:{head['hash']}")
+    shell.with_config("log", "verify", "--expect", lines[0]["hash"])
+    assert "[log-rolled-back]" in shell.with_config("log", "verify", "--expect", "3:" + head["hash"], code=1)[1]
+    shell.with_config("log", "verify", "--expect", "nonsense", code=2)
+
+
+def test_a_log_that_was_altered_is_code_1(shell: Shell) -> None:
+    shell.init()
+    with sqlite3.connect(shell.folder / "svc" / "kms.db") as database:
+        database.execute("DROP TRIGGER log_entries_no_update")
+        changed = "replace(entry, 'initialised', 'initialized')"
+        database.execute(f"UPDATE log_entries SET entry = CAST({changed} AS BLOB)")  # noqa: S608  text of this test
+        database.commit()
+        assert "[log-hash-mismatch]" in shell.with_config("log", "verify", code=1)[1]
+        database.execute("UPDATE log_entries SET entry = CAST(entry AS TEXT)")
+    database.close()
+    assert "[log-entry-invalid]" in shell.with_config("log", "verify", code=1)[1]
+
+
+def test_settings_are_shown_with_their_origin(shell: Shell) -> None:
+    shell.init("--allow-simulated")
+    shown = json.loads(shell.with_config("config", "show", "--port", "1", "--json")[0])["settings"]
+    assert shown["port"] == {"value": 1, "source": "flag"}
+    assert shown["challenge_seconds"] == {"value": 300, "source": "default"}
+    assert shown["allow_simulated"]["value"] is True
+    assert shown["origin"]["source"] == f"file {shell.config}"
+    assert re.search(r"^port +1 +flag$", shell.with_config("config", "show", "--port", "1")[0], re.MULTILINE)
+
+
+def test_a_current_database_needs_no_migration(shell: Shell) -> None:
+    shell.init()
+    assert shell.with_config("migrate")[0] == "schema 0001: nothing to do\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("serve",), ("key",), ("key", "list"), ("nothing",), ("serve", "--nothing"), ("log", "list", "--after", "-1")],
+)
+def test_wrong_usage_is_code_2(shell: Shell, arguments: tuple[str, ...]) -> None:
+    if arguments == ("key",):
+        shell.run(*arguments, code=2)
+    else:
+        _, err = shell.run(*arguments, code=2)
+        assert "hint: " in err
+
+
+def test_every_command_has_help(shell: Shell) -> None:
+    for arguments in [(), ("init",), ("serve",), ("key",), ("key", "import"), ("log", "verify"), ("config", "show")]:
+        out, _ = shell.run(*arguments, "--help")
+        assert "Usage: kms" in out
+    assert "kms serve --config" in shell.run("--help")[0]
+    assert shell.run("--version")[0].startswith("kms, version ")
+
+
+def test_a_bug_is_code_70_without_a_traceback(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("kms.settings.load_settings", broken)
+    _, err = shell.run("key", "list", code=70)
+    assert "Traceback" not in err
+
+
+def test_mc_1_nonces_and_keys_come_from_the_systems_generator() -> None:
+    source = (Path(__file__).resolve().parents[2] / "kms" / "cli.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"random=([\w.]+)", source)) == {"secrets.token_bytes"}
+    assert "new_key(secrets.token_bytes)" in source
+
+
+# -- a process of its own
+
+
+@pytest.mark.loopback
+def test_serve_says_who_it_is_warns_of_simulation_and_ends_with_0(shell: Shell) -> None:
+    identity = shell.init("--allow-simulated").partition("identity: ")[2].strip()
+    service = ServedProcess.start(shell.config)
+    try:
+        assert service.identity == identity
+        assert service.challenge().audience == identity
+        service.process.send_signal(1)  # SIGHUP reads endorsements again and ends nothing
+        assert service.challenge().audience == identity
+    finally:
+        assert service.terminate() == 0
+    log = (shell.config.parent / "serve.log").read_text(encoding="utf-8")
+    assert "warning: SIMULATED evidence is accepted" in log
+    assert "endorsements were read again" in log
+
+
+@pytest.mark.loopback
+def test_a_port_that_is_taken_is_code_2_with_a_hint(shell: Shell) -> None:
+    shell.init()
+    service = ServedProcess.start(shell.config)
+    try:
+        second = subprocess.run(
+            command("serve", "--config", str(shell.config), "--port", str(service.port)),
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=60,
+            check=False,
+        )
+    finally:
+        service.terminate()
+    assert second.returncode == 2
+    assert "[address-in-use]" in second.stderr
+    assert "hint: " in second.stderr
+    assert second.stdout == ""
+
+
+@pytest.mark.parametrize("change", ["no kek", "no database", "no endorsements", "open kek"])
+def test_serve_refuses_to_start_on_what_is_missing_or_open(shell: Shell, change: str) -> None:
+    shell.init()
+    folder = shell.folder / "svc"
+    more: tuple[str, ...] = ()
+    if change == "no kek":
+        (folder / "kek").unlink()
+    elif change == "no database":
+        (folder / "kms.db").unlink()
+    elif change == "open kek":
+        (folder / "kek").chmod(0o644)
+    else:
+        more = ("--endorsements", str(folder / "none"))
+    _, err = shell.with_config("serve", *more, code=2)
+    assert "hint: " in err

@@ -1,0 +1,216 @@
+"""The decision: everything that must hold, each missing once, and no way to mistake a no for a yes."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from attest import (
+    AttestationResult,
+    Binding,
+    ExpectedBinding,
+    Policy,
+    TrustAnchors,
+    Unchecked,
+    appraise,
+    load_policy,
+    verify,
+)
+from attest.verification import Freshness
+from kms.decide import Demand, KeyState, Reason, ReleaseDecision, Verdict, decide
+from tests.kms.support import AT, CHIP, Workload, policy_text
+
+BINDING = Binding(context="kms-release/v1", role="workload", audience="kms", nonce=b"n" * 32, key=b"recipient")
+DEMAND = Demand(
+    context="kms-release/v1",
+    role="workload",
+    audience="kms",
+    nonce=b"n" * 32,
+    purposes=frozenset({"model-key"}),
+    allow_simulated=True,
+)
+POLICY = load_policy(policy_text())
+
+
+def result_of(
+    workload: Workload | None = None, *, binding: Binding = BINDING, policy: Policy = POLICY
+) -> AttestationResult:
+    verified = verify(
+        (workload or Workload()).attest(binding),
+        endorsements=CHIP.endorsements(at=AT),
+        anchors=TrustAnchors.simulation(),
+        at=AT,
+        expected=ExpectedBinding(
+            context=binding.context, role=binding.role, audience=binding.audience, nonce=binding.nonce
+        ),
+    )
+    return appraise(verified, policy=policy, at=AT)
+
+
+RESULT = result_of()
+
+
+def state(key_id: str = "a", **changes: object) -> KeyState:
+    made = KeyState(key_id=key_id, version=1, purpose="model-key", policy_digest=POLICY.digest, enabled=True)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def decided(
+    *requested: str,
+    keys: dict[str, KeyState] | None = None,
+    results: dict[str, AttestationResult] | None = None,
+    demand: Demand = DEMAND,
+) -> ReleaseDecision:
+    return decide(
+        requested=requested or ("a",),
+        keys={"a": state()} if keys is None else keys,
+        results={"a": RESULT} if results is None else results,
+        demand=demand,
+        at=AT,
+    )
+
+
+def codes(decision: ReleaseDecision) -> list[str]:
+    assert decision.verdict is Verdict.DENY
+    assert decision.recipient is None
+    return [reason.code for reason in decision.reasons]
+
+
+def test_what_conforms_is_released_to_the_key_of_the_evidence() -> None:
+    decision = decided()
+    assert decision.verdict is Verdict.ALLOW
+    assert decision.recipient == b"recipient"
+    assert decision.keys == (state(),)
+    assert decision.reasons == ()
+    assert decision.at == AT
+
+
+def test_a_decision_is_no_condition() -> None:
+    with pytest.raises(TypeError):
+        bool(decided())
+
+
+def test_a_decision_without_a_recipient_is_a_no_even_without_a_reason() -> None:
+    assert replace(decided(), recipient=None).verdict is Verdict.DENY
+    reason = Reason(code="x", key_id=None, text="x")
+    assert replace(decided(), reasons=(reason,)).verdict is Verdict.DENY
+
+
+def test_a_moment_without_a_time_zone_is_wrong_use() -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        decide(requested=("a",), keys={}, results={}, demand=DEMAND, at=AT.replace(tzinfo=None))
+
+
+def test_mc_22_nothing_asked_for_is_nothing_released() -> None:
+    decision = decide(requested=(), keys={"a": state()}, results={"a": RESULT}, demand=DEMAND, at=AT)
+    assert codes(decision) == ["nothing-requested"]
+
+
+def test_a_key_asked_for_twice_is_refused() -> None:
+    assert codes(decided("a", "a")) == ["key-repeated"]
+
+
+def test_an_unknown_key_is_refused() -> None:
+    assert codes(decided(keys={}, results={})) == ["key-unknown"]
+
+
+def test_one_unknown_key_refuses_all() -> None:
+    decision = decided("a", "b")
+    assert codes(decision) == ["key-unknown"]
+    assert decision.keys == (state(),)
+
+
+def test_a_key_that_is_disabled_is_refused() -> None:
+    assert codes(decided(keys={"a": state(enabled=False)})) == ["key-disabled"]
+
+
+def test_a_key_for_another_purpose_is_refused() -> None:
+    assert codes(decided(keys={"a": state(purpose="prompt-key")})) == ["purpose-mismatch"]
+
+
+def test_a_state_of_another_key_is_refused() -> None:
+    assert codes(decided(keys={"a": state("b")})) == ["key-mismatch"]
+
+
+def test_mc_22_without_a_result_nothing_is_released() -> None:
+    assert codes(decided(results={})) == ["not-appraised"]
+
+
+def test_a_result_of_another_policy_is_refused() -> None:
+    assert codes(decided(keys={"a": state(policy_digest=bytes(32))})) == ["policy-mismatch"]
+
+
+def test_the_built_in_policy_guards_no_key() -> None:
+    result = replace(RESULT, policy=replace(POLICY, production=False))
+    assert codes(decided(results={"a": result})) == ["policy-not-production"]
+
+
+@pytest.mark.parametrize("off", [timedelta(microseconds=1), -timedelta(microseconds=1)])
+def test_mc_19_a_result_of_another_moment_is_refused(off: timedelta) -> None:
+    assert codes(decided(results={"a": replace(RESULT, at=AT + off)})) == ["result-not-current"]
+    verified = replace(RESULT.verified, at=AT + off)
+    assert codes(decided(results={"a": replace(RESULT, verified=verified)})) == ["result-not-current"]
+
+
+def test_mc_42_what_the_policy_does_not_relax_must_have_been_checked() -> None:
+    relaxed = replace(RESULT.verified, unchecked=(Unchecked(check="revocation", reason="somebody said so"),))
+    assert codes(decided(results={"a": replace(RESULT, verified=relaxed)})) == ["relaxed-beyond-policy"]
+    policy = replace(POLICY, unchecked=relaxed.unchecked)
+    allowed = replace(RESULT, verified=relaxed, policy=policy)
+    assert decided(results={"a": allowed}).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("freshness", [Freshness.NOT_EVALUATED, Freshness.MISMATCHED])
+def test_mc_1_evidence_that_answers_no_challenge_is_refused(freshness: Freshness) -> None:
+    verified = replace(RESULT.verified, freshness=freshness)
+    assert codes(decided(results={"a": replace(RESULT, verified=verified)})) == ["not-fresh"]
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        replace(DEMAND, context="channel/v1"),
+        replace(DEMAND, role="service"),
+        replace(DEMAND, audience="another"),
+        replace(DEMAND, nonce=b"o" * 32),
+    ],
+)
+def test_mc_2_evidence_bound_to_something_else_is_refused(demand: Demand) -> None:
+    assert codes(decided(demand=demand)) == ["not-bound"]
+
+
+def test_evidence_without_a_binding_is_refused() -> None:
+    verified = replace(RESULT.verified, binding=None)
+    assert codes(decided(results={"a": replace(RESULT, verified=verified)})) == ["not-bound"]
+
+
+def test_mc_17_simulated_evidence_is_refused_unless_it_is_allowed() -> None:
+    assert codes(decided(demand=replace(DEMAND, allow_simulated=False))) == ["simulated"]
+
+
+def test_a_policy_that_is_not_met_is_refused_with_its_failed_checks() -> None:
+    result = result_of(Workload().with_measurement(b"\x01" * 48))
+    decision = decided(results={"a": result})
+    assert codes(decision) == ["policy-not-met"]
+    assert decision.reasons[0].checks == result.failed
+    assert [check.id for check in decision.reasons[0].checks] == ["policy.snp.measurement"]
+
+
+def test_every_reason_is_named() -> None:
+    decision = decided(
+        "a", "b", "a", keys={"a": state(enabled=False, purpose="x", policy_digest=bytes(32))}, results={"a": RESULT}
+    )
+    assert codes(decision) == ["key-repeated", "key-disabled", "purpose-mismatch", "policy-mismatch", "key-unknown"]
+
+
+def test_two_keys_are_released_on_one_evidence() -> None:
+    keys = {"a": state("a"), "b": state("b", version=7)}
+    decision = decided("b", "a", keys=keys, results={"a": RESULT, "b": RESULT})
+    assert decision.verdict is Verdict.ALLOW
+    assert [key.key_id for key in decision.keys] == ["b", "a"]
+
+
+def test_results_about_different_evidence_are_refused() -> None:
+    other = result_of(binding=replace(BINDING, key=b"another recipient"))
+    keys = {"a": state("a"), "b": state("b")}
+    assert codes(decided("a", "b", keys=keys, results={"a": RESULT, "b": other})) == ["results-differ"]

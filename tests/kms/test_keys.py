@@ -1,0 +1,293 @@
+"""Secrets stay hidden, the key-encryption key stays private, wrapped keys stay where they belong."""
+
+import copy
+import os
+import pickle
+import re
+import traceback
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from attest.errors import ConfigurationError
+from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError
+from kms.keys import KeyEncryptionKey, SecretBytes, WrapContext, create_kek_file, read_kek_file, require_key_id
+from kms.keys.admin import find_key, set_enabled
+from kms.keys.secret import EXPORT
+from tests.kms.support import AT, FakeRandom, Harness
+
+CONTENT = b"0123456789abcdef0123456789abcdef"
+SECRET = SecretBytes(CONTENT)
+CONTEXT = WrapContext(
+    tenant="default",
+    key_id="model",
+    version=1,
+    purpose="model-key",
+    algorithm="symmetric-256",
+    policy_digest=b"p" * 32,
+)
+
+
+def kek(seed: str = "kek") -> KeyEncryptionKey:
+    return KeyEncryptionKey(SecretBytes(FakeRandom(seed)(32)), random=FakeRandom("nonces"))
+
+
+# -- secrets
+
+
+def test_mc_33_a_secret_shows_only_its_length() -> None:
+    for text in (repr(SECRET), str(SECRET), f"{SECRET}", repr([SECRET]), repr({"k": SECRET})):
+        assert "0123" not in text
+        assert "30" not in text
+    assert repr(SECRET) == "SecretBytes(<32 bytes>)"
+    assert len(SECRET) == 32
+
+
+@pytest.mark.parametrize("copier", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_secret_is_not_pickled_or_copied(copier: object) -> None:
+    with pytest.raises(TypeError):
+        copier(SECRET)  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        copier(kek())  # type: ignore[operator]
+
+
+def test_a_secret_takes_the_capability_to_be_read() -> None:
+    assert SECRET.export(EXPORT) == CONTENT
+    with pytest.raises(TypeError):
+        SECRET.export(object())  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        bytes(SECRET)  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        hash(SECRET)
+    with pytest.raises(TypeError):
+        SecretBytes("text")  # type: ignore[arg-type]
+
+
+def test_secrets_are_equal_by_content() -> None:
+    assert SecretBytes(CONTENT) == SECRET
+    assert SecretBytes(b"other") != SECRET
+    assert SECRET != CONTENT
+
+
+def test_only_these_modules_may_read_secrets() -> None:
+    root = Path(__file__).resolve().parents[2]
+    importing = {
+        str(path.relative_to(root))
+        for path in (root / "kms").rglob("*.py")
+        if re.search(r"\bEXPORT\b", path.read_text(encoding="utf-8"))
+    }
+    assert importing == {
+        "kms/challenges.py",  # the MAC key
+        "kms/keys/kek.py",  # wraps and unwraps
+        "kms/keys/secret.py",  # defines it
+        "kms/releases.py",  # seals
+        "kms/services.py",  # the signing key
+    }
+
+
+# -- wrapping
+
+
+def test_a_wrapped_key_opens_under_its_key_and_context() -> None:
+    wrapped = kek().wrap(SECRET, context=CONTEXT)
+    assert kek().unwrap(wrapped, context=CONTEXT) == SECRET
+    assert CONTENT not in wrapped
+    assert wrapped[0] == 1
+    assert len(wrapped) == 1 + 12 + 32 + 16
+
+
+def test_mc_28_a_wrapped_key_opens_in_no_other_context() -> None:
+    wrapped = kek().wrap(SECRET, context=CONTEXT)
+    others = {
+        "tenant": "other",
+        "key_id": "mode",
+        "version": 2,
+        "purpose": "prompt-key",
+        "algorithm": "symmetric-128",
+        "policy_digest": b"q" * 32,
+    }
+    assert set(others) == {field.name for field in fields(CONTEXT)}
+    for name, value in others.items():
+        with pytest.raises(IntegrityError):
+            kek().unwrap(wrapped, context=replace(CONTEXT, **{name: value}))  # type: ignore[arg-type]
+    with pytest.raises(IntegrityError):
+        kek().unwrap(wrapped, context=replace(CONTEXT, policy_digest=None))
+
+
+def test_a_wrapped_key_with_any_byte_altered_is_refused() -> None:
+    wrapped = kek().wrap(SECRET, context=CONTEXT)
+    for index in range(len(wrapped)):
+        altered = bytearray(wrapped)
+        altered[index] ^= 1
+        with pytest.raises(IntegrityError):
+            kek().unwrap(bytes(altered), context=CONTEXT)
+    for length in range(len(wrapped)):
+        with pytest.raises(IntegrityError):
+            kek().unwrap(wrapped[:length], context=CONTEXT)
+    with pytest.raises(IntegrityError):
+        kek().unwrap(wrapped + b"\0", context=CONTEXT)
+
+
+def test_another_key_encryption_key_opens_nothing_and_has_another_id() -> None:
+    with pytest.raises(IntegrityError):
+        kek("other").unwrap(kek().wrap(SECRET, context=CONTEXT), context=CONTEXT)
+    assert kek("other").id != kek().id == kek().id
+
+
+def test_no_nonce_is_used_twice() -> None:
+    one = kek()
+    assert len({one.wrap(SECRET, context=CONTEXT)[1:13] for _ in range(50)}) == 50
+
+
+def test_a_key_encryption_key_has_32_bytes() -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        KeyEncryptionKey(SecretBytes(bytes(31)), random=FakeRandom())
+    assert "SecretBytes" not in repr(kek())
+
+
+# -- the file
+
+
+def test_a_new_file_is_private_and_reads_back(tmp_path: Path) -> None:
+    path = tmp_path / "kek"
+    create_kek_file(path, random=FakeRandom())
+    assert path.stat().st_mode & 0o7777 == 0o600
+    first = read_kek_file(path, random=FakeRandom())
+    assert first.id == read_kek_file(path, random=FakeRandom()).id
+    path.chmod(0o400)
+    assert read_kek_file(path, random=FakeRandom()).id == first.id
+
+
+def test_mc_31_a_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "kek"
+    path.write_bytes(b"something")
+    with pytest.raises(ConfigurationError) as caught:
+        create_kek_file(path, random=FakeRandom())
+    assert caught.value.code == "kek-file-exists"
+    assert path.read_bytes() == b"something"
+
+
+def test_a_file_in_no_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        create_kek_file(tmp_path / "none" / "kek", random=FakeRandom())
+    assert caught.value.code == "kek-file-unusable"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o666])
+def test_mc_34_a_file_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "kek"
+    create_kek_file(path, random=FakeRandom())
+    path.chmod(mode)
+    with pytest.raises(ConfigurationError) as caught:
+        read_kek_file(path, random=FakeRandom())
+    assert caught.value.code == "kek-file-exposed"
+    assert str(path) in (caught.value.hint or "")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_kek_file(tmp_path / "kek", random=FakeRandom())
+    assert caught.value.code == "kek-file-missing"
+
+
+def test_a_directory_a_link_and_a_pipe_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir(mode=0o700)
+    create_kek_file(tmp_path / "kek", random=FakeRandom())
+    (tmp_path / "link").symlink_to(tmp_path / "kek")
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name in ("directory", "link", "pipe"):
+        with pytest.raises(ConfigurationError) as caught:
+            read_kek_file(tmp_path / name, random=FakeRandom())
+        assert caught.value.code == "kek-file-unusable", name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kek"
+    create_kek_file(path, random=FakeRandom())
+    os.chown(path, 12345, -1)
+    with pytest.raises(ConfigurationError) as caught:
+        read_kek_file(path, random=FakeRandom())
+    assert caught.value.code == "kek-file-unusable"
+
+
+def test_every_other_content_is_refused_without_being_shown(tmp_path: Path) -> None:
+    path = tmp_path / "kek"
+    create_kek_file(path, random=FakeRandom())
+    good = path.read_bytes()
+    contents = [
+        *(good[:length] for length in range(len(good))),
+        good + b"\n",
+        good + good,
+        good[:-1] + b"x",
+        good.replace(b"v1", b"v2"),
+        bytes(32),
+        good[:-2] + b"!\n",
+        good[:-2] + b"\xff\n",
+        good[:-2] + b"=\n",
+    ]
+    for content in contents:
+        path.write_bytes(content)
+        with pytest.raises(ConfigurationError) as caught:
+            read_kek_file(path, random=FakeRandom())
+        assert caught.value.code == "kek-file-invalid"
+        shown = "".join(traceback.format_exception(caught.value))
+        assert good[18:-2].decode() not in shown
+
+
+# -- ids and administration
+
+
+@pytest.mark.parametrize("key_id", ["a", "0", "model-7b.v2_x", "a" * 128])
+def test_ids_of_the_grammar_are_accepted(key_id: str) -> None:
+    assert require_key_id(key_id) == key_id
+
+
+@pytest.mark.parametrize("key_id", ["", "A", "-a", ".a", "a/b", "../a", "a b", "a\n", "ä", "a" * 129, "a\0"])
+def test_mc_34_other_ids_are_refused(key_id: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        require_key_id(key_id)
+    assert caught.value.code == "key-id-invalid"
+
+
+@pytest.mark.parametrize("size", [0, 31, 33, 64])
+def test_material_of_another_size_is_refused(harness: Harness, size: int) -> None:
+    with pytest.raises(KeyConflictError) as caught:
+        harness.add_key("model", material=bytes(size))
+    assert caught.value.code == "key-material-invalid"
+    assert [entry["kind"] for entry in harness.entries()] == ["initialised"]
+
+
+def test_a_key_is_never_replaced(harness: Harness) -> None:
+    harness.add_key("model")
+    with pytest.raises(KeyConflictError) as caught:
+        harness.add_key("model", material=bytes(32))
+    assert caught.value.code == "key-exists"
+    assert [entry["kind"] for entry in harness.entries()] == ["initialised", "key-imported"]
+
+
+def test_a_key_needs_a_policy_that_can_be_read(harness: Harness) -> None:
+    with pytest.raises(ConfigurationError):
+        harness.add_key("model", policy=b"{}")
+
+
+def test_one_policy_may_guard_several_keys(harness: Harness) -> None:
+    harness.add_key("a")
+    harness.add_key("b")
+    assert find_key(harness.services.store, "a")[1] == find_key(harness.services.store, "b")[1]
+
+
+def test_changes_of_state_are_logged_and_told_apart(harness: Harness) -> None:
+    store = harness.services.store
+    with pytest.raises(KeyUnknownError):
+        set_enabled(store, "model", enabled=False, at=AT)
+    with pytest.raises(KeyUnknownError):
+        find_key(store, "model")
+    harness.add_key("model")
+    set_enabled(store, "model", enabled=False, at=AT)
+    with pytest.raises(KeyConflictError):
+        set_enabled(store, "model", enabled=False, at=AT)
+    assert find_key(store, "model")[0].enabled is False
+    kinds = [entry["kind"] for entry in harness.entries()]
+    assert kinds == ["initialised", "key-imported", "key-disabled"]

@@ -1,0 +1,347 @@
+"""The database: made once, opened only when it is known, written all or nothing, its log never rewritten."""
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from attest.errors import AttestError, ConfigurationError
+from kms.errors import LogBrokenError, UnavailableError
+from kms.log import GENESIS, LogEntry, make_entry, verify_chain
+from kms.log.render import parse_head, verify_log
+from kms.services import initialise, open_vault
+from kms.store import create_database, migrate_database, open_store
+from kms.store.schema import REVISIONS, metadata
+from kms.store.sqlite import open_engine
+from tests.kms.support import AT, FakeClock, FakeRandom, Harness, Workload, settings_for
+
+
+def database(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=0, isolation_level=None)
+
+
+def make(path: Path) -> str:
+    create_database(str(path), fill=lambda _: None)
+    return str(path)
+
+
+# -- making and opening
+
+
+def test_a_new_database_is_private_and_durable(tmp_path: Path) -> None:
+    path = tmp_path / "kms.db"
+    store = open_store(make(path))
+    with store.writing() as writer:
+        writer.set_fact("a", b"b")
+    for file in tmp_path.iterdir():
+        assert file.stat().st_mode & 0o7777 == 0o600, file
+    engine = open_engine(path)
+    with engine.connect() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 5000}
+    engine.dispose()
+    store.close()
+
+
+def test_the_migrations_make_what_the_code_expects(tmp_path: Path) -> None:
+    path = tmp_path / "kms.db"
+    make(path)
+    engine = open_engine(path)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+
+
+def test_the_known_revisions_are_those_of_the_migrations() -> None:
+    config = Config()
+    config.set_main_option("script_location", "kms.store:migrations")
+    config.set_main_option("path_separator", "os")
+    scripts = ScriptDirectory.from_config(config)
+    assert tuple(script.revision for script in reversed(list(scripts.walk_revisions()))) == REVISIONS
+
+
+def test_mc_31_a_database_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "kms.db"
+    path.write_bytes(b"something")
+    with pytest.raises(ConfigurationError) as caught:
+        make(path)
+    assert caught.value.code == "database-exists"
+    assert path.read_bytes() == b"something"
+
+
+def test_a_database_that_could_not_be_filled_leaves_nothing_behind(tmp_path: Path) -> None:
+    def fail(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        create_database(str(tmp_path / "kms.db"), fill=fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_initialisation_leaves_no_key_behind(tmp_path: Path) -> None:
+    (tmp_path / "kms.db").write_bytes(b"something")
+    with pytest.raises(ConfigurationError) as caught:
+        initialise(settings_for(tmp_path), clock=FakeClock(), random=FakeRandom())
+    assert caught.value.code == "database-exists"
+    assert [path.name for path in tmp_path.iterdir()] == ["kms.db"]
+
+
+def test_a_missing_database_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(str(tmp_path / "kms.db"))
+    assert caught.value.code == "database-missing"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but a text that is long enough to be looked at" * 20])
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "kms.db"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(AttestError) as caught:
+        open_store(str(path))
+    assert caught.value.code == "database-not-initialised"
+
+
+def test_a_directory_and_another_kind_of_database_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(str(tmp_path))
+    assert caught.value.code == "database-unusable"
+    with pytest.raises(ConfigurationError) as caught:
+        open_store("postgresql://somewhere/kms")
+    assert caught.value.code == "database-unsupported"
+    with pytest.raises(ConfigurationError) as caught:
+        make(tmp_path / "none" / "kms.db")
+    assert caught.value.code == "database-unusable"
+
+
+def test_a_url_names_the_same_file(tmp_path: Path) -> None:
+    make(tmp_path / "kms.db")
+    open_store(f"sqlite:///{tmp_path}/kms.db").close()
+
+
+def test_mc_34_a_database_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kms.db"
+    make(path)
+    path.chmod(0o644)
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(str(path))
+    assert caught.value.code == "database-exposed"
+
+
+def test_mc_39_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kms.db"
+    make(path)
+    with closing(database(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    for opened in (open_store, migrate_database):
+        with pytest.raises(ConfigurationError) as caught:
+            opened(str(path))
+        assert caught.value.code == "database-newer"
+
+
+def test_a_database_that_needs_migration_is_refused_until_it_is_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # There is one schema so far; a version that knows a second one refuses a database of the first.
+    path = tmp_path / "kms.db"
+    make(path)
+    monkeypatch.setattr("kms.store.opening.REVISIONS", ("0001", "0002"))
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(str(path))
+    assert caught.value.code == "database-needs-migration"
+    assert "kms migrate" in (caught.value.hint or "")
+
+
+def test_a_migration_of_what_is_current_changes_nothing(tmp_path: Path) -> None:
+    assert migrate_database(make(tmp_path / "kms.db")) == ("0001", "0001")
+
+
+def test_a_version_table_without_its_row_is_no_database_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "kms.db"
+    make(path)
+    with closing(database(path)) as connection:
+        connection.execute("DELETE FROM alembic_version")
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(str(path))
+    assert caught.value.code == "database-not-initialised"
+
+
+# -- what belongs together
+
+
+def test_mc_27_another_key_encryption_key_is_refused_at_start(harness: Harness, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    initialise(settings_for(other), clock=FakeClock(), random=FakeRandom("other"))
+    with pytest.raises(ConfigurationError) as caught:
+        open_vault(settings_for(tmp_path, kek_file=other / "kek"), random=FakeRandom())
+    assert caught.value.code == "kek-mismatch"
+
+
+def test_mc_27_another_name_is_refused_at_start(harness: Harness, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_vault(settings_for(tmp_path, origin="kms.test/other"), random=FakeRandom())
+    assert caught.value.code == "origin-mismatch"
+
+
+def test_the_identity_stays_the_same(harness: Harness) -> None:
+    again = harness.reopened()
+    assert again.audience == harness.audience
+    again.close()
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM secrets", "UPDATE secrets SET algorithm = 'none'"])
+def test_a_database_without_the_services_own_keys_is_refused(harness: Harness, change: str) -> None:
+    with closing(database(harness.folder / "kms.db")) as connection:
+        connection.execute(change)
+    with pytest.raises(ConfigurationError) as caught:
+        harness.reopened()
+    assert caught.value.code == "database-not-initialised"
+
+
+# -- transactions
+
+
+def test_a_database_in_use_is_an_error_to_try_again(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kms.store.sqlite.BUSY_MILLISECONDS", 50)
+    impatient = harness.reopened()
+    harness.add_key("model")
+    request = Workload().request(impatient.releases.challenge(), "model")
+    with closing(database(harness.folder / "kms.db")) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UnavailableError) as caught:
+            impatient.releases.release(request)
+        connection.execute("ROLLBACK")
+    assert caught.value.code == "store-busy"
+    assert caught.value.retryable
+    impatient.releases.release(request)
+    impatient.close()
+
+
+def test_writers_of_one_process_wait_in_line_but_not_for_ever(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kms.store.database.BUSY_MILLISECONDS", 50)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with harness.services.store.writing():
+            held.set()
+            done.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(10)
+    with pytest.raises(UnavailableError) as caught, harness.services.store.writing():
+        pass
+    done.set()
+    holder.join()
+    assert caught.value.code == "store-busy"
+
+
+def test_what_fails_half_way_is_not_there(harness: Harness) -> None:
+    def fail() -> None:
+        with harness.services.store.writing() as writer:
+            writer.set_fact("half", b"way")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    with harness.services.store.reading() as reader:
+        assert reader.fact("half") is None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE log_entries SET entry = x'00'",
+        "DELETE FROM log_entries",
+        "UPDATE policies SET document = x'00'",
+        "DELETE FROM policies",
+    ],
+)
+def test_mc_24_what_was_logged_is_not_rewritten(harness: Harness, statement: str) -> None:
+    harness.add_key("model")
+    with closing(database(harness.folder / "kms.db")) as connection, pytest.raises(sqlite3.IntegrityError) as caught:
+        connection.execute(statement)
+    assert "append-only" in str(caught.value)
+
+
+# -- the chain
+
+
+def chain(length: int) -> list[LogEntry]:
+    entries: list[LogEntry] = []
+    head = GENESIS
+    for number in range(length):
+        entry = make_entry(head, kind="test", at=AT, body={"number": number})
+        entries.append(entry)
+        head = type(GENESIS)(seq=entry.seq, hash=entry.hash, time=AT)
+    return entries
+
+
+def test_an_unbroken_chain_has_its_last_entry_as_its_head() -> None:
+    entries = chain(5)
+    head = verify_chain(entries)
+    assert (head.seq, head.hash) == (5, entries[-1].hash)
+    assert verify_chain([]).seq == 0
+
+
+def altered(entry: LogEntry, **changes: object) -> LogEntry:
+    values = {"seq": entry.seq, "raw": entry.raw, "previous": entry.previous, "hash": entry.hash}
+    return LogEntry(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_every_alteration_of_a_chain_is_found() -> None:
+    entries = chain(4)
+    other = make_entry(type(GENESIS)(seq=1, hash=bytes(32), time=AT), kind="test", at=AT, body={})
+    broken = [
+        entries[1:],
+        [entries[0], *entries[2:]],
+        [entries[0], entries[0], *entries[1:]],
+        [entries[1], entries[0], *entries[2:]],
+        [entries[0], altered(entries[1], raw=entries[1].raw.replace(b"1", b"7")), *entries[2:]],
+        [entries[0], altered(entries[1], raw=b" " + entries[1].raw), *entries[2:]],
+        [entries[0], altered(entries[1], raw=b"[]"), *entries[2:]],
+        [entries[0], altered(entries[1], raw=b"\xff"), *entries[2:]],
+        [entries[0], altered(entries[1], hash=bytes(32)), *entries[2:]],
+        [entries[0], altered(entries[1], previous=bytes(32)), *entries[2:]],
+        [entries[0], other, *entries[2:]],
+    ]
+    for case in broken:
+        with pytest.raises(LogBrokenError):
+            verify_chain(case)
+
+
+def test_mc_36_a_log_that_was_cut_off_is_found_by_a_head_noted_elsewhere() -> None:
+    entries = chain(4)
+    noted = parse_head(f"4:{entries[3].hash.hex()}")
+    assert verify_log(entries, noted).seq == 4
+    assert verify_log(entries, (None, entries[1].hash)).seq == 4
+    for case in (entries[:3], chain(0)):
+        with pytest.raises(LogBrokenError) as caught:
+            verify_log(case, noted)
+        assert caught.value.code == "log-rolled-back"
+    with pytest.raises(LogBrokenError):
+        verify_log(entries, (3, entries[3].hash))
+
+
+@pytest.mark.parametrize("text", ["", "4", "4:00", "x:" + "0" * 64, "4:" + "A" * 64])
+def test_a_head_is_a_number_and_a_hash(text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        parse_head(text)
+
+
+def test_what_a_stranger_says_is_quoted_up_to_a_bound() -> None:
+    entry = make_entry(GENESIS, kind="test", at=AT, body={"a": ["x" * 10_000, {"b": "y" * 10_000}]})
+    assert len(entry.raw) < 10_000
