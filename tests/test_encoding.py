@@ -176,7 +176,11 @@ def test_json_may_be_nested_to_a_limit(depth: int, accepted: bool) -> None:
 def test_brackets_in_strings_and_beside_each_other_do_not_count_as_depth() -> None:
     deep = '"' + "[{" * 200 + '\\"[["'
     assert json_value(f"[{deep}, {deep}]".encode(), what="document") == [json.loads(deep)] * 2
-    assert json_value(b"[" + b",".join([b"[]"] * 500) + b"]", what="document") == [[]] * 500
+    siblings = b",".join([b"[]"] * 500)
+    assert json_value(b"[" + siblings + b"]", what="document") == [[]] * 500
+    deep_after_many = b"[" + siblings + b"," + b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH + b"]"
+    with pytest.raises(EvidenceError, match="nested deeper than 64"):
+        json_value(deep_after_many, what="document")
 
 
 def test_a_million_brackets_and_an_open_string_are_refused_in_no_time() -> None:

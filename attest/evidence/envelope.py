@@ -111,6 +111,8 @@ class Evidence:
             raise _invalid(f"{len(names)} items, expected 1 to {MAX_ITEMS}")
         if len(set(names)) != len(names):
             raise _invalid("two items of one name")
+        if _TYPE_KEY in names:
+            raise _invalid(f"{_TYPE_KEY} names the collection's type and no item")
         for item in self.items:
             if len(item.value) > MAX_ITEM_BYTES:
                 raise _invalid(f"item {item.name!r} has {len(item.value)} bytes, more than {MAX_ITEM_BYTES}")

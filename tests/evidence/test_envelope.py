@@ -203,7 +203,7 @@ REFUSED_JSON: list[tuple[object, str]] = [
     (["text/plain", "eA", 4.0], "the indicator is an integer"),
     (["text/plain", "eA", "4"], "the indicator is an integer"),
     (["text/plain", "eA", None], "the indicator is an integer"),
-    (["text/plain", "eA", MAX_INDICATOR + 1], "the indicator is an integer"),
+    (["text/plain", "eA", 1 << 32], "the indicator is an integer"),
     ({"__cmwc_t": "tag:only"}, "0 items"),
     ({"__cmwc_t": 1, "a": ["text/plain", "eA"]}, "__cmwc_t: expected text"),
     ({"a": "text"}, "expected a record or a collection"),
@@ -268,6 +268,21 @@ def test_a_document_larger_than_the_limit_is_refused_unread() -> None:
     assert parse_envelope(document.ljust(MAX_ENVELOPE_BYTES)).items[0].value == b"x"
     error = refused(document.ljust(MAX_ENVELOPE_BYTES + 1))
     assert (error.code, "8388609 bytes" in error.message) == ("envelope-invalid", True)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        EvidenceItem(name="x" * MAX_NAME_CHARACTERS, media_type="t", value=b""),
+        EvidenceItem(name="cpu", media_type="t" * MAX_MEDIA_TYPE_CHARACTERS, value=b""),
+        EvidenceItem(name="cpu", media_type="t", value=b"", indicator=1),
+        EvidenceItem(name="cpu", media_type="t", value=b"", indicator=0xFFFFFFFF),
+    ],
+    ids=lambda item: f"{len(item.name)} {len(item.media_type)} {item.indicator}",
+)
+def test_what_is_at_its_limit_is_read(item: EvidenceItem) -> None:
+    assert parse_envelope(Evidence(items=(item,)).to_json()).items == (item,)
+    assert parse_envelope(Evidence(items=(item,)).to_cbor()).items == (item,)
 
 
 def test_as_many_items_as_the_limit_are_read() -> None:
@@ -337,3 +352,9 @@ def test_items_are_found_by_name() -> None:
 )
 def test_the_first_byte_says_whether_this_is_an_envelope(data: bytes, expected: bool) -> None:
     assert is_envelope(data) is expected
+
+
+def test_no_item_takes_the_name_of_the_collections_type() -> None:
+    with pytest.raises(EvidenceError) as outcome:
+        Evidence(items=(EvidenceItem(name="__cmwc_t", media_type="text/plain", value=b""),))
+    assert outcome.value.code == "envelope-invalid"

@@ -18,6 +18,7 @@ from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import AttestError, ChainError, EvidenceError, UnsupportedError
 from attest.evidence.envelope import (
+    MAX_DEPTH,
     MEDIA_BINDING,
     MEDIA_CONFIGFS_TSM,
     MEDIA_ENDORSEMENTS,
@@ -167,6 +168,10 @@ def test_an_extended_report_is_kept_as_it_was_given() -> None:
 def test_an_extended_report_may_begin_with_an_entry_of_an_unknown_kind() -> None:
     entry = bytes(range(1, 17)) + (48).to_bytes(4, "little") + (2).to_bytes(4, "little")
     assert read(REPORT + entry + bytes(24) + b"xy").forms == ("SEV-SNP extended report",)
+    empty = bytes(range(1, 17)) + (48).to_bytes(4, "little") + bytes(4)
+    assert read(REPORT + empty + bytes(24)).forms == ("SEV-SNP extended report",)
+    for outside in (entry + bytes(24) + b"x", entry + bytes(24), empty + bytes(23)):
+        assert refused(REPORT + outside).code == "evidence-unrecognised"
 
 
 def test_an_envelope_is_kept_with_its_items_and_type() -> None:
@@ -174,6 +179,15 @@ def test_an_envelope_is_kept_with_its_items_and_type() -> None:
     for data in (stated.to_json(), stated.to_cbor()):
         evidence = read(data).evidence
         assert (set(evidence.items), evidence.collection_type) == (set(stated.items), stated.collection_type)
+
+
+def test_an_envelope_may_be_nested_to_a_limit() -> None:
+    document: object = [MEDIA_SNP_REPORT, base64url_text(REPORT)]
+    for _ in range(MAX_DEPTH):
+        document = {"a": document}
+    assert read(jsons(document)).evidence.items[0].name == "a/a/a/a"
+    assert refused(jsons({"a": document})).code == "evidence-unrecognised"
+    assert refused(jsons({"__cmwc_t": "tag:x", "a": document})).code == "envelope-invalid"
 
 
 @pytest.mark.parametrize("version", [1, 6, 255])
@@ -237,7 +251,8 @@ def test_a_table_beside_a_report_makes_it_an_extended_report() -> None:
         found = read(table, REPORT)
         assert found.evidence == read(REPORT + TABLE).evidence
         assert found.forms[0].startswith("SEV-SNP certificate table")
-    assert read(REPORT, bytes(4096)).evidence == read(REPORT + bytes(4096)).evidence
+    for empty in (bytes(24), bytes(4096)):
+        assert read(REPORT, empty).evidence == read(REPORT + empty).evidence
 
 
 @pytest.mark.parametrize("name", ["extended report", "configfs-tsm", "CBOR envelope", "Trustee"])
@@ -339,6 +354,13 @@ def test_certificates_alone_are_no_evidence(contents: tuple[bytes, ...]) -> None
         jsons([["a"], "b"]),
         jsons({"evidence": {"tpm_quote": {}}}),
         b"AAAA" * 15,
+        b"x" * 61 + b"R=",
+        jsons([1, ["JWT"]]),
+        jsons({"payload": "x"}),
+        jsons({"signature": "x", "tcbInfo": {}}),
+        jsons([{"arch": "HOPPER"}]),
+        b"\xbc" + bytes(8),
+        b"\x81\x00",
         b"00" * 31,
     ],
 )
@@ -374,6 +396,11 @@ def test_names_of_a_strangers_members_are_escaped_in_messages(name: str) -> None
         (b"0x" + base64.b64encode(REPORT), "base64-invalid"),
         (b"x" * 65, "base64-invalid"),
         (b"x" * 64 + b"xQ=", "base64-invalid"),
+        (b"x" * 62 + b"R=", "base64-invalid"),
+        (b"\xa0", "envelope-invalid"),
+        (b"\x82", "cbor-invalid"),
+        (b"\x83\x61t\x40\x00", "envelope-invalid"),
+        (b"\xbb" + bytes(8), "cbor-invalid"),
         (b"x" * 64 + b"AB==", "base64-invalid"),
         (b"x" * 64 + b"+_-/", "base64-invalid"),
         (jsons({"attestation_report": {}}), "peer-form-malformed"),
@@ -396,6 +423,7 @@ UNSUPPORTED: list[tuple[bytes, str]] = [
     (b"\x05" + QUOTE[1:], "tdx-quote"),
     (QUOTE[:2] + b"\x03" + QUOTE[3:], "tdx-quote"),
     (QUOTE.hex().encode(), "tdx-quote"),
+    (QUOTE[:48], "tdx-quote"),
     (bytes.fromhex("0300020000000000") + bytes(400), "sgx-quote"),
     (bytes.fromhex("0400020000000000") + bytes(400), "sgx-quote"),
     (b"HCLA\x01\0\0\0" + bytes(100), "hcl"),
@@ -408,11 +436,14 @@ UNSUPPORTED: list[tuple[bytes, str]] = [
     (jsons({"payload": "x", "signatures": []}), "token"),
     (jsons({"payload": "x", "protected": "x", "signature": "x"}), "token"),
     (jsons([{"arch": "HOPPER", "evidence": "x", "certificate": "x", "nonce": "x"}]), "nvidia-json"),
+    (jsons([{"arch": "HOPPER", "evidence": "x"}]), "nvidia-json"),
     (jsons({"device_evidence_list": []}), "nvidia-json"),
     (jsons({"version": 1, "tpm_quote": {}, "hcl_report": "x", "vcek": "x"}), "azure-json"),
     (jsons({"platform": "az-tdx", "evidence": {"hcl_report": "x"}}), "azure-json"),
     (jsons({"quote": {"message": []}, "report": [1], "vcek": "x"}), "azure-json"),
     (jsons({"quote": "x", "cc_eventlog": None}), "coco-json"),
+    (jsons({"quote": {"x": 1}}), "coco-json"),
+    (jsons({"quote": "x", "report": "x"}), "coco-json"),
     (jsons({"svn": "1", "report_data": "x"}), "coco-json"),
     (jsons({"platform": "tdx", "evidence": {"quote": "x"}}), "coco-json"),
 ]

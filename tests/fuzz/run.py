@@ -126,7 +126,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target")
     options = parser.parse_args()
     try:
-        import atheris  # noqa: F401, PLC0415
+        import atheris  # noqa: F401
     except ImportError:
         print("fuzzing is left out: atheris has no wheel for this platform", file=sys.stderr)
         return 0

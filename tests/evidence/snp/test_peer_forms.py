@@ -181,6 +181,7 @@ def test_a_member_of_another_kind_or_size_is_refused_by_its_path(name: str, valu
         (("current_tcb", "_reserved"), [0, 0, 0], "current_tcb._reserved"),
         (("current_tcb", "more"), 0, "current_tcb.'more'"),
         (("current", "build"), -1, "current.build"),
+        (("current", "build"), 256, "current.build"),
         (("current", "patch"), 0, "current.'patch'"),
         (("signature", "r"), [0] * 71, "signature.r"),
         (("signature", "s"), [0] * 73, "signature.s"),
@@ -583,6 +584,10 @@ def test_the_largest_number_is_read() -> None:
     assert parse_report(read_protobuf(changed(f9=(1 << 64) - 1)).report).platform_info == (1 << 64) - 1
 
 
+def test_the_largest_family_is_read() -> None:
+    assert read_protobuf(changed(f29=0x0F0F0FFF)).report[0x188:0x18B] == b"\xff\xff\x0f"
+
+
 def test_a_message_cut_anywhere_is_refused() -> None:
     data = attestation(GENOA, {1: LEAF})
     codes = {refused_code(data[:length]) for length in range(len(data))}
@@ -604,6 +609,8 @@ def test_messages_have_limits() -> None:
     many = changed() + field(4, 1) * (MAX_PROTOBUF_FIELDS - 1)
     assert read_protobuf(many).report == GENOA
     assert "at most 256 fields" in refused(lambda: read_protobuf(many + field(4, 1))).message
+    full = changed() + field(2, field(1, bytes(MAX_CERTIFICATES_BYTES)))
+    assert len(read_protobuf(full).entries[0].data) == MAX_CERTIFICATES_BYTES
     large = changed() + field(4, bytes(MAX_PROTOBUF_BYTES - len(changed()) - 4))
     assert len(large) == MAX_PROTOBUF_BYTES
     assert read_protobuf(large).report == GENOA

@@ -121,6 +121,14 @@ def test_some_tcbs_are_incomparable_though_one_is_the_larger_integer() -> None:
     assert int.from_bytes(b.to_bytes(), "little") > int.from_bytes(a.to_bytes(), "little")
 
 
+@pytest.mark.parametrize("name", ["fmc", "bootloader", "tee", "snp", "microcode"])
+def test_one_component_that_is_lower_by_one_is_enough(name: str) -> None:
+    level = SnpTcbVersion(fmc=1, bootloader=1, tee=1, snp=1, microcode=1)
+    lower = SnpTcbVersion(**(level.components() | {name: 0}))
+    assert level.covers(lower)
+    assert not lower.covers(level)
+
+
 def test_tcbs_of_different_layouts_never_cover_each_other() -> None:
     legacy, turin = (
         SnpTcbVersion(bootloader=9, tee=9, snp=9, microcode=9),
