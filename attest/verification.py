@@ -22,26 +22,17 @@ from attest.evidence.claims import claims_document
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import (
     MEDIA_BINDING,
-    MEDIA_CONFIGFS_TSM,
     MEDIA_ENDORSEMENTS,
-    MEDIA_SNP_EXTENDED,
-    MEDIA_SNP_REPORT,
     Evidence,
     EvidenceItem,
 )
 from attest.evidence.snp.claims import SNP_CLAIMS
-from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_configfs_tsm, parse_snp_evidence
+from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
 _REPORT_DATA_BYTES = 64
-_PARSERS = {
-    MEDIA_SNP_REPORT: parse_snp_evidence,
-    MEDIA_SNP_EXTENDED: parse_snp_evidence,
-    MEDIA_CONFIGFS_TSM: parse_configfs_tsm,
-}
-"""Media types of device evidence that this version verifies."""
 
 
 class Freshness(enum.StrEnum):
@@ -207,7 +198,7 @@ def verify(
 
 def _read_cpu(evidence: Evidence) -> tuple[EvidenceItem, ParsedSnpEvidence]:
     """Exactly one item is the CPU's: none proves nothing, and two could be read as either."""
-    known = [item for item in evidence.items if item.essence in _PARSERS]
+    known = [item for item in evidence.items if item.essence in SNP_PARSERS]
     if not known:
         types = ", ".join(f"{item.name}: {item.media_type}" for item in evidence.items)
         raise UnsupportedError(
@@ -222,7 +213,7 @@ def _read_cpu(evidence: Evidence) -> tuple[EvidenceItem, ParsedSnpEvidence]:
             f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
         )
     item = known[0]
-    return item, _PARSERS[item.essence](item.value)
+    return item, SNP_PARSERS[item.essence](item.value)
 
 
 def _read_binding(evidence: Evidence) -> Binding | None:

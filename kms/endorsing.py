@@ -13,19 +13,13 @@ from attest import Endorsements, Evidence, read_endorsements
 from attest.endorsements.bundle import BundleTrust, UnsignedBundles
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
-from attest.evidence.envelope import MEDIA_CONFIGFS_TSM, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
-from attest.evidence.snp.evidence import parse_configfs_tsm, parse_snp_evidence
+from attest.evidence.snp.evidence import SNP_PARSERS
 from attest.fetch import EndorsementCache, EndorsementSource, gather_for
 
 __all__ = ["EndorsementDesk", "FetchService"]
 
 REREAD_SECONDS: Final = 600
 """A bundle ends at a stated moment; what was read is judged again this often, without touching the disk."""
-_SNP_PARSERS = {
-    MEDIA_SNP_REPORT: parse_snp_evidence,
-    MEDIA_SNP_EXTENDED: parse_snp_evidence,
-    MEDIA_CONFIGFS_TSM: parse_configfs_tsm,
-}
 
 Report = Callable[[str], None]
 """Takes a line for the operator."""
@@ -106,7 +100,7 @@ class EndorsementDesk:
         with self._fetching:
             pool = Endorsements()
             for item in evidence.items:
-                parse = _SNP_PARSERS.get(item.essence)
+                parse = SNP_PARSERS.get(item.essence)
                 if parse is not None:
                     gathered = gather_for(
                         parse(item.value), at=at, source=self._service.source, cache=self._service.cache

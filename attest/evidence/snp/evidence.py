@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from attest.encoding import base64url_bytes, json_value
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
 from attest.errors import EvidenceError, UnsupportedError
+from attest.evidence.envelope import MEDIA_CONFIGFS_TSM, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
 from attest.evidence.snp.certificate_table import TableEntry, parse_certificate_table
 from attest.evidence.snp.structure import REPORT_BYTES, ParsedSnpReport, parse_report
 
-__all__ = ["ParsedSnpEvidence", "parse_configfs_tsm", "parse_snp_evidence"]
+__all__ = ["SNP_PARSERS", "ParsedSnpEvidence", "parse_configfs_tsm", "parse_snp_evidence"]
 
 SHORTEST_TABLE_BYTES = 24
 """The all-zero entry that ends every table."""
@@ -94,3 +96,11 @@ def _with_table(report: ParsedSnpReport, entries: tuple[TableEntry, ...]) -> Par
         crls=tuple(crls),
         skipped=tuple(skipped),
     )
+
+
+SNP_PARSERS: Mapping[str, Callable[[bytes], ParsedSnpEvidence]] = {
+    MEDIA_SNP_REPORT: parse_snp_evidence,
+    MEDIA_SNP_EXTENDED: parse_snp_evidence,
+    MEDIA_CONFIGFS_TSM: parse_configfs_tsm,
+}
+"""How to read an item of evidence by its media type; a type that is not here is no SEV-SNP evidence."""

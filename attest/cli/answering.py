@@ -1,0 +1,136 @@
+"""What ``verify`` and ``appraise`` answer: a document for programs or a page for people, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+import click
+
+from attest.appraisal import AttestationResult
+from attest.checks import Unchecked
+from attest.cli.boundary import report_error
+from attest.cli.options import Question
+from attest.encoding import JsonValue
+from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
+from attest.results.document import appraised_document, refused_document, verified_document
+from attest.verification import VerifiedEvidence
+
+__all__ = [
+    "Refusal",
+    "appraised_documents",
+    "print_document",
+    "show_appraised",
+    "show_refusal",
+    "show_verified",
+    "take_refusal",
+]
+
+EXIT_NOT_AFFIRMED = 1
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Evidence that was refused, exit 3, 4 or 5. Wrong usage is none: it goes on to the boundary."""
+
+    error: AttestError
+
+
+def take_refusal(step: Callable[[], _T]) -> _T | Refusal:
+    """Run a step; a refusal of the evidence is an answer, not a failure of the command."""
+    try:
+        return step()
+    except (EvidenceError, VerificationError, EndorsementError) as exc:
+        return Refusal(error=exc)
+
+
+def print_document(document: JsonValue) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(document, indent=2))
+
+
+def show_refusal(
+    refusal: Refusal, *, command: str, at: datetime, question: Question, unchecked: tuple[Unchecked, ...]
+) -> int:
+    """Tell why the evidence was refused, and return 3, 4 or 5."""
+    error, display = refusal.error, question.display
+    document = refused_document(error, command=command, at=at, unchecked=unchecked)
+    if display.json:
+        print_document(document)
+    elif not display.quiet:
+        from attest.cli.page import print_refused
+
+        print_refused(document, display=display)
+    report_error(error.message, error.hint)
+    return error.exit_code
+
+
+def show_verified(verified: VerifiedEvidence, *, question: Question) -> int:
+    """Tell that the evidence is genuine, and return 0."""
+    document = verified_document(verified)
+    if question.display.json:
+        print_document(document)
+    elif not question.display.quiet:
+        from attest.cli.page import print_verified
+
+        print_verified(document, display=question.display)
+    return 0
+
+
+def show_appraised(results: tuple[AttestationResult, ...], *, question: Question) -> int:
+    """Tell how the policies judged the evidence, and return 0 when all of them affirm, else 1."""
+    document = appraised_documents(results)
+    if question.display.json:
+        print_document(document)
+    elif not question.display.quiet:
+        from attest.cli.page import print_appraised
+
+        print_appraised(document, display=question.display)
+    return 0 if all(result.affirmed for result in results) else EXIT_NOT_AFFIRMED
+
+
+def appraised_documents(results: tuple[AttestationResult, ...]) -> dict[str, JsonValue]:
+    """Put the results of several policies into one document; that of one policy is the library's own.
+
+    With several, ``policies`` takes the place of ``policy`` and ``trustworthiness``: each with its own outcome, status
+    and vector. Equal checks of verification stand once, those of a policy carry its name.
+    """
+    if len(results) == 1:
+        return appraised_document(results[0])
+    documents = [appraised_document(result) for result in results]
+    worst = next((d for d, r in zip(documents, results, strict=True) if not r.affirmed), documents[0])
+    unchecked = dict.fromkeys(entry for result in results for entry in result.unchecked)
+    verification = {check.id for result in results for check in result.verified.checks} - {"freshness"}
+    checks: list[JsonValue] = []
+    for document, result in zip(documents, results, strict=True):
+        for check in _checks_of(document):
+            told = check if check.get("id") in verification else {**check, "policy": result.policy.name}
+            if told not in checks:  # a relaxation of one policy may change what verification found under it
+                checks.append(told)
+    policies: list[JsonValue] = [
+        {
+            **_mapping(d["policy"]),
+            "outcome": d["outcome"],
+            "status": d["status"],
+            "trustworthiness": d["trustworthiness"],
+        }
+        for d in documents
+    ]
+    combined = {name: value for name, value in worst.items() if name not in ("policy", "trustworthiness")}
+    combined["unchecked"] = [{"check": entry.check, "reason": entry.reason} for entry in unchecked]
+    combined["policies"] = policies
+    combined["checks"] = checks
+    return combined
+
+
+def _checks_of(document: dict[str, JsonValue]) -> list[dict[str, JsonValue]]:
+    checks = document["checks"]
+    return [_mapping(check) for check in checks] if isinstance(checks, list) else []
+
+
+def _mapping(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,57 @@
+"""``attest appraise``: is this evidence acceptable?"""
+
+from __future__ import annotations
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import Question, question_options
+
+__all__ = ["appraise"]
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "attest appraise report.bin --nonce 5f1c... --policy production.yaml",
+        "attest appraise report.bin --nonce 5f1c...          # by the built-in baseline, which is no production policy",
+        "attest appraise envelope.json --policy site.yaml --policy team.yaml --json",
+        "attest appraise report.bin --unchecked freshness='recorded last week'",
+    ),
+)
+@click.option(
+    "--policy",
+    "policies",
+    metavar="FILE",
+    multiple=True,
+    help="Appraisal policy, YAML or JSON. Repeatable: all of them must affirm. Default: the built-in baseline.",
+)
+@question_options
+def appraise(question: Question, policies: tuple[str, ...]) -> int:
+    """Is this evidence acceptable: genuine, fresh, and does its verified state meet the policy?
+
+    Exit codes: 0 affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification failed,
+    5 endorsement missing, stale or not yet valid.
+    """
+    from functools import partial
+
+    from attest.appraisal import appraise as judge
+    from attest.cli.answering import Refusal, show_appraised, show_refusal, take_refusal
+    from attest.cli.clock import now
+    from attest.cli.judging import open_case, verify_case
+    from attest.cli.policies import read_policies, relaxations
+
+    at = question.at or now()
+    loaded = read_policies(policies)
+    case = take_refusal(lambda: open_case(question, at=at))
+    if isinstance(case, Refusal):
+        return show_refusal(case, command="appraise", at=at, question=question, unchecked=question.unchecked)
+    results = []
+    for policy in loaded:
+        # A policy's own relaxations hold for that policy alone: another one still demands what this one forgoes.
+        unchecked = relaxations(question, policy)
+        verified = take_refusal(partial(verify_case, case, unchecked=unchecked))
+        if isinstance(verified, Refusal):
+            return show_refusal(verified, command="appraise", at=at, question=question, unchecked=unchecked)
+        results.append(judge(verified, policy=policy, at=at))
+    return show_appraised(tuple(results), question=question)

@@ -1,0 +1,112 @@
+"""The one place where every failure becomes two lines and an exit code.
+
+Exit codes: 0 verified or affirmed · 1 not affirmed · 2 usage · 3 malformed or unsupported evidence · 4 verification
+failed · 5 endorsement missing or stale · 6 collection failed · 70 a defect of ours · 130 interrupted · 141 whoever
+read our output went away.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+import click
+
+from attest.cli.text import visible
+from attest.errors import AttestError
+
+__all__ = ["DEBUG_VARIABLE", "EXIT_DEFECT", "ReaderGoneError", "guarded", "report_error"]
+
+DEBUG_VARIABLE = "ATTEST_DEBUG"
+"""Set to anything but nothing or 0: a defect of ours prints its traceback."""
+
+EXIT_USAGE = 2
+EXIT_DEFECT = 70
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES})
+
+
+class ReaderGoneError(Exception):
+    """Whoever read our output went away. No ``OSError``: click would make exit 1 of that, which is a verdict here."""
+
+
+def report_error(message: str, hint: str | None = None) -> None:
+    """Print ``error:`` and, when there is one, ``hint:`` on standard error."""
+    click.echo(f"error: {visible(message)}", err=True)
+    if hint:
+        click.echo(f"hint: {visible(hint)}", err=True)
+
+
+def guarded(run: Callable[[], object]) -> int:
+    """Run a command and turn whatever comes out of it into an exit code.
+
+    Args:
+        run: returns an exit code, or None for 0.
+    """
+    try:
+        code = run()
+        sys.stdout.flush()
+    except (BrokenPipeError, ReaderGoneError):
+        _silence_stdout()
+        return EXIT_BROKEN_PIPE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\ninterrupted", err=True)
+        return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as exc:
+        exc.show()
+        return EXIT_USAGE
+    except click.ClickException as exc:
+        report_error(_one_line(exc.format_message()), _usage_hint(exc))
+        return EXIT_USAGE
+    except AttestError as exc:
+        report_error(exc.message, exc.hint)
+        return exc.exit_code
+    except Exception as exc:  # noqa: BLE001  the one place that may: a defect must not look like a verdict
+        return _unexpected(exc)
+    return code if isinstance(code, int) else 0
+
+
+def _unexpected(exc: Exception) -> int:
+    if isinstance(exc, OSError) and exc.errno in _NO_ROOM:
+        _silence_stdout()
+        where = f" {exc.filename}" if exc.filename else ""
+        report_error(f"cannot write{where}: {exc.strerror}")
+        return EXIT_USAGE
+    if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+        import traceback
+
+        traceback.print_exception(exc, file=sys.stderr)
+    from attest import __version__
+
+    report_error(
+        f"attest {__version__} made a mistake: {type(exc).__name__}: {exc}"[:400],
+        f"this is a defect of attest, not of your input: please report it with the command line; "
+        f"{DEBUG_VARIABLE}=1 prints the details",
+    )
+    return EXIT_DEFECT
+
+
+def _one_line(message: str) -> str:
+    """Write click's message the way ours read: lower case, no full stop."""
+    text = " ".join(message.split()).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _usage_hint(exc: click.ClickException) -> str | None:
+    own: str | None = getattr(exc, "hint", None)
+    if own is not None:
+        return own
+    ctx = getattr(exc, "ctx", None)
+    return f"'{ctx.command_path} --help' shows examples and every option" if ctx is not None else None
+
+
+def _silence_stdout() -> None:
+    """Let the interpreter's last flush go nowhere instead of failing."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,109 @@
+"""A console for people: rich, imported only here, told by the options and the environment what it may do."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, NoReturn, TextIO, cast
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attest.cli.boundary import ReaderGoneError
+from attest.cli.options import Display
+from attest.cli.text import visible
+
+__all__ = ["SIGNS", "banner", "console", "facts", "plain", "sign"]
+
+WIDTH_OF_A_FILE = 200
+"""Where there is no terminal: wide enough for every value of a report in one piece, for whoever searches the output."""
+
+SIGNS = {
+    "pass": ("✓", "+", "green"),
+    "fail": ("✗", "x", "bold red"),
+    "warning": ("!", "!", "bold yellow"),
+    "not evaluated": ("–", "-", "yellow"),
+}
+"""Outcome to its sign, the sign where only ASCII prints, and its colour. The word always stands beside it."""
+
+
+def console(display: Display) -> Console:
+    """Make a console on standard output. NO_COLOR counts when it is not empty (no-color.org)."""
+    terminal = sys.stdout.isatty()
+    colour = display.colour and terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width: dict[str, Any] = {}  # Any: rich takes an int or nothing
+    if not terminal and not os.environ.get("COLUMNS", "").isdigit():
+        width["width"] = WIDTH_OF_A_FILE
+    return _Console(
+        file=cast("TextIO", _Trimmed(sys.stdout)),  # the part of it that rich uses
+        color_system="standard" if colour else None,
+        force_terminal=colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+        legacy_windows=False,
+        **width,
+    )
+
+
+class _Console(Console):
+    """Rich exits with 1 when the reader goes away, which is a verdict here."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to the boundary."""
+        raise ReaderGoneError
+
+
+class _Trimmed:
+    """Standard output without the blanks with which tables fill their lines: they would wrap, and copy badly."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.encoding = file.encoding or "ascii"
+
+    def write(self, text: str) -> int:
+        self._file.write(_TRAILING.sub("\n", text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+
+_TRAILING = re.compile(r" +\n")
+
+
+def plain(text: object, style: str = "") -> Text:
+    """Make text of anything: harmless, wrapped at any character when it must be, never cut."""
+    return Text(visible(str(text)), style=style, overflow="fold")
+
+
+def sign(outcome: str, *, encoding: str) -> Text:
+    """Write an outcome as sign and word."""
+    pretty, ascii_sign, style = SIGNS.get(outcome, ("?", "?", "bold red"))
+    mark = pretty if encoding.lower().replace("-", "").startswith("utf") else ascii_sign
+    return Text(f"{mark} {visible(outcome)}", style=style)
+
+
+def facts(rows: Iterable[tuple[str, RenderableType]], *, indent: int = 2) -> Table:
+    """Lay out names and values in two columns."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(" " * indent + visible(name), style="dim"), value)
+    return table
+
+
+def banner(lines: Iterable[str], *, style: str) -> Group:
+    """Write lines that nobody should overlook."""
+    return Group(*(plain(f"*** {line} ***", style) for line in lines))

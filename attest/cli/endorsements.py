@@ -1,0 +1,197 @@
+"""``attest endorsements``: what vendors say, fetched and carried."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import TIME, Display, display_options, network_options
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from attest.endorsements.bundle import BundleEntry, ParsedBundle
+
+__all__ = ["endorsements"]
+
+MAX_KEY_BYTES = 64 * 1024
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "attest endorsements fetch report.bin -o report.endorsements   # where there is a network",
+        "attest verify report.bin --endorsements report.endorsements --offline",
+    ),
+)
+def endorsements() -> None:
+    """Fetch what a vendor publishes about a machine, and carry it in one file.
+
+    Nothing of it is trusted: verification judges each certificate and list, wherever it came from.
+    """
+
+
+@endorsements.command(
+    short_help="Fetch what evidence needs, as one offline bundle.",
+    examples=(
+        "attest endorsements fetch report.bin -o report.endorsements",
+        "attest endorsements fetch *.bin -o site.endorsements --days 7 --sign-with bundle-key.pem",
+    ),
+)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="FILE", required=True, help="Bundle to write; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 366),
+    default=30,
+    show_default=True,
+    help="How long the bundle may be used; what was revoked since, it does not know.",
+)
+@click.option("--sign-with", metavar="FILE", help="Sign the bundle with this Ed25519 private key (PEM).")
+@network_options
+@display_options
+def fetch(
+    *,
+    inputs: tuple[str, ...],
+    output: str,
+    force: bool,
+    days: int,
+    sign_with: str | None,
+    cache: str | None,
+    kds: str | None,
+    product: str | None,
+    display: Display,
+) -> int:
+    """Fetch everything that each INPUT needs, and write it as one offline bundle.
+
+    Each INPUT is the evidence of one machine. Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence,
+    5 something could not be had; nothing is written then.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.clock import now
+    from attest.cli.fetching import fetch_missing
+    from attest.cli.files import read_inputs, write_output
+    from attest.cli.inspection import inspection
+    from attest.endorsements.bundle import build_bundle, sign_bundle
+    from attest.evidence.forms import read_evidence
+    from attest.evidence.recognition import MAX_FILE_BYTES
+
+    if display.json and output == "-":
+        raise click.UsageError("--json and -o - both ask for standard output")
+    at = now()
+    signer = None if sign_with is None else _private_key(sign_with)
+    entries: list[BundleEntry] = []
+    for file in read_inputs(inputs, limit=MAX_FILE_BYTES):
+        evidence = read_evidence([file]).evidence
+        gathered = fetch_missing(evidence, at=at, cache=cache, kds=kds, product=product, display=display)
+        gathered.require()
+        entries += gathered.entries
+    bundle = build_bundle(entries, created=at, expires=at + timedelta(days=days))
+    data = (bundle if signer is None else sign_bundle(bundle, signer)).to_bytes()
+    write_output(output, data, force=force)
+    if display.json:
+        print_document(inspection([(output, data)]))
+    elif not display.quiet and output != "-":
+        click.echo(_summary(output, bundle))
+    return 0
+
+
+@endorsements.command(
+    short_help="Show what bundles, certificates and lists hold.",
+    examples=("attest endorsements show report.endorsements", "attest endorsements show ./certs/*.pem --json"),
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@display_options
+def show(files: tuple[str, ...], display: Display) -> int:
+    """Show what bundles, certificates, lists and tables hold: the same as 'attest inspect'."""
+    from attest.cli.inspect import show_files
+
+    return show_files(files, display=display)
+
+
+@endorsements.command(
+    short_help="Check that a bundle may be used.",
+    examples=(
+        "attest endorsements check report.endorsements --bundle-key site.pub",
+        "attest endorsements check report.endorsements --at 2026-12-24T00:00:00Z",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--bundle-key",
+    "bundle_keys",
+    metavar="FILE",
+    multiple=True,
+    help="The bundle must be signed by this key (PEM, Ed25519). Repeatable: one of them is enough.",
+)
+@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
+@display_options
+def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, display: Display) -> int:
+    """Check that a bundle may be used: its dates, and with --bundle-key its signature.
+
+    The certificates and lists in it are judged by 'attest verify'. Exit codes: 0 it may be used, 2 usage, 5 it may not.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.clock import now
+    from attest.cli.files import read_file
+    from attest.cli.judging import read_bundle_keys
+    from attest.encoding import rfc3339_text
+    from attest.endorsements.bundle import MAX_BUNDLE_BYTES, parse_bundle, verify_bundle
+
+    at = moment or now()
+    bundle = parse_bundle(read_file(file, limit=MAX_BUNDLE_BYTES, what="FILE"))
+    verified = verify_bundle(bundle, at=at, keys=read_bundle_keys(bundle_keys))
+    signed_by = [key_id.hex() for key_id in verified.signed_by]
+    if display.json:
+        print_document(
+            {
+                "schema": "attest.bundle-check/1",
+                "outcome": "usable",
+                "at": rfc3339_text(at),
+                "created": rfc3339_text(verified.created),
+                "expires": rfc3339_text(verified.expires),
+                "signed_by": [*signed_by],
+                "entries": len(verified.entries),
+            }
+        )
+    elif not display.quiet:
+        signed = f"signed by {', '.join(signed_by)}" if signed_by else "no signature was demanded"
+        click.echo(f"usable until {rfc3339_text(verified.expires)}; {signed}")
+    return 0
+
+
+def _summary(output: str, bundle: ParsedBundle) -> str:
+    from attest.encoding import rfc3339_text
+
+    kinds = ", ".join(f"{entry.kind} from {entry.source}" for entry in bundle.entries)
+    return f"{output}: {kinds}; may be used until {rfc3339_text(bundle.expires)}"
+
+
+def _private_key(file: str) -> Ed25519PrivateKey:
+    """Read the key that signs bundles.
+
+    Raises:
+        ConfigurationError: ``file-unreadable`` or ``bundle-key-invalid``; nothing of the file is shown.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    from attest.cli.files import read_file
+    from attest.errors import ConfigurationError
+
+    try:
+        key = load_pem_private_key(read_file(file, limit=MAX_KEY_BYTES, what="--sign-with"), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigurationError(
+            f"{file} is no Ed25519 private key in PEM without a password",
+            code="bundle-key-invalid",
+            hint="make one with 'openssl genpkey -algorithm ed25519 -out bundle-key.pem'",
+        )
+    return key

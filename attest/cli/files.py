@@ -1,0 +1,131 @@
+"""Files named on the command line: evidence, endorsements, policies. Whatever is wrong with a path is exit 2."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+
+__all__ = ["STDIN", "read_file", "read_inputs", "walk_endorsements", "write_output"]
+
+STDIN = "-"
+_MAX_DEPTH = 32
+"""Of directories below one that was named."""
+
+
+def read_file(name: str, *, limit: int, what: str) -> bytes:
+    """Read a file, or standard input for ``-``; of one that is larger than the limit, one byte more than the limit.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    try:
+        if name == STDIN:
+            return sys.stdin.buffer.read(limit + 1)
+        with Path(name).open("rb") as file:
+            return file.read(limit + 1)
+    except OSError as exc:
+        raise _unreadable(name, what, exc) from exc
+    except ValueError as exc:  # a NUL in the name
+        raise ConfigurationError(
+            f"{what} {name!r} is no file name", code="file-unreadable", hint="check the path"
+        ) from exc
+
+
+def read_inputs(names: Iterable[str], *, limit: int) -> list[tuple[str, bytes]]:
+    """Read the files of one Attester, each with its name.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, or ``stdin-twice``.
+    """
+    listed = list(names)
+    if listed.count(STDIN) > 1:
+        raise ConfigurationError("standard input can be read once", code="stdin-twice", hint="give '-' once")
+    return [("standard input" if n == STDIN else n, read_file(n, limit=limit, what="INPUT")) for n in listed]
+
+
+def walk_endorsements(paths: Iterable[str], *, limit: int, warn: Callable[[str], None]) -> Iterator[tuple[str, bytes]]:
+    """Yield every file below the paths, directories in the order of their names.
+
+    A path that was named must be readable. Below a directory, what cannot be read is passed over with a warning, and
+    is then missing; what is neither file nor directory (a pipe, a device) is passed over.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    for path in paths:
+        if not Path(path).is_dir():
+            yield path, read_file(path, limit=limit, what="--endorsements")
+            continue
+        try:
+            os.scandir(path).close()
+        except OSError as exc:
+            raise _unreadable(path, "--endorsements", exc) from exc
+        for name in _files_below(path, warn):
+            try:
+                yield name, read_file(name, limit=limit, what="--endorsements")
+            except ConfigurationError as exc:
+                warn(exc.message)
+
+
+def _files_below(top: str, warn: Callable[[str], None]) -> Iterator[str]:
+    """Directories that are links are not followed, so that a loop has an end."""
+    failed: list[OSError] = []
+    for folder, folders, files in os.walk(top, onerror=failed.append):
+        folders.sort()
+        if folder.removeprefix(top).count(os.sep) >= _MAX_DEPTH:
+            warn(f"{folder}: nested deeper than {_MAX_DEPTH} directories")
+            folders.clear()
+        for file in sorted(files):
+            name = str(Path(folder) / file)
+            if _is_regular(name):
+                yield name
+    for exc in failed:
+        warn(f"{exc.filename}: {exc.strerror}")
+
+
+def _is_regular(name: str) -> bool:
+    try:
+        return stat.S_ISREG(Path(name).stat().st_mode)
+    except OSError:
+        return True  # reading it will say what is wrong
+
+
+def write_output(name: str, data: bytes, *, force: bool = False) -> None:
+    """Write a file, or standard output for ``-`` unless that is a terminal.
+
+    Raises:
+        ConfigurationError: ``output-exists``, ``output-unwritable``, or ``output-terminal``.
+    """
+    if name == STDIN:
+        if sys.stdout.isatty():
+            raise ConfigurationError(
+                "binary data is not written to a terminal", code="output-terminal", hint="name a file with -o FILE"
+            )
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with Path(name).open("wb" if force else "xb") as file:
+            file.write(data)
+    except FileExistsError as exc:
+        raise ConfigurationError(
+            f"{name} is there already", code="output-exists", hint="name another file, or replace it with --force"
+        ) from exc
+    except OSError as exc:
+        raise ConfigurationError(f"{name} cannot be written: {exc.strerror}", code="output-unwritable") from exc
+
+
+def _unreadable(name: str, what: str, exc: OSError) -> ConfigurationError:
+    hint = "INPUT is a file; a directory of certificates goes to --endorsements" if what == "INPUT" else None
+    return ConfigurationError(
+        f"{what} {name} cannot be read: {exc.strerror or exc}",
+        code="file-unreadable",
+        field=name,
+        hint=hint if isinstance(exc, IsADirectoryError) else "check the path",
+    )

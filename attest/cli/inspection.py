@@ -1,0 +1,271 @@
+"""What a file says, as plain data. Nothing here is verified, and nothing here decides anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.endorsements.bundle import ParsedBundle, parse_bundle
+from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
+from attest.errors import ChainError, EvidenceError
+from attest.evidence.binding import parse_binding
+from attest.evidence.envelope import (
+    MEDIA_BINDING,
+    MEDIA_CONFIGFS_TSM,
+    MEDIA_ENDORSEMENTS,
+    MEDIA_SNP_EXTENDED,
+    MEDIA_SNP_REPORT,
+    Evidence,
+    EvidenceItem,
+)
+from attest.evidence.forms import read_evidence
+from attest.evidence.recognition import RecognisedFile, recognise
+from attest.evidence.snp.certificate_table import parse_certificate_table
+from attest.evidence.snp.certificates import kind_of, read_leaf
+from attest.evidence.snp.evidence import parse_configfs_tsm, parse_snp_evidence
+from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS, ParsedSnpReport, layout_of_version
+from attest.evidence.snp.tcb import tcb_from_bytes
+
+__all__ = ["INSPECTION_SCHEMA", "certificate_facts", "crl_facts", "inspection"]
+
+INSPECTION_SCHEMA = "attest.inspection/1"
+_Facts = dict[str, JsonValue]
+_MAX_SERIALS = 256
+"""Serial numbers of a CRL that are listed one by one."""
+_TCBS = ("current_tcb", "reported_tcb", "committed_tcb", "launch_tcb")
+
+
+def inspection(files: list[tuple[str, bytes]]) -> _Facts:
+    """Describe files, each on its own.
+
+    Raises:
+        EvidenceError: a file is in no known form, or malformed.
+        UnsupportedError: a file is of a known form that this version does not read.
+        ChainError: a certificate cannot be read.
+        EndorsementError: a bundle cannot be read.
+    """
+    described: list[JsonValue] = [_file(name, data) for name, data in files]
+    return {"schema": INSPECTION_SCHEMA, "verified": False, "files": described}
+
+
+def _file(name: str, data: bytes) -> _Facts:
+    found = recognise(name, data)
+    facts: _Facts = {"name": name, "bytes": len(data), "sha256": sha256(data).hexdigest(), "form": found.form or "none"}
+    if found.form is not None or found.read is None:
+        recognised = read_evidence([(name, data)])  # refuses by name what this version does not read
+        return {**facts, "label": recognised.forms[0], "evidence": _evidence(recognised.evidence)}
+    return {**facts, **_accompanying(found)}
+
+
+def _accompanying(found: RecognisedFile) -> _Facts:
+    """Describe what is no evidence: a table, a bundle, certificates, lists."""
+    if found.read is None:
+        return {"label": found.label}
+    content = found.read(found)
+    facts: _Facts = {"label": content.label}
+    if content.table is not None:
+        facts["certificate_table"] = _table(content.table)
+    if content.bundle is not None:
+        facts["bundle"] = _bundle(parse_bundle(content.bundle))
+    if content.certificates:
+        facts["certificates"] = [certificate_facts(certificate) for certificate in content.certificates]
+    if content.crls:
+        facts["crls"] = [crl_facts(crl) for crl in content.crls]
+    return facts
+
+
+# -- evidence
+
+
+def _evidence(evidence: Evidence) -> _Facts:
+    facts: _Facts = {"digest": evidence.digest.hex()}
+    if evidence.collection_type is not None:
+        facts["collection_type"] = evidence.collection_type
+    facts["items"] = [_item(item) for item in evidence.items]
+    return facts
+
+
+def _item(item: EvidenceItem) -> _Facts:
+    facts: _Facts = {
+        "name": item.name,
+        "media_type": item.media_type,
+        "bytes": len(item.value),
+        "digest": item.digest.hex(),
+    }
+    describe = _ITEMS.get(item.essence)
+    return facts if describe is None else {**facts, **describe(item.value)}
+
+
+def _snp(value: bytes) -> _Facts:
+    parsed = parse_snp_evidence(value)
+    facts: _Facts = {"report": _report(parsed.report)}
+    table = value[len(parsed.report.raw) :]
+    if table:
+        facts["certificate_table"] = _table(table)
+    return facts
+
+
+def _configfs(value: bytes) -> _Facts:
+    parsed = parse_configfs_tsm(value)
+    certificates = [_readable(_certificate_of, der) for der in parsed.leaves]
+    return {
+        "report": _report(parsed.report),
+        "certificates": [*certificates, *(certificate_facts(c) for c in parsed.issuers)],
+        "crls": [crl_facts(crl) for crl in parsed.crls],
+    }
+
+
+def _binding(value: bytes) -> _Facts:
+    binding = parse_binding(value)
+    return {
+        "binding": {
+            "context": binding.context,
+            "role": binding.role,
+            "audience": binding.audience,
+            "nonce": binding.nonce.hex(),
+            "key": binding.key.hex(),
+            "devices": [digest.hex() for digest in binding.devices],
+            **({} if binding.init_data is None else {"init_data": binding.init_data.hex()}),
+            "report_data": binding.report_data().hex(),
+            "gpu_nonce": binding.gpu_nonce().hex(),
+        }
+    }
+
+
+def _endorsements(value: bytes) -> _Facts:
+    return {"bundle": _bundle(parse_bundle(value))}
+
+
+_ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
+    MEDIA_SNP_REPORT: _snp,
+    MEDIA_SNP_EXTENDED: _snp,
+    MEDIA_CONFIGFS_TSM: _configfs,
+    MEDIA_BINDING: _binding,
+    MEDIA_ENDORSEMENTS: _endorsements,
+}
+
+
+def _report(report: ParsedSnpReport) -> _Facts:
+    """Every field of the report's table, and what its bits mean."""
+    facts: _Facts = {} if report.product is None else {"product": str(report.product)}
+    for name in layout_of_version(report.version).names:
+        value = getattr(report, name)
+        facts[name] = value.hex() if isinstance(value, bytes) else value
+    facts["policy"] = _bits(report.policy, GUEST_POLICY_BITS) | {
+        "value": report.policy,
+        "abi_major": report.policy >> 8 & 0xFF,
+        "abi_minor": report.policy & 0xFF,
+    }
+    facts["platform_info"] = _bits(report.platform_info, PLATFORM_INFO_BITS) | {"value": report.platform_info}
+    facts["key_info"] = {
+        "value": report.key_info,
+        "signing_key": {0: "vcek", 1: "vlek", 7: "none"}.get(report.signing_key, f"reserved {report.signing_key}"),
+        "mask_chip_key": report.mask_chip_key,
+        "author_key_en": report.author_key_en,
+    }
+    for name in _TCBS:
+        facts[name] = _tcb(report, name)
+    return facts
+
+
+def _bits(value: int, names: tuple[tuple[str, int], ...]) -> _Facts:
+    return {name: bool(value >> bit & 1) for name, bit in names}
+
+
+def _tcb(report: ParsedSnpReport, name: str) -> JsonValue:
+    """Components where the report says its product line; version 2 does not, and the layout depends on it."""
+    raw: bytes = getattr(report, name)
+    if report.product is None:
+        return raw.hex()
+    return {**tcb_from_bytes(raw, report.product, field=name.upper()).components()}
+
+
+# -- endorsements
+
+
+def certificate_facts(certificate: Certificate) -> _Facts:
+    """Describe a certificate."""
+    facts: _Facts = {
+        "subject": certificate.name,
+        "issuer": certificate.issuer_common_name or "",
+        "serial": certificate.serial,
+        "not_before": rfc3339_text(certificate.not_before),
+        "not_after": rfc3339_text(certificate.not_after),
+        "spki_sha256": certificate.spki_sha256.hex(),
+        "sha256": sha256(certificate.der).hexdigest(),
+    }
+    return facts if kind_of(certificate) is None else {**facts, **_leaf(certificate)}
+
+
+def _leaf(certificate: Certificate) -> _Facts:
+    """Describe what AMD writes into a VCEK or VLEK."""
+    try:
+        leaf = read_leaf(certificate)
+    except ChainError as exc:
+        return {"unreadable": exc.message}
+    facts: _Facts = {"kind": str(leaf.kind), "product": str(leaf.product), "product_name": leaf.product_name}
+    facts["tcb"] = {**leaf.tcb.components()}
+    if leaf.hwid is not None:
+        facts["hwid"] = leaf.hwid.hex()
+    if leaf.csp_id is not None:
+        facts["csp_id"] = leaf.csp_id
+    return facts
+
+
+def crl_facts(crl: Crl) -> _Facts:
+    """Describe a revocation list."""
+    serials = sorted(crl.revoked)
+    return {
+        "issuer": crl.issuer_common_name or "",
+        "this_update": rfc3339_text(crl.this_update),
+        "next_update": rfc3339_text(crl.next_update),
+        "revoked_count": len(serials),
+        "revoked_serials": [str(serial) for serial in serials[:_MAX_SERIALS]],
+        "sha256": sha256(crl.der).hexdigest(),
+    }
+
+
+def _bundle(bundle: ParsedBundle) -> _Facts:
+    entries: list[JsonValue] = [
+        {"kind": e.kind, "source": e.source, "bytes": len(e.data), "sha256": sha256(e.data).hexdigest()}
+        for e in bundle.entries
+    ]
+    return {
+        "created": rfc3339_text(bundle.created),
+        "expires": rfc3339_text(bundle.expires),
+        "signed_by": [signature.key_id.hex() for signature in bundle.signatures],
+        "entries": entries,
+        "certificates": [certificate_facts(certificate) for certificate in bundle.endorsements.certificates],
+        "crls": [crl_facts(crl) for crl in bundle.endorsements.crls],
+    }
+
+
+def _table(table: bytes) -> list[JsonValue]:
+    """Describe the entries of a certificate table; one that cannot be read keeps its place and says so."""
+    described: list[JsonValue] = []
+    for entry in parse_certificate_table(table):
+        facts: _Facts = {"entry": entry.kind, "bytes": len(entry.data)}
+        if entry.kind == "CRL":
+            facts |= _readable(_crl_of, entry.data)
+        elif entry.kind == "PLATFORM":
+            facts["value"] = entry.data.hex()
+        else:
+            facts |= _readable(_certificate_of, entry.data)
+        described.append(facts)
+    return described
+
+
+def _certificate_of(der: bytes) -> _Facts:
+    return certificate_facts(parse_certificate(der))
+
+
+def _crl_of(der: bytes) -> _Facts:
+    return crl_facts(parse_crl(der))
+
+
+def _readable(describe: Callable[[bytes], _Facts], der: bytes) -> _Facts:
+    try:
+        return describe(der)
+    except EvidenceError as exc:
+        return {"unreadable": exc.message}

@@ -1,0 +1,233 @@
+"""What ``verify`` and ``appraise`` have in common: files in, endorsements together, one verification out.
+
+Nothing is concluded here. What is missing is fetched at most once, and only when verification says that it is
+missing; whatever comes back is judged like anything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from attest.checks import Unchecked
+from attest.cli.files import read_file, read_inputs, walk_endorsements
+from attest.cli.options import Display, Question
+from attest.endorsements.anchors import TrustAnchors, read_anchor_file
+from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
+from attest.endorsements.pool import Endorsements
+from attest.errors import ConfigurationError, EndorsementError
+from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
+from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.envelope import MEDIA_BINDING
+from attest.evidence.forms import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
+from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+
+__all__ = ["Case", "one_report_data", "open_case", "read_bundle_keys", "verify_case"]
+
+MAX_SMALL_FILE_BYTES = 1024 * 1024
+"""Anchor files, keys, token signers."""
+REPORT_DATA_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Evidence with everything that it is to be judged by."""
+
+    recognised: RecognisedEvidence
+    endorsements: Endorsements
+    anchors: TrustAnchors
+    expected: ExpectedFreshness | None
+    at: datetime
+    question: Question
+
+
+def open_case(question: Question, *, at: datetime) -> Case:
+    """Read everything that the command line names.
+
+    Raises:
+        ConfigurationError: a file, or a combination of options, is wrong.
+        EvidenceError: the evidence is in no known form, or malformed.
+        ChainError: a certificate that came with the evidence cannot be read.
+    """
+    _read_trusted(question)
+    anchors = _anchors(question)
+    bundle_keys = read_bundle_keys(question.bundle_keys)
+    files = read_inputs(question.inputs, limit=MAX_FILE_BYTES)
+    recognised = read_evidence(files, form=question.form)
+    for (name, _), label in zip(files, recognised.forms, strict=True):
+        question.display.note(f"{name}: {label}")
+    bound = any(item.essence == MEDIA_BINDING for item in recognised.evidence.items)
+    expected = _expected(question, bound=bound)
+    _require_registers(question)
+    endorsements = _endorsements(question, at=at, bundle_keys=bundle_keys)
+    return Case(
+        recognised=recognised,
+        endorsements=endorsements,
+        anchors=anchors,
+        expected=expected,
+        at=at,
+        question=question,
+    )
+
+
+def verify_case(case: Case, *, unchecked: tuple[Unchecked, ...]) -> VerifiedEvidence:
+    """Verify; fetch what is missing unless offline, and verify again.
+
+    Raises:
+        EvidenceError: as ``attest.verification.verify``.
+        VerificationError: likewise.
+        EndorsementError: likewise, after everything was asked for that may be asked for.
+    """
+    try:
+        return _verify(case, unchecked)
+    except EndorsementError:
+        if case.question.offline:
+            raise
+    fetched = _fetch(case)
+    return _verify(replace(case, endorsements=case.endorsements.merged(fetched)), unchecked)
+
+
+def _verify(case: Case, unchecked: tuple[Unchecked, ...]) -> VerifiedEvidence:
+    return verify(
+        case.recognised.evidence,
+        endorsements=case.endorsements,
+        anchors=case.anchors,
+        at=case.at,
+        expected=case.expected,
+        unchecked=unchecked,
+    )
+
+
+def _fetch(case: Case) -> Endorsements:
+    from attest.cli.fetching import fetch_missing
+
+    question = case.question
+    gathered = fetch_missing(
+        case.recognised.evidence,
+        at=case.at,
+        cache=question.cache,
+        kds=question.kds,
+        product=question.product,
+        display=question.display,
+    )
+    for failure in gathered.failures:
+        question.display.warn(failure.message)
+    return gathered.endorsements
+
+
+# -- what the options say
+
+
+def _anchors(question: Question) -> TrustAnchors:
+    anchors = TrustAnchors.vendors()
+    if question.anchors is not None:
+        text = read_file(question.anchors, limit=MAX_SMALL_FILE_BYTES, what="--anchors")
+        anchors = read_anchor_file(text, base=anchors)
+    if question.allow_simulated:
+        question.display.warn("SIMULATED evidence is accepted (--allow-simulated); it proves nothing about hardware")
+        anchors = anchors.with_anchors(TrustAnchors.simulation().anchors)
+    return anchors
+
+
+def read_bundle_keys(files: tuple[str, ...]) -> BundleTrust:
+    """Read who may sign bundles; with no file, no signature is demanded.
+
+    Raises:
+        ConfigurationError: ``file-unreadable`` or ``bundle-key-invalid``.
+    """
+    if not files:
+        return UnsignedBundles.ACCEPTED
+    return BundleKeys(keys=tuple(map(_read_bundle_key, files)))
+
+
+def _read_bundle_key(file: str) -> Ed25519PublicKey:
+    data = read_file(file, limit=MAX_SMALL_FILE_BYTES, what="--bundle-key")
+    try:
+        return read_bundle_key(data)
+    except ConfigurationError as exc:
+        raise ConfigurationError(
+            f"{file}: {exc.message}",
+            code=exc.code,
+            expected=exc.expected,
+            hint="'openssl pkey -in bundle-key.pem -pubout' prints the public half of a private key",
+        ) from exc
+
+
+def _expected(question: Question, *, bound: bool) -> ExpectedFreshness | None:
+    """Say what the evidence must carry. With a binding, nonce and REPORT_DATA are two fields; without, they are one."""
+    nonce = _one_nonce(question.nonce, question.nonce_text)
+    report_data = question.report_data
+    if nonce is None and report_data is None:
+        return None
+    if not bound:
+        _require_agreement(nonce, report_data)
+    return ExpectedFreshness(nonce=nonce, report_data=report_data)
+
+
+def one_report_data(*, nonce: bytes | None, nonce_text: bytes | None, report_data: bytes | None) -> bytes | None:
+    """Return REPORT_DATA as the options name it, or None when none of them does.
+
+    Raises:
+        ConfigurationError: ``nonce-ambiguous``.
+    """
+    one = _one_nonce(nonce, nonce_text)
+    _require_agreement(one, report_data)
+    return report_data if one is None else one.ljust(REPORT_DATA_BYTES, b"\0")
+
+
+def _one_nonce(nonce: bytes | None, nonce_text: bytes | None) -> bytes | None:
+    if nonce is not None and nonce_text is not None and nonce != nonce_text:
+        raise ConfigurationError(
+            "--nonce and --nonce-text are two different values", code="nonce-ambiguous", hint="give one of them"
+        )
+    return nonce if nonce is not None else nonce_text
+
+
+def _require_agreement(nonce: bytes | None, report_data: bytes | None) -> None:
+    if nonce is None or report_data is None:
+        return
+    padded = nonce.ljust(REPORT_DATA_BYTES, b"\0")
+    if padded != report_data:
+        raise ConfigurationError(
+            "the nonce and --report-data name the same field and differ",
+            code="nonce-ambiguous",
+            field="REPORT_DATA",
+            expected=padded.hex(),
+            got=report_data.hex(),
+            hint="a nonce stands left-aligned in REPORT_DATA, followed by zeros",
+        )
+
+
+def _require_registers(question: Question) -> None:
+    """No evidence that this version verifies has registers that a log could replay to."""
+    if question.eventlog is None:
+        return
+    read_file(question.eventlog, limit=MAX_SMALL_FILE_BYTES, what="--eventlog")
+    raise ConfigurationError(
+        "--eventlog: this evidence has no registers that an event log could replay to",
+        code="eventlog-without-registers",
+        expected="evidence with runtime measurement registers",
+        got="a SEV-SNP report, which has a launch measurement only",
+        hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
+    )
+
+
+def _read_trusted(question: Question) -> None:
+    """Read the signers of tokens, so that a wrong path is found; no evidence of this version is a token."""
+    for issuer, file in question.trust:
+        read_file(file, limit=MAX_SMALL_FILE_BYTES, what="--trust")
+        question.display.note(f"--trust {issuer} is for tokens; this version verifies none")
+
+
+def _endorsements(question: Question, *, at: datetime, bundle_keys: BundleTrust) -> Endorsements:
+    display: Display = question.display
+    limit = max(MAX_BUNDLE_BYTES, MAX_ENDORSEMENT_BYTES)
+    files = walk_endorsements(question.endorsements, limit=limit, warn=display.warn)
+    found = read_endorsements(files, at=at, bundle_keys=bundle_keys)
+    for warning in found.warnings:
+        display.warn(warning)
+    for note in found.notes:
+        display.note(note)
+    return found.endorsements

@@ -1,0 +1,90 @@
+"""Commands that are imported when they run, and help that starts with examples.
+
+``attest --help`` lists every command without importing any: names and descriptions stand in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+import click
+
+__all__ = ["ExampleCommand", "ExampleGroup", "LazyEntry", "LazyGroup"]
+
+
+class LazyEntry(NamedTuple):
+    """Where a command lives, and what the list of commands says about it."""
+
+    target: str
+    summary: str
+
+
+def _write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
+    """Write the examples, never re-wrapped: they are there to be copied."""
+    if not examples:
+        return
+    formatter.write("Examples:\n")
+    for example in examples:
+        formatter.write(f"  {example}\n")
+    formatter.write("\n")
+
+
+class ExampleCommand(click.Command):
+    """A command whose help starts with examples."""
+
+    def __init__(self, *, examples: tuple[str, ...] = (), **kwargs: Any) -> None:  # noqa: ANN401  click's own arguments
+        """Keep the examples; the rest is click's."""
+        super().__init__(**kwargs)
+        self.examples = examples
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples first."""
+        _write_examples(self.examples, formatter)
+        super().format_help(ctx, formatter)
+
+
+class ExampleGroup(click.Group):
+    """A group whose help starts with examples, as that of each of its commands."""
+
+    command_class = ExampleCommand
+
+    def __init__(self, *, examples: tuple[str, ...] = (), **kwargs: Any) -> None:  # noqa: ANN401  click's own arguments
+        """Keep the examples; the rest is click's."""
+        super().__init__(**kwargs)
+        self.examples = examples
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples first."""
+        _write_examples(self.examples, formatter)
+        super().format_help(ctx, formatter)
+
+
+class LazyGroup(ExampleGroup):
+    """A group whose commands are imported one by one, when they are asked for."""
+
+    def __init__(self, *, lazy: Mapping[str, LazyEntry], **kwargs: Any) -> None:  # noqa: ANN401  click's own arguments
+        """Keep the table."""
+        super().__init__(**kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        del ctx
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        del ctx
+        entry = self.lazy.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, name = entry.target.partition(":")
+        return cast("click.Command", getattr(import_module(module), name))  # the table names commands only
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in self.lazy.items()])

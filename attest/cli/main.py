@@ -1,0 +1,105 @@
+"""``attest``: the root command. Nothing heavy is imported here; commands bring what they need when they run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from attest import __version__
+from attest.cli.boundary import ReaderGoneError, guarded
+from attest.cli.lazy import LazyEntry, LazyGroup
+
+__all__ = ["cli", "main"]
+
+_COMMANDS = {
+    "verify": LazyEntry("attest.cli.verify:verify", "Is this evidence genuine?"),
+    "appraise": LazyEntry("attest.cli.appraise:appraise", "Is it acceptable: genuine, and does it meet the policy?"),
+    "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
+    "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
+    "endorsements": LazyEntry(
+        "attest.cli.endorsements:endorsements", "Fetch what vendors publish; make offline bundles."
+    ),
+    "policy": LazyEntry("attest.cli.policy:policy", "Check policy documents, and describe their keys."),
+    "simulate": LazyEntry("attest.cli.simulate:simulate", "SIMULATED hardware for trying things out."),
+    "demo": LazyEntry("attest.cli.demo:demo", "See it work: verify, release a key, and three refusals."),
+    "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
+}
+_EXAMPLES = (
+    "attest demo                                         # the whole path, on simulated hardware",
+    "attest verify report.bin --nonce 00112233...        # is it genuine, and is it the answer to my question?",
+    "attest appraise report.bin --nonce ... --policy p.yaml",
+    "attest inspect report.bin                           # what does it say? (nothing is verified)",
+)
+
+
+@contextmanager
+def _reader_may_go() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as exc:
+        raise ReaderGoneError from exc
+
+
+class _Root(LazyGroup):
+    """The root: every failure of every command ends at its boundary."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401  handed on to click
+    ) -> click.Context:
+        """Parse; ``--help`` prints here."""
+        with _reader_may_go():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        with _reader_may_go():
+            return super().invoke(ctx)
+
+    def main(  # type: ignore[override]  # click's overloads cannot be repeated by one signature
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,  # noqa: ANN401  handed on to click
+    ) -> int:
+        """Run; exit, or return the exit code when not ``standalone_mode``."""
+        run = super().main
+        code = guarded(lambda: run(args, prog_name or "attest", complete_var, standalone_mode=False, **extra))
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+@click.group(
+    "attest",
+    cls=_Root,
+    lazy=_COMMANDS,
+    examples=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="attest", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Verify and appraise attestation evidence of confidential machines.
+
+    Exit codes: 0 verified or affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification
+    failed, 5 endorsement missing or stale, 6 collection failed, 70 a defect of attest.
+    """
+
+
+def main() -> int:
+    """Run the command line of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape instead of a crash.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    return cli.main(standalone_mode=False)

@@ -1,0 +1,173 @@
+"""``attest measure``: which measurement will a guest have?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import Display, display_options
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+
+__all__ = ["measure"]
+
+MEASUREMENT_SCHEMA = "attest.measurement/1"
+MAX_COUNTS = 256
+"""Different numbers of virtual processors in one call."""
+
+
+class _Counts(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """``1,2,4``: numbers of virtual processors, each once."""
+
+    name = "counts"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Read them, or fail as wrong usage."""
+        if isinstance(value, tuple):
+            return value
+        words = str(value).split(",")
+        if not all(word.isascii() and word.isdigit() and len(word) <= 5 for word in words) or len(words) > MAX_COUNTS:
+            self.fail(f"expected numbers with commas between, such as 1,2,4; got {value!r}", param, ctx)
+        return tuple(dict.fromkeys(map(int, words)))
+
+
+class _Features(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A number, decimal or with 0x in front."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it, or fail as wrong usage."""
+        try:
+            return value if isinstance(value, int) else int(str(value), 0)
+        except ValueError:
+            self.fail(f"expected a number such as 0x1, got {value!r}", param, ctx)
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples=("attest measure snp --ovmf OVMF.fd --vcpus 1,2,4 --vcpu-type EPYC-Genoa",),
+)
+def measure() -> None:
+    """Compute the measurement that a guest image will have, so that a policy can demand it."""
+
+
+@measure.command(
+    short_help="Compute the launch digest of a SEV-SNP guest.",
+    examples=(
+        "attest measure snp --ovmf OVMF.fd --vcpus 4 --vcpu-type EPYC-Genoa",
+        "attest measure snp --ovmf OVMF.amdsev.fd --kernel bzImage --initrd initrd.img \\",
+        "    --cmdline 'console=ttyS0' --vcpus 1,2,4,8 --vcpu-type EPYC-Genoa --policy-snippet",
+        "attest measure snp --vmm ec2 --ovmf ovmf_img.fd --vcpus 2",
+    ),
+)
+@click.option("--ovmf", metavar="FILE", required=True, help="Firmware image, the very file that the VMM loads.")
+@click.option("--vcpus", type=_Counts(), metavar="N[,N...]", required=True, help="Numbers of virtual processors.")
+@click.option("--vcpu-type", metavar="TYPE", help="QEMU's processor model, such as EPYC-Genoa. Needed with QEMU.")
+@click.option(
+    "--vmm", type=click.Choice(["qemu", "ec2", "gce"]), default="qemu", show_default=True, help="Who starts it."
+)
+@click.option("--kernel", metavar="FILE", help="Kernel that the VMM loads directly.")
+@click.option("--initrd", metavar="FILE", help="Its initial RAM disk.")
+@click.option("--cmdline", metavar="TEXT", help="Its command line, as the VMM passes it.")
+@click.option(
+    "--guest-features",
+    type=_Features(),
+    metavar="NUMBER",
+    default="0x1",
+    show_default=True,
+    help="SEV_FEATURES of the guest. QEMU since 2024 often sets 0x21.",
+)
+@click.option("--policy-snippet", is_flag=True, help="Print reference_values of a policy, in YAML.")
+@click.option("--name", metavar="NAME", default="guest", show_default=True, help="Name of the reference values.")
+@display_options
+def snp(
+    *,
+    ovmf: str,
+    vcpus: tuple[int, ...],
+    vcpu_type: str | None,
+    vmm: str,
+    kernel: str | None,
+    initrd: str | None,
+    cmdline: str | None,
+    guest_features: int,
+    policy_snippet: bool,
+    name: str,
+    display: Display,
+) -> int:
+    """Compute the launch digest of a SEV-SNP guest: MEASUREMENT in its report.
+
+    Number and type of virtual processors are part of it, so that one image has many; --vcpus 1,2,4 gives one each.
+    A file that cannot be measured is exit 2.
+    """
+    from attest.cli.answering import print_document
+    from attest.measure import SnpLaunch, Vmm, launch_digest
+
+    if policy_snippet and display.json:
+        raise click.UsageError("--policy-snippet and --json both ask for standard output")
+    launches = [
+        SnpLaunch(
+            firmware=Path(ovmf),
+            vcpus=count,
+            vcpu_type=vcpu_type,
+            vmm=Vmm(vmm),
+            kernel=None if kernel is None else Path(kernel),
+            initrd=None if initrd is None else Path(initrd),
+            cmdline=cmdline,
+            guest_features=guest_features,
+        )
+        for count in vcpus
+    ]
+    digests = [(launch.vcpus, launch_digest(launch).hex()) for launch in launches]
+    if display.json:
+        print_document(_document(launches[0].vmm, vcpu_type, guest_features, digests))
+    elif policy_snippet:
+        origin = _origin(ovmf=ovmf, kernel=kernel, initrd=initrd, cmdline=cmdline, vmm=vmm, vcpu_type=vcpu_type)
+        click.echo(_snippet(name, f"{origin}, guest features {guest_features:#x}", digests), nl=False)
+    else:
+        for count, digest in digests:
+            click.echo(digest if len(digests) == 1 else f"{count:>5} vCPU  {digest}")
+    return 0
+
+
+def _document(
+    vmm: str, vcpu_type: str | None, guest_features: int, digests: list[tuple[int, str]]
+) -> dict[str, JsonValue]:
+    measurements: list[JsonValue] = [{"vcpus": count, "measurement": digest} for count, digest in digests]
+    return {
+        "schema": MEASUREMENT_SCHEMA,
+        "kind": "sev-snp",
+        "vmm": str(vmm),
+        **({} if vcpu_type is None else {"vcpu_type": vcpu_type}),
+        "guest_features": f"{guest_features:#x}",
+        "measurements": measurements,
+    }
+
+
+def _origin(**parts: str | None) -> str:
+    """Name what was measured: files by name and SHA-256, so that somebody else can repeat it."""
+    from hashlib import file_digest
+
+    told = []
+    for option, value in parts.items():
+        if value is None:
+            continue
+        if option in ("ovmf", "kernel", "initrd"):
+            with Path(value).open("rb") as file:
+                told.append(f"{option} {Path(value).name} sha256 {file_digest(file, 'sha256').hexdigest()}")
+        else:
+            told.append(f"{option} {value}")
+    return "attest measure snp: " + ", ".join(told)
+
+
+def _snippet(name: str, origin: str, digests: list[tuple[int, str]]) -> str:
+    """Write YAML. JSON strings are YAML strings, so that quoting is not ours to get wrong."""
+    import json
+
+    lines = ["reference_values:", f"  {json.dumps(name)}:", f"    origin: {json.dumps(origin)}", "    values:"]
+    lines += [f'      - "{digest}"  # {count} vCPU' for count, digest in digests]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,141 @@
+"""A result as a page for people. It shows the JSON document and nothing else, so both say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attest.cli.claims_page import claim_rows
+from attest.cli.console import banner, console, facts, plain, sign
+from attest.cli.options import Display
+from attest.encoding import JsonValue
+
+__all__ = ["SIMULATED_LINES", "print_appraised", "print_refused", "print_verified"]
+
+SIMULATED_LINES = ("SIMULATED: everybody has the keys; it proves nothing about hardware",)
+_Document = Mapping[str, JsonValue]
+
+
+def print_verified(document: _Document, *, display: Display) -> None:
+    """Show genuine evidence."""
+    out = console(display)
+    _print_head(out, document, display)
+    _print_checks(out, document, display)
+    genuine = "signed by the simulator" if document["simulated"] is True else "the evidence is genuine"
+    _print_verdict(out, "VERIFIED", "green", f"{genuine}; whether it is acceptable is for 'attest appraise'", document)
+
+
+def print_appraised(document: _Document, *, display: Display) -> None:
+    """Show how policies judged genuine evidence."""
+    out = console(display)
+    _print_head(out, document, display)
+    _print_checks(out, document, display)
+    policies = [_text_of(policy) for policy in _policies(document)]
+    if any(policy.get("production") is False for policy in _policies(document)):
+        out.print(
+            plain(
+                "The baseline is no production policy: it asks neither what runs (measurement) nor which firmware. "
+                "Write one, and give it with --policy.",
+                "yellow",
+            )
+        )
+    failed = [str(check["id"]) for check in _list(document, "checks") if check.get("outcome") == "fail"]
+    if document["outcome"] == "affirmed":
+        _print_verdict(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
+    else:
+        told = f"by {' and '.join(policies)}: failed {', '.join(dict.fromkeys(failed))}"
+        _print_verdict(out, "NOT AFFIRMED", "bold red", told, document)
+
+
+def print_refused(document: _Document, *, display: Display) -> None:
+    """Show why evidence was refused. The message and its hint go to standard error."""
+    out = console(display)
+    _print_head(out, document, display)
+    _print_checks(out, document, display)
+    error = _dict(document["error"])
+    _print_verdict(out, "REFUSED", "bold red", str(error.get("code", "")), document)
+
+
+# -- parts
+
+
+def _print_head(out: Console, document: _Document, display: Display) -> None:
+    if document["simulated"] is True:
+        out.print(banner(SIMULATED_LINES, style="bold magenta"))
+    out.print(facts(_head_rows(document), indent=0))
+    for item in _list(document, "items"):
+        out.print()
+        out.print(plain(f"{item['name']}: {item['kind']}", "bold"))
+        out.print(facts(claim_rows(_dict(item["claims"]), verbose=display.verbose)))
+    out.print()
+
+
+def _head_rows(document: _Document) -> Iterator[tuple[str, RenderableType]]:
+    yield "at", plain(document["at"])
+    freshness = str(document["freshness"])
+    style = {"matched": "green", "mismatched": "bold red"}.get(freshness, "yellow")
+    yield "freshness", plain(freshness, style)
+    for entry in _list(document, "unchecked"):
+        yield "UNCHECKED", plain(f"{entry['check']}: {entry['reason']}", "bold yellow")
+    ignored = document.get("ignored_items")
+    if isinstance(ignored, list) and ignored:
+        yield "ignored", plain(f"items of unknown kinds: {', '.join(map(str, ignored))}", "yellow")
+    for policy in _policies(document):
+        yield "policy", plain(f"{_text_of(policy)}, digest {policy['digest']}")
+
+
+def _print_checks(out: Console, document: _Document, display: Display) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for check in _list(document, "checks"):
+        table.add_row(sign(str(check["outcome"]), encoding=out.encoding), _check(check, verbose=display.verbose))
+    out.print(plain("checks", "bold"))
+    out.print(table)
+    out.print()
+
+
+def _check(check: _Document, *, verbose: bool) -> RenderableType:
+    """Lay out a check: one that passed takes a line; what did not pass, and with ``verbose`` each, is told in full."""
+    title = plain(check["id"], "bold")
+    policy = check.get("policy")
+    if policy is not None:
+        title.append_text(plain(f" ({policy})"))
+    if check["outcome"] == "pass" and not verbose:
+        return Text.assemble(title, ": ", plain(check["got"]), overflow="fold")
+    rows = [(name, plain(check[name])) for name in ("expected", "got", "clause") if check.get(name)]
+    return Group(title, facts(rows, indent=2))
+
+
+def _print_verdict(out: Console, word: str, style: str, told: str, document: _Document) -> None:
+    shout = " (SIMULATED)" if document["simulated"] is True else ""
+    out.print(Text.assemble(plain(word + shout, style), "  ", plain(told), overflow="fold"))
+
+
+# -- reading the document
+
+
+def _policies(document: _Document) -> list[_Document]:
+    if "policy" in document:
+        return [_dict(document["policy"])]
+    return _list(document, "policies")
+
+
+def _text_of(policy: _Document) -> str:
+    if policy.get("production") is False:
+        return "the built-in baseline"
+    outcome = f" ({policy['outcome']})" if "outcome" in policy else ""
+    return f"policy {policy['name']!r} version {policy['version']}{outcome}"
+
+
+def _dict(value: JsonValue) -> _Document:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(document: _Document, name: str) -> list[_Document]:
+    value = document.get(name, [])
+    members: Iterable[JsonValue] = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return [_dict(member) for member in members]

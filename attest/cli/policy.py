@@ -1,0 +1,77 @@
+"""``attest policy``: policy documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import Display, display_options
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+    from attest.policy import Policy
+
+__all__ = ["policy"]
+
+POLICY_CHECK_SCHEMA = "attest.policy-check/1"
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples=("attest policy check production.yaml", "attest policy schema > attest-policy.schema.json"),
+)
+def policy() -> None:
+    """Check policy documents, and describe their keys."""
+
+
+@policy.command(
+    short_help="Load policies and show what they demand.",
+    examples=("attest policy check production.yaml", "attest policy check policies/*.yaml --json"),
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@display_options
+def check(files: tuple[str, ...], display: Display) -> int:
+    """Load policies and show what they demand: every rule, the strict ones that were left out included.
+
+    Exit codes: 0 all of them load, 2 one does not.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.policies import read_policies
+
+    loaded = read_policies(files)
+    if display.json:
+        document: list[JsonValue] = [_described(one) for one in loaded]
+        print_document({"schema": POLICY_CHECK_SCHEMA, "policies": document})
+    elif not display.quiet:
+        from attest.cli.tree import print_tree
+
+        for file, one in zip(files, loaded, strict=True):
+            print_tree({"file": file, **_described(one)}, display=display)
+    return 0
+
+
+def _described(one: Policy) -> dict[str, JsonValue]:
+    rules: dict[str, JsonValue] = {
+        rule.id: rule.expected if rule.relaxed is None else f"UNCHECKED: {rule.relaxed}" for rule in one.snp
+    }
+    return {
+        "name": one.name,
+        "version": one.version,
+        "digest": one.digest.hex(),
+        "simulated": "refused" if one.simulated is None else f"UNCHECKED: {one.simulated}",
+        "unchecked": {entry.check: entry.reason for entry in one.unchecked},
+        "rules": rules,
+    }
+
+
+@policy.command(
+    short_help="Print the JSON Schema of policies.", examples=("attest policy schema > attest-policy.schema.json",)
+)
+def schema() -> None:
+    """Print the JSON Schema of policy documents, for editors; loading a policy checks more than it can say."""
+    from attest.cli.answering import print_document
+    from attest.cli.policy_schema import policy_schema
+
+    print_document(policy_schema())

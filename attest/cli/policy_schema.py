@@ -1,0 +1,136 @@
+"""The JSON Schema of policy documents, made from the names that the policy model uses.
+
+For editors and for reading. What counts is ``attest.policy.load_policy``; a test compares the keys of both.
+"""
+
+from __future__ import annotations
+
+from attest.checks import Unchecked
+from attest.encoding import JsonValue
+from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
+from attest.evidence.snp.tcb import SnpProduct
+from attest.policy.model import SCHEMA
+
+__all__ = ["policy_schema"]
+
+_Schema = dict[str, JsonValue]
+_REASON: _Schema = {
+    "type": "object",
+    "description": "not demanded, and why; shown in every result",
+    "properties": {"unchecked": {"type": "string", "minLength": 1}},
+    "required": ["unchecked"],
+    "additionalProperties": False,
+}
+
+
+def policy_schema() -> _Schema:
+    """Return the schema."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Appraisal policy of attest",
+        **_object(
+            {
+                "schema": {"const": SCHEMA},
+                "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$"},
+                "version": _integer(1, 2**31, "only grows"),
+                "description": {"type": "string"},
+                "simulated": _demand({"const": "refuse"}, "evidence of the simulator; refused when left out"),
+                "unchecked": _table({name: {"type": "string", "minLength": 1} for name in Unchecked.NAMES}),
+                "reference_values": {
+                    "type": "object",
+                    "minProperties": 1,
+                    "description": "expected measurements by name",
+                    "additionalProperties": _reference(),
+                },
+                "snp": _snp(),
+            },
+            required=["schema", "name", "version", "snp"],
+        ),
+    }
+
+
+def _snp() -> _Schema:
+    tcbs = _table({str(product): _tcb(product) for product in SnpProduct})
+    strict = "demanded when left out"
+    return _object(
+        {
+            "products": _demand(_list({"enum": [str(p) for p in SnpProduct]}), "product lines that are accepted"),
+            "measurement": _demand(_list({"type": "string"}), "names under reference_values"),
+            "minimum_tcb": _demand(tcbs, "lowest REPORTED_TCB of each product line; a line without one is refused"),
+            "minimum_committed_tcb": _demand(tcbs, "the same for COMMITTED_TCB"),
+            "minimum_launch_tcb": _demand(tcbs, "the same for LAUNCH_TCB"),
+            "vmpl": _demand(_list(_integer(0, 3)), "privilege levels that may ask; [0] when left out"),
+            "signing_key": _demand(_list({"enum": ["vcek", "vlek"]}), "either when left out"),
+            "guest_policy": _bits(GUEST_POLICY_BITS, "bits of POLICY; debug and migrate_ma are false when left out"),
+            "platform_info": _bits(
+                PLATFORM_INFO_BITS, "bits of PLATFORM_INFO; alias_check_complete is true when left out"
+            ),
+            "provisional_firmware": _demand({"const": False}, strict),
+            "masked_chip_id": _demand({"const": False}, strict),
+            "rollback_protection": _demand({"const": True}, strict),
+            "chip_ids": _demand(_list(_hex(64)), "chips that are accepted"),
+            "denied_chip_ids": _list(_hex(64)),
+            "host_data": _demand(_list(_hex(32)), "HOST_DATA"),
+            "id_key_digests": _demand(_list(_hex(48)), "ID_KEY_DIGEST"),
+            "author_key_digests": _demand(_list(_hex(48)), "AUTHOR_KEY_DIGEST"),
+            "family_ids": _demand(_list(_hex(16)), "FAMILY_ID"),
+            "image_ids": _demand(_list(_hex(16)), "IMAGE_ID"),
+            "csp_ids": _demand(_list({"type": "string"}), "cloud provider of a VLEK"),
+            "minimum_guest_svn": _integer(0, 2**32 - 1),
+            "mitigations_at_launch": _integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
+            "mitigations_now": _integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
+        },
+        required=["products", "measurement", "minimum_tcb"],
+    )
+
+
+def _reference() -> _Schema:
+    return _object(
+        {
+            "values": _list(_hex(48)),
+            "origin": {"type": "string", "minLength": 1, "description": "where the values come from"},
+            "expires": {"type": "string", "format": "date-time", "description": "last moment, included"},
+        },
+        required=["values", "origin"],
+    )
+
+
+def _tcb(product: SnpProduct) -> _Schema:
+    parts = ["bootloader", "tee", "snp", "microcode"]
+    names = ["fmc", *parts] if product.has_fmc else parts
+    return _object({name: _integer(0, 255) for name in names}, required=names)
+
+
+def _object(properties: dict[str, _Schema], *, required: list[str]) -> _Schema:
+    return {
+        "type": "object",
+        "properties": {**properties},
+        "required": [*required],
+        "additionalProperties": False,
+    }
+
+
+def _table(properties: dict[str, _Schema]) -> _Schema:
+    return {"type": "object", "properties": {**properties}, "minProperties": 1, "additionalProperties": False}
+
+
+def _bits(bits: tuple[tuple[str, int], ...], description: str) -> _Schema:
+    flag: _Schema = {"anyOf": [{"type": "boolean"}, _REASON]}
+    return {**_table({name: flag for name, _ in bits}), "description": description}
+
+
+def _demand(value: _Schema, description: str) -> _Schema:
+    return {"anyOf": [value, _REASON], "description": description}
+
+
+def _list(item: _Schema) -> _Schema:
+    return {"type": "array", "items": item, "minItems": 1}
+
+
+def _hex(length: int) -> _Schema:
+    return {"type": "string", "pattern": f"^[0-9a-fA-F]{{{2 * length}}}$"}
+
+
+def _integer(low: int, high: int, description: str = "") -> _Schema:
+    bounds: _Schema = {"type": "integer", "minimum": low, "maximum": high}
+    return {**bounds, "description": description} if description else bounds

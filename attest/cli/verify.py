@@ -1,0 +1,40 @@
+"""``attest verify``: is this evidence genuine?"""
+
+from __future__ import annotations
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import Question, question_options
+
+__all__ = ["verify"]
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "attest verify report.bin --nonce 5f1c...            # the answer to my question, made by AMD hardware?",
+        "attest verify report.bin vcek.pem --report-data 5f1c...",
+        "attest verify report.bin --offline --endorsements ./certs --at 2026-11-21T00:00:00Z",
+        "attest verify - --json < envelope.json",
+    ),
+)
+@question_options
+def verify(question: Question) -> int:
+    """Is this evidence genuine: made by the vendor's hardware, whole, current, unrevoked, bound to what I expect?
+
+    INPUT is one or more files of one machine, in any known form; '-' is standard input. Whether genuine evidence is
+    also acceptable is for 'attest appraise'.
+
+    Exit codes: 0 verified, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing,
+    stale or not yet valid.
+    """
+    from attest.cli.answering import Refusal, show_refusal, show_verified, take_refusal
+    from attest.cli.clock import now
+    from attest.cli.judging import open_case, verify_case
+
+    at = question.at or now()
+    outcome = take_refusal(lambda: verify_case(open_case(question, at=at), unchecked=question.unchecked))
+    if isinstance(outcome, Refusal):
+        return show_refusal(outcome, command="verify", at=at, question=question, unchecked=question.unchecked)
+    return show_verified(outcome, question=question)

@@ -1,0 +1,313 @@
+"""Which measurement will a guest have? The SEV-SNP launch digest, computed from the files that are launched.
+
+The digest chain itself is computed by the package ``sev-snp-measure``. It takes much for granted, so the firmware is
+read here first: what it would pass over in silence, or answer with a traceback, is refused by name.
+
+This module reads files (the package takes paths), so it stands beside ``attest.fetch`` and not in the pure core.
+
+Spec: AMD 56860, SNP_LAUNCH_UPDATE; specs/sev-snp.md, section 16.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from attest.errors import ConfigurationError, EvidenceError
+from attest.evidence.reader import ByteReader
+
+__all__ = [
+    "MAX_VCPUS",
+    "SnpLaunch",
+    "Vmm",
+    "launch_digest",
+    "parse_firmware",
+    "vcpu_types",
+]
+
+MAX_VCPUS = 4096
+"""More than any machine; each costs a page of hashing."""
+MAX_FIRMWARE_BYTES = 64 * 1024 * 1024
+"""Below 4 GiB there is no room for more; real images have 2 to 16 MiB."""
+MAX_SECTIONS = 64
+MAX_SECTION_BYTES = 256 * 1024 * 1024
+"""All sections of zero pages together: 65,536 steps of the digest chain."""
+
+_PAGE = 4096
+_TABLE_END = 32
+"""The footer's table ends so many bytes before the end of the image."""
+_ENTRY_HEAD = 18
+_FOOTER = UUID("96b582de-1fb2-45f7-baea-a366c55a082d")
+_METADATA = UUID("dc886566-984a-4798-a75e-5585a7bf67cc")
+_HASH_TABLE = UUID("7255371f-3a3b-4b04-927b-1da6efa8d454")
+_RESET_BLOCK = UUID("00f771de-1a7e-4fcb-890e-68c77e2fb44e")
+_SECTION_TYPES = {1, 2, 3, 4, 0x10}
+_ZERO_PAGES = {1, 4}
+_KERNEL_HASHES = 0x10
+_CLAUSE = "AMD 56860, SNP_LAUNCH_UPDATE; sev-snp.md 16"
+
+
+class Vmm(enum.StrEnum):
+    """Who starts the guest; they differ in the state in which virtual processors begin."""
+
+    QEMU = "qemu"
+    EC2 = "ec2"
+    GCE = "gce"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnpLaunch:
+    """Everything that goes into the launch digest of a SEV-SNP guest.
+
+    Attributes:
+        firmware: path of an OVMF image with SEV metadata.
+        vcpus: number of virtual processors, 1 to ``MAX_VCPUS``.
+        vcpu_type: QEMU's name of the processor model (``EPYC-Genoa``); needed with QEMU, of no effect elsewhere.
+        vmm: who starts the guest.
+        kernel: path of a kernel that the VMM loads directly; None when the guest boots from a disk.
+        initrd: path of its initial RAM disk.
+        cmdline: its command line.
+        guest_features: SEV_FEATURES, 64 bits; bit 0 is SNP itself and must be set.
+    """
+
+    firmware: Path
+    vcpus: int
+    vcpu_type: str | None = None
+    vmm: Vmm = Vmm.QEMU
+    kernel: Path | None = None
+    initrd: Path | None = None
+    cmdline: str | None = None
+    guest_features: int = 0x1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firmware:
+    """What an OVMF image says about itself.
+
+    Attributes:
+        sections: (address, size, type) of each section of the SEV metadata.
+        hash_table: address of the table of kernel hashes; None without one.
+    """
+
+    sections: tuple[tuple[int, int, int], ...]
+    hash_table: int | None
+
+    @property
+    def measures_kernel(self) -> bool:
+        """Whether a kernel that the VMM loads becomes part of the measurement."""
+        return bool(self.hash_table) and any(kind == _KERNEL_HASHES for _, _, kind in self.sections)
+
+
+def vcpu_types() -> tuple[str, ...]:
+    """Return the processor models that are known by name."""
+    from sevsnpmeasure.vcpu_types import CPU_SIGS  # noqa: PLC0415  of the extra 'cli'
+
+    return tuple(sorted(CPU_SIGS))
+
+
+def launch_digest(launch: SnpLaunch) -> bytes:
+    """Compute MEASUREMENT as it will stand in the report of this guest.
+
+    Returns:
+        48 bytes.
+
+    Raises:
+        ConfigurationError: ``measure-file-unreadable``, ``measure-firmware-invalid``, ``measure-kernel-unmeasured``,
+            ``measure-vcpus-invalid``, ``measure-vcpu-type-unknown`` or ``measure-options-invalid``.
+    """
+    _require_options(launch)
+    signature = _vcpu_signature(launch)
+    firmware = parse_firmware(_read(launch.firmware, limit=MAX_FIRMWARE_BYTES), name=str(launch.firmware))
+    if launch.kernel is not None and not firmware.measures_kernel:
+        raise ConfigurationError(
+            f"{launch.firmware} has no table of kernel hashes, so the kernel would not be measured",
+            code="measure-kernel-unmeasured",
+            expected="firmware that measures a kernel, such as edk2's AmdSevX64",
+            clause=_CLAUSE,
+            hint="take other firmware, or leave --kernel out and measure what the guest's disk holds by other means",
+        )
+    for path in (launch.kernel, launch.initrd):
+        if path is not None:
+            _require_readable(path)
+    return _digest(launch, signature)
+
+
+def _digest(launch: SnpLaunch, signature: int) -> bytes:
+    from sevsnpmeasure.guest import calc_launch_digest  # noqa: PLC0415  of the extra 'cli'
+    from sevsnpmeasure.sev_mode import SevMode  # noqa: PLC0415
+    from sevsnpmeasure.vmm_types import VMMType  # noqa: PLC0415
+
+    vmms = {Vmm.QEMU: VMMType.QEMU, Vmm.EC2: VMMType.ec2, Vmm.GCE: VMMType.gce}
+    try:
+        digest: bytes = calc_launch_digest(
+            SevMode.SEV_SNP,
+            launch.vcpus,
+            signature,
+            str(launch.firmware),
+            None if launch.kernel is None else str(launch.kernel),
+            None if launch.initrd is None else str(launch.initrd),
+            launch.cmdline,
+            launch.guest_features,
+            vmm_type=vmms[launch.vmm],
+        )
+    except OSError as exc:
+        raise _unreadable(Path(str(exc.filename)), exc) from exc
+    except (RuntimeError, ValueError, AssertionError, LookupError) as exc:  # what that package raises for its input
+        raise _invalid(str(launch.firmware), f"it cannot be measured: {str(exc) or type(exc).__name__}") from exc
+    return digest
+
+
+def _require_options(launch: SnpLaunch) -> None:
+    if not 1 <= launch.vcpus <= MAX_VCPUS:
+        raise ConfigurationError(
+            f"{launch.vcpus} virtual processors",
+            code="measure-vcpus-invalid",
+            expected=f"1 to {MAX_VCPUS}",
+            hint=f"1 to {MAX_VCPUS}",
+        )
+    if not launch.guest_features & 1 or launch.guest_features >> 64:
+        raise ConfigurationError(
+            f"guest features {launch.guest_features:#x} are not those of a SEV-SNP guest",
+            code="measure-options-invalid",
+            expected="64 bits with bit 0 set",
+            hint="bit 0 is SEV-SNP itself: 0x1, or 0x21 with newer versions of QEMU",
+        )
+    if launch.kernel is None and (launch.initrd is not None or launch.cmdline is not None):
+        raise ConfigurationError(
+            "an initrd or a command line is measured together with a kernel only",
+            code="measure-options-invalid",
+            hint="give --kernel too, or leave --initrd and --cmdline out",
+        )
+
+
+def _vcpu_signature(launch: SnpLaunch) -> int:
+    """CPUID(1).EAX, which QEMU puts into RDX of each virtual processor; the others put a constant there."""
+    from sevsnpmeasure.vcpu_types import CPU_SIGS  # noqa: PLC0415  of the extra 'cli'
+
+    if launch.vcpu_type is None:
+        if launch.vmm is Vmm.QEMU:
+            raise ConfigurationError(
+                "QEMU guests need the type of their virtual processors",
+                code="measure-vcpu-type-unknown",
+                expected=", ".join(vcpu_types()),
+                hint="--vcpu-type is what stands behind QEMU's -cpu",
+            )
+        return 0
+    signature = CPU_SIGS.get(launch.vcpu_type)
+    if signature is None:
+        raise ConfigurationError(
+            f"no virtual processor is called {launch.vcpu_type!r}",
+            code="measure-vcpu-type-unknown",
+            expected=", ".join(vcpu_types()),
+            hint=f"one of {', '.join(vcpu_types())}",
+        )
+    return int(signature)
+
+
+# -- firmware
+
+
+def parse_firmware(data: bytes, *, name: str) -> Firmware:
+    """Read the tables at the end of an OVMF image, all of them before anything is computed.
+
+    Raises:
+        ConfigurationError: ``measure-firmware-invalid``.
+    """
+    if not data or len(data) % _PAGE or len(data) > MAX_FIRMWARE_BYTES:
+        raise _invalid(name, f"{len(data)} bytes, expected whole pages of {_PAGE} up to {MAX_FIRMWARE_BYTES}")
+    table = _footer_table(data, name)
+    for guid, what in ((_METADATA, "SEV metadata"), (_RESET_BLOCK, "reset block")):
+        if len(table.get(guid, b"")) < 4:
+            raise _invalid(name, f"its table names no {what}; it was not built for SEV-SNP")
+    address = int.from_bytes(table[_HASH_TABLE][:4], "little") if len(table.get(_HASH_TABLE, b"")) >= 4 else None
+    try:
+        sections = _sections(data, int.from_bytes(table[_METADATA][:4], "little"), name)
+    except EvidenceError as exc:  # of the reader: cut off
+        raise _invalid(name, exc.message) from exc
+    return Firmware(sections=sections, hash_table=address or None)
+
+
+def _footer_table(data: bytes, name: str) -> dict[UUID, bytes]:
+    """Entries stand backwards from the footer: content, u16 size, GUID; the footer's size is that of all of them."""
+    end = len(data) - _TABLE_END
+    size, guid = _entry_head(data, end)
+    if guid != _FOOTER:
+        raise _invalid(name, "it has no OVMF table at its end")
+    if not _ENTRY_HEAD <= size <= end:
+        raise _invalid(name, f"its table has {size} bytes")
+    start, at = end - size, end - _ENTRY_HEAD
+    table: dict[UUID, bytes] = {}
+    while at - start >= _ENTRY_HEAD:
+        size, guid = _entry_head(data, at)
+        if not _ENTRY_HEAD <= size <= at - start:
+            raise _invalid(name, f"an entry of its table has {size} bytes")
+        if guid in table:
+            raise _invalid(name, f"two entries {guid} in its table")
+        table[guid] = data[at - size : at - _ENTRY_HEAD]
+        at -= size
+    return table
+
+
+def _entry_head(data: bytes, end: int) -> tuple[int, UUID]:
+    return int.from_bytes(data[end - 18 : end - 16], "little"), UUID(bytes_le=data[end - 16 : end])
+
+
+def _sections(data: bytes, from_end: int, name: str) -> tuple[tuple[int, int, int], ...]:
+    """SEV metadata: "ASEV", size, version 1, count, then address, size and type of each section."""
+    if not 16 <= from_end <= len(data):
+        raise _invalid(name, f"its SEV metadata would begin {from_end} bytes before its end")
+    reader = ByteReader(data[len(data) - from_end :], what="SEV metadata")
+    signature = reader.take(4, "signature")
+    size, version, count = (reader.unsigned(4, field) for field in ("size", "version", "count"))
+    if signature != b"ASEV" or version != 1 or count > MAX_SECTIONS or size < 16 + 12 * count:
+        raise _invalid(
+            name, f"its SEV metadata is of another kind ({signature!r}, version {version}, {count} sections)"
+        )
+    sections = tuple(
+        (reader.unsigned(4, "address"), reader.unsigned(4, "size"), reader.unsigned(4, "type")) for _ in range(count)
+    )
+    for address, length, kind in sections:
+        if kind not in _SECTION_TYPES or address % _PAGE or length % _PAGE:
+            raise _invalid(name, f"a section of its SEV metadata has type {kind:#x} and {length} bytes at {address:#x}")
+    if sum(length for _, length, kind in sections if kind in _ZERO_PAGES) > MAX_SECTION_BYTES:
+        raise _invalid(name, f"its SEV metadata has more than {MAX_SECTION_BYTES} bytes of zero pages")
+    if not sections:
+        raise _invalid(name, "its SEV metadata has no section")
+    return sections
+
+
+# -- files
+
+
+def _read(path: Path, *, limit: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(limit + 1)
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+
+
+def _require_readable(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+
+
+def _unreadable(path: Path, exc: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path} cannot be read: {exc.strerror or exc}", code="measure-file-unreadable", hint="check the path"
+    )
+
+
+def _invalid(name: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name} is no firmware that can be measured: {problem}",
+        code="measure-firmware-invalid",
+        expected="an OVMF image with SEV metadata",
+        clause=_CLAUSE,
+        hint="give the OVMF file that the VMM loads (QEMU: -bios), whole and unpacked",
+    )

@@ -1,0 +1,169 @@
+"""`attest demo`: it ends well, it tidies up, and it says so when something comes out otherwise."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RUN = "from attest.cli.main import main; raise SystemExit(main())"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Temporary files go below `folder`, so that what is left behind shows."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {
+        "PATH": path,
+        "PYTHONPATH": str(REPOSITORY),
+        "HOME": "/nonexistent",
+        "TMPDIR": str(folder),
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def demo(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN, "demo", *map(str, arguments)],
+        capture_output=True,
+        env=environment(folder),
+        timeout=60,
+        check=False,
+        text=True,
+    )
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines that name the folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.loopback
+def test_every_step_comes_out_as_it_should(tmp_path: Path) -> None:
+    ran = demo(tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    for told in (
+        "SIMULATED",
+        "VERIFIED",
+        "snp-signature-invalid",
+        "RELEASED",
+        "These are the weights",
+        "policy.snp.measurement",
+        "policy.snp.minimum_tcb",
+        "challenge-used",
+        "Everything came out as it should",
+    ):
+        assert told in ran.stdout
+    assert "✗" not in ran.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.loopback
+def test_evidence_of_ones_own_comes_first(tmp_path: Path, vectors_dir: Path) -> None:
+    snp = vectors_dir / "sev-snp"
+    ran = demo(tmp_path, snp / "genoa-v5-vcek/report.bin", "--endorsements", snp, "--at", "2026-11-01T00:00:00Z")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "VERIFIED under the vendor's root" in ran.stdout
+    assert "UNCHECKED revocation" in ran.stdout
+
+
+@pytest.mark.loopback
+def test_evidence_that_does_not_hold_is_told_and_counts(tmp_path: Path) -> None:
+    (tmp_path / "bad.bin").write_bytes(b"nonsense")
+    (tmp_path / "below").mkdir()
+    ran = demo(tmp_path / "below", tmp_path / "bad.bin")
+    assert ran.returncode == 1
+    assert "bad.bin: REFUSED" in ran.stdout
+    assert "1 steps did not come out" in ran.stdout
+
+
+def test_a_file_that_is_not_there_is_usage(tmp_path: Path) -> None:
+    assert demo(tmp_path, tmp_path / "absent").returncode == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path),
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "listens on" in line:
+                break
+        assert processes_of(tmp_path)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    deadline = time.monotonic() + 10
+    while processes_of(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("body", ["exit 3", "echo broken >&2; exit 1", "sleep 600"])
+def test_a_service_that_does_not_start_is_an_error_and_leaves_nothing_behind(
+    tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attest.cli import demo_service
+    from attest.errors import ConfigurationError
+
+    program = tmp_path / "kms"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(demo_service, "START_SECONDS", 0.5)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with (
+        pytest.raises(ConfigurationError) as outcome,
+        demo_service.running_service(tmp_path / "c", endorsements=tmp_path, folder=tmp_path),
+    ):
+        pytest.fail("it cannot be ready")
+    assert outcome.value.code == "kms-failed"
+    assert processes_of(tmp_path) == []
+
+
+def test_without_kms_there_is_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from attest.cli.demo_service import run_kms
+    from attest.errors import ConfigurationError
+
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError) as outcome:
+        run_kms(["init"])
+    assert outcome.value.code == "kms-missing"
+
+
+def test_a_story_that_comes_out_otherwise_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    from attest.cli.demo_story import Narrator
+    from attest.errors import EvidenceError
+
+    out = Narrator(colour=False)
+    with out.refusal("something good", "code-expected"):
+        pass
+    with out.refusal("something else", "code-expected"):
+        raise EvidenceError("other", code="code-other")
+    with out.refusal("as expected", "code-expected"):
+        raise EvidenceError("this", code="code-expected")
+    assert len(out.failed) == 2
+    assert "accepted, and should have been refused" in capsys.readouterr().out

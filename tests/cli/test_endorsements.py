@@ -1,0 +1,132 @@
+"""`attest endorsements`, and what `verify` fetches when it may."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from attest.cli.clock import now
+from attest.encoding import rfc3339_text
+from tests.cli.conftest import Attest, Files
+
+LAB = ("--allow-simulated",)
+
+
+@pytest.fixture
+def kds() -> Iterator[tuple[str, list[str]]]:
+    """A simulated service on the loopback address, and what was asked of it."""
+    from attest.cli import simulated
+
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            url = urlsplit(self.path)
+            answer = simulated.kds_of_today().answer(url.path, url.query)
+            self.send_response(answer.status)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.loopback
+def test_what_is_missing_is_fetched_once_and_kept(attest: Attest, files: Files, kds: tuple[str, list[str]]) -> None:
+    url, asked = kds
+    ran = attest("verify", files.report, *LAB, "--kds", url, "--cache", "cache", "--json")
+    assert ran.code == 0
+    assert len(asked) == 3
+    assert attest("verify", files.report, *LAB, "--kds", url, "--cache", "cache", "-q").code == 0
+    assert len(asked) == 3
+
+
+@pytest.mark.loopback
+def test_nothing_is_fetched_when_nothing_is_missing_or_when_offline(
+    attest: Attest, files: Files, kds: tuple[str, list[str]]
+) -> None:
+    url, asked = kds
+    bundle = files.folder / "bundle"
+    attest("simulate", "endorsements", "-o", bundle)
+    assert attest("verify", files.report, *LAB, "--kds", url, "--endorsements", bundle, "-q").code == 0
+    assert attest("verify", files.report, *LAB, "--kds", url, "--offline", "-q").code == 5
+    assert attest("verify", files.flipped, *LAB, "--kds", url, "-q").code == 4
+    assert asked == []
+
+
+@pytest.mark.loopback
+def test_a_report_of_version_2_is_asked_for_by_its_product(
+    attest: Attest, files: Files, kds: tuple[str, list[str]]
+) -> None:
+    url, asked = kds
+    attest("simulate", "evidence", "--report-version", "2", "--form", "snp-report", "-o", "two.bin")
+    assert attest("verify", "two.bin", *LAB, "--kds", url, "--product", "Genoa", "-q").code == 0
+    assert all("Genoa" in path for path in asked)
+
+
+def test_a_service_that_is_not_there_is_exit_5_with_a_warning(attest: Attest, files: Files) -> None:
+    vlek = files.folder / "vlek.bin"  # nobody hands out a VLEK, so nothing is asked
+    attest("simulate", "evidence", "--vlek", "cloud", "--form", "snp-report", "-o", vlek)
+    ran = attest("endorsements", "fetch", vlek, "-o", "bundle")
+    assert ran.code == 5
+    assert "VLEK" in ran.err
+    assert not (files.folder / "bundle").exists()
+
+
+@pytest.mark.loopback
+def test_a_bundle_is_fetched_signed_shown_checked_and_used(
+    attest: Attest, files: Files, kds: tuple[str, list[str]]
+) -> None:
+    url, _ = kds
+    private = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    key = files.write("key.pem", private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public = files.write("key.pub", private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    fetch = ("endorsements", "fetch", files.report, "--kds", url, "-o", "bundle")
+    assert "may be used until" in attest(*fetch, "--sign-with", key, "--days", "7").out
+    ran = attest(*fetch)
+    assert (ran.code, "is there already" in ran.err) == (2, True)
+    assert attest(*fetch, "--force", "--sign-with", key, "--json").document["verified"] is False
+    ran = attest("endorsements", "check", "bundle", "--bundle-key", public, "--json")
+    assert (ran.code, len(ran.document["signed_by"]), ran.document["entries"]) == (0, 1, 3)
+    assert "usable until" in attest("endorsements", "check", "bundle").out
+    later = rfc3339_text(now().replace(year=now().year + 2, day=1))
+    ran = attest("endorsements", "check", "bundle", "--at", later)
+    assert (ran.code, "expired" in ran.err) == (5, True)
+    used = ("--endorsements", "bundle", "--bundle-key", public, "--offline", "-q")
+    assert attest("verify", files.report, *LAB, *used).code == 0
+
+
+def test_evidence_without_a_report_is_exit_3(attest: Attest, files: Files) -> None:
+    files.write("other.json", b'{"other": ["application/x-unknown", "AAAA"]}')
+    assert attest("endorsements", "fetch", "other.json", "-o", "b").code == 3
+    assert attest("verify", "other.json", "-q").code == 3
+
+
+def test_keys_and_places_that_are_wrong(attest: Attest, files: Files) -> None:
+    fetch = ("endorsements", "fetch", files.report)
+    for options in (
+        ["-o", "b", "--sign-with", "report.bin"],
+        ["-o", "b", "--sign-with", "absent"],
+        ["-o", "-", "--json"],
+        ["-o", "b", "--days", "0"],
+        [],
+    ):
+        ran = attest(*fetch, *options)
+        assert (ran.code, ran.out) == (2, "")
+    assert attest("endorsements", "check", files.report).code == 5
+    assert attest("endorsements", "show", "absent").code == 2
+    assert attest("simulate", "evidence", "-o", "no/such/folder").code == 2

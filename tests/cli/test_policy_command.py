@@ -1,0 +1,81 @@
+"""`attest policy`."""
+
+import dataclasses
+from pathlib import Path
+
+from attest.policy.model import PolicyDocument, SnpDemands
+from tests.cli.conftest import Attest, Document, Files
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_check_shows_every_rule(attest: Attest, files: Files) -> None:
+    ran = attest("policy", "check", files.policy(), "--json")
+    (policy,) = ran.document["policies"]
+    assert ran.document["schema"] == "attest.policy-check/1"
+    assert (policy["name"], policy["version"], len(policy["digest"])) == ("unit", 3, 64)
+    assert policy["simulated"] == "UNCHECKED: a test on the simulator"
+    assert policy["rules"]["policy.snp.guest_policy.debug"] == "false"
+    page = attest("policy", "check", *sorted((REPOSITORY / "policies").glob("*.yaml")))
+    assert page.code == 0
+    assert "snp-production" in page.out
+    assert attest("policy", "check", files.policy(), "-q").out == ""
+
+
+def test_a_policy_that_does_not_load(attest: Attest, files: Files) -> None:
+    bad = files.write("bad.yaml", files.policy().read_bytes().replace(b"products", b"product"))
+    ran = attest("policy", "check", bad)
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean 'products'" in ran.err or "snp.products" in ran.err
+
+
+def test_the_schema_has_exactly_the_keys_of_the_model(attest: Attest) -> None:
+    schema = attest("policy", "schema").document
+    names = {field.name for field in dataclasses.fields(PolicyDocument)} | {"schema"}
+    assert set(schema["properties"]) == names
+    assert set(schema["properties"]["snp"]["properties"]) == {f.name for f in dataclasses.fields(SnpDemands)}
+
+
+def complies(schema: Document, value: object) -> bool:
+    """As much of JSON Schema as the schema uses."""
+    import re
+
+    if "anyOf" in schema:
+        return any(complies(one, value) for one in schema["anyOf"])
+    if "const" in schema:
+        return bool(value == schema["const"])
+    if "enum" in schema:
+        return value in schema["enum"]
+    match schema["type"]:
+        case "object":
+            known, other = schema.get("properties", {}), schema.get("additionalProperties")
+            return (
+                isinstance(value, dict)
+                and set(schema.get("required", ())) <= set(value)
+                and len(value) >= schema.get("minProperties", 0)
+                and all(
+                    complies(known[name], member)
+                    if name in known
+                    else isinstance(other, dict) and complies(other, member)
+                    for name, member in value.items()
+                )
+            )
+        case "array":
+            return isinstance(value, list) and len(value) >= 1 and all(complies(schema["items"], v) for v in value)
+        case "string":
+            return isinstance(value, str) and re.search(schema.get("pattern", ""), value) is not None
+        case "integer":
+            return type(value) is int and schema["minimum"] <= value <= schema["maximum"]
+        case "boolean":
+            return isinstance(value, bool)
+    return False
+
+
+def test_shipped_policies_comply_with_the_schema(attest: Attest) -> None:
+    from ruamel.yaml import YAML
+
+    schema = attest("policy", "schema").document
+    for path in (REPOSITORY / "policies").glob("*.yaml"):
+        document = YAML(typ="safe", pure=True).load(path.read_bytes())
+        assert complies(schema, document), path.name
+        assert not complies(schema, document | {"unknown": 1})
