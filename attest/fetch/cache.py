@@ -6,7 +6,8 @@ has looked at.
 
 One file for each request, ``<kind>/<digest of service and request>.cbor``, in canonical CBOR::
 
-    {"format": "attest.cache/1", "service": text, "request": text, "source": text, "data": bytes, "digest": SHA-256}
+    {"format": "attest.cache/1", "service": text, "request": text, "source": text, "data": bytes,
+     "digest": SHA-256 of the canonical CBOR of the rest}
 
 A file is written beside its place, flushed to the disk and renamed, so that a reader sees the old or the new one and
 never a part; of two writers the later one wins, and both wrote the same thing.
@@ -134,14 +135,15 @@ def _name_of(request: EndorsementRequest) -> bytes:
 
 
 def _record(answer: Answer, service: str) -> CborValue:
-    return {
+    """Make a record. Its digest is over all of it, so that damage to any part is noticed."""
+    content: dict[str, CborValue] = {
         "format": _FORMAT,
         "service": service,
         "request": _name_of(answer.request),
         "source": answer.source,
         "data": answer.data,
-        "digest": sha256(answer.data).digest(),
     }
+    return {**content, "digest": sha256(cbor_bytes(content)).digest()}
 
 
 def _answer_of(record: bytes, request: EndorsementRequest, service: str) -> Answer | None:
