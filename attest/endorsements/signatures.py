@@ -17,9 +17,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from attest.endorsements.asn1 import tlv
 from attest.errors import ChainError
 
-__all__ = ["PublicKey", "SignatureAlgorithm", "algorithm_of", "load_public_key", "signature_holds"]
+__all__ = ["PublicKey", "SignatureAlgorithm", "algorithm_of", "forget", "load_public_key", "signature_holds"]
 
 _REMEMBERED = 1024
+_REMEMBERED_LARGE = 32
+_LARGE_BYTES = 16 * 1024
+"""Certificates are smaller; revocation lists may have a mebibyte, and a thousand of those must not stay in memory."""
+_RSA_BITS = range(2048, 8193)
+_CURVES = frozenset({"secp256r1", "secp384r1"})
 
 
 def _pss_sha384_identifiers() -> Iterator[bytes]:
@@ -68,17 +73,23 @@ def load_public_key(spki: bytes) -> PublicKey:
     """Load an RSA or elliptic-curve public key from its SubjectPublicKeyInfo.
 
     Raises:
-        ChainError: ``public-key-invalid``, not a key of these kinds, or not a point of its curve.
+        ChainError: ``public-key-invalid``, not a key of the kinds and sizes that vendors use, or not a point of its
+            curve.
     """
     try:
         key = serialization.load_der_public_key(spki)
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
         raise ChainError(f"public key cannot be read: {exc}", code="public-key-invalid") from exc
-    if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
-        raise ChainError(
-            f"public key is of kind {type(key).__name__}, expected RSA or elliptic curve", code="public-key-invalid"
-        )
-    return key
+    match key:
+        case rsa.RSAPublicKey() if key.key_size in _RSA_BITS:
+            return key
+        case ec.EllipticCurvePublicKey() if key.curve.name in _CURVES:
+            return key
+        case _:
+            raise ChainError(
+                f"public key is of kind {type(key).__name__}, expected RSA of 2048 to 8192 bits, P-256 or P-384",
+                code="public-key-invalid",
+            )
 
 
 def algorithm_of(identifier: bytes) -> SignatureAlgorithm | None:
@@ -86,7 +97,6 @@ def algorithm_of(identifier: bytes) -> SignatureAlgorithm | None:
     return _ALGORITHMS.get(identifier)
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: bytes) -> bool:
     """Say whether ``signature`` over ``signed`` verifies under the key; a pure function of four byte strings.
 
@@ -96,6 +106,11 @@ def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: byt
         algorithm: the DER AlgorithmIdentifier; one that is not in the table never verifies.
         spki: the DER SubjectPublicKeyInfo of the supposed signer.
     """
+    remembered = _large_holds if len(signed) > _LARGE_BYTES else _holds
+    return remembered(signed, signature, algorithm, spki)
+
+
+def _verify(signed: bytes, signature: bytes, algorithm: bytes, spki: bytes) -> bool:
     key = load_public_key(spki)
     try:
         match _ALGORITHMS.get(algorithm), key:
@@ -111,3 +126,13 @@ def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: byt
     except InvalidSignature:
         return False
     return True
+
+
+_holds = lru_cache(maxsize=_REMEMBERED)(_verify)
+_large_holds = lru_cache(maxsize=_REMEMBERED_LARGE)(_verify)
+
+
+def forget() -> None:
+    """Empty every table of this module, for measurements of a cold start."""
+    for table in (_holds, _large_holds, load_public_key):
+        table.cache_clear()

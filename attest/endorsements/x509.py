@@ -38,6 +38,8 @@ MAX_CERTIFICATE_BYTES = 16 * 1024
 MAX_CRL_BYTES = 1024 * 1024
 MAX_EXTENSIONS = 64
 _REMEMBERED = 1024
+_REMEMBERED_CRLS = 32
+"""Few, because a list may have a mebibyte, and the Attester may present what it likes."""
 _COMMON_NAME = "2.5.4.3"
 
 
@@ -234,7 +236,7 @@ def parse_certificate(der: bytes) -> Certificate:
         raise _malformed("certificate", exc) from exc
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_REMEMBERED_CRLS)
 def parse_crl(der: bytes) -> Crl:
     """Read one X.509 v2 certificate revocation list.
 
