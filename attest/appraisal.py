@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
@@ -10,7 +10,7 @@ from typing import NoReturn
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
 from attest.policy.load import Policy
-from attest.verification import Freshness, VerifiedEvidence
+from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 __all__ = ["AttestationResult", "appraise"]
 
@@ -114,15 +114,32 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         msg = f"evidence that was verified for {verified.at} cannot be appraised for {at}"
         raise ValueError(msg)
     unchecked = tuple(dict.fromkeys((*verified.unchecked, *policy.unchecked)))
-    item_checks = [rule.judge(item.verified, at=at, item=item.name) for item in verified.items for rule in policy.snp]
+    item_checks = [check for item in verified.items for check in _judge_item(item, policy, at)]
     return AttestationResult(
         verified=verified,
         policy=policy,
         at=at,
         policy_checks=(_freshness(verified, unchecked), _simulation(verified, policy), *item_checks),
-        categories={rule.id: rule.category for rule in policy.snp},
+        categories={rule.id: rule.category for rules in policy.rules.values() for rule in rules},
         unchecked=unchecked,
     )
+
+
+def _judge_item(item: VerifiedItem, policy: Policy, at: datetime) -> Iterator[Check]:
+    """Apply the rules for the device's kind; a kind that the policy does not speak of is refused."""
+    rules = policy.rules.get(item.kind)
+    if rules is None:
+        yield Check(
+            id="policy.kind",
+            outcome=Outcome.FAIL,
+            expected=f"one of {', '.join(policy.rules)}",
+            got=item.kind,
+            clause="must-check.md 8",
+            item=item.name,
+        )
+        return
+    for rule in rules:
+        yield rule.judge(item.verified, at=at, item=item.name)
 
 
 def _freshness(verified: VerifiedEvidence, unchecked: tuple[Unchecked, ...]) -> Check:

@@ -20,15 +20,8 @@ from attest.errors import AttestError, BindingError, EvidenceError, UnsupportedE
 from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
 from attest.evidence.claims import claims_document
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import (
-    MEDIA_BINDING,
-    MEDIA_ENDORSEMENTS,
-    Evidence,
-    EvidenceItem,
-)
-from attest.evidence.snp.claims import SNP_CLAIMS
-from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
-from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
+from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
+from attest.evidence.formats import FORMATS, DeviceFormat, VerifiedDevice
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
@@ -77,18 +70,23 @@ class VerifiedItem:
 
     Attributes:
         name: its name in the evidence (``cpu``).
-        kind: ``sev-snp``.
+        format: the row of its format.
         verified: what the procedure of its format returned.
     """
 
     name: str
-    kind: str
-    verified: VerifiedSnpReport
+    format: DeviceFormat
+    verified: VerifiedDevice
+
+    @property
+    def kind(self) -> str:
+        """The format's name in results (``sev-snp``)."""
+        return self.format.kind
 
     @property
     def claims(self) -> dict[str, JsonValue]:
         """Everything that the evidence states, by the vendors' names; built on each access."""
-        return claims_document(SNP_CLAIMS, self.verified)
+        return claims_document(self.format.claims, self.verified)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,16 +162,17 @@ def verify(
         msg = "the moment of appraisal needs a time zone"
         raise ValueError(msg)
     # (1) Read everything before anything is judged.
-    cpu, parsed = _read_cpu(evidence)
+    cpu, form = _find_cpu(evidence)
+    parsed = form.parse(cpu.value)
     binding = _read_binding(evidence)
     pool = _with_presented(endorsements, evidence, at)
     # (2) Judge what holds the items together, then the items; one refusal does not hide another.
-    composite = _judge_composite(parsed.report.report_data, binding, evidence, cpu, expected)
+    composite = _judge_composite(form.report_data(parsed), binding, evidence, cpu, expected)
     failures: list[AttestError] = list(composite.failures)
     checks = list(composite.checks)
-    verified: VerifiedSnpReport | None = None
+    verified: VerifiedDevice | None = None
     try:
-        verified = verify_snp_evidence(parsed, endorsements=pool, anchors=anchors, at=at, unchecked=unchecked)
+        verified = form.verify(parsed, endorsements=pool, anchors=anchors, at=at, unchecked=unchecked)
     except AttestError as exc:
         failures.append(exc)
         checks += [replace(check, item=cpu.name) for check in exc.checks]
@@ -184,7 +183,7 @@ def verify(
         raise worst
     return VerifiedEvidence(
         evidence=evidence,
-        items=(VerifiedItem(name=cpu.name, kind="sev-snp", verified=verified),),
+        items=(VerifiedItem(name=cpu.name, format=form, verified=verified),),
         binding=binding,
         freshness=Freshness.NOT_EVALUATED if expected is None else Freshness.MATCHED,
         at=at,
@@ -196,15 +195,15 @@ def verify(
 # -- (1) reading
 
 
-def _read_cpu(evidence: Evidence) -> tuple[EvidenceItem, ParsedSnpEvidence]:
-    """Exactly one item is the CPU's: none proves nothing, and two could be read as either."""
-    known = [item for item in evidence.items if item.essence in SNP_PARSERS]
+def _find_cpu(evidence: Evidence) -> tuple[EvidenceItem, DeviceFormat]:
+    """Find the one item that is the CPU's: none proves nothing, and two could be read as either."""
+    known = [item for item in evidence.items if item.essence in FORMATS]
     if not known:
         types = ", ".join(f"{item.name}: {item.media_type}" for item in evidence.items)
         raise UnsupportedError(
             f"no item is CPU evidence that this version verifies ({types})",
             code="evidence-unsupported",
-            expected="SEV-SNP evidence",
+            expected=f"one of {', '.join(sorted({form.kind for form in FORMATS.values()}))}",
             got=types,
         )
     if len(known) > 1:
@@ -212,8 +211,7 @@ def _read_cpu(evidence: Evidence) -> tuple[EvidenceItem, ParsedSnpEvidence]:
         raise EvidenceError(
             f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
         )
-    item = known[0]
-    return item, SNP_PARSERS[item.essence](item.value)
+    return known[0], FORMATS[known[0].essence]
 
 
 def _read_binding(evidence: Evidence) -> Binding | None:

@@ -51,7 +51,7 @@ def test_an_honest_guest_is_affirmed_and_every_check_is_listed() -> None:
     result = judged(STRICT)
     assert result.affirmed
     result.require()
-    assert {check.id for check in result.policy_checks} >= {rule.id for rule in result.policy.snp}
+    assert {check.id for check in result.policy_checks} >= {rule.id for rule in result.policy.rules["sev-snp"]}
     assert len(result.checks) > len(result.policy_checks)
     assert result.status is Tier.AFFIRMING
 
@@ -159,7 +159,7 @@ def test_a_relaxed_demand_is_not_evaluated_and_shows_its_reason() -> None:
 def test_a_relaxed_rule_could_never_hold() -> None:
     """Should its relaxation ever be overlooked, it refuses."""
     policy = policy_of(document(measurement={"unchecked": "early days"}))
-    (rule,) = [rule for rule in policy.snp if rule.id == "policy.snp.measurement"]
+    (rule,) = [rule for rule in policy.rules["sev-snp"] if rule.id == "policy.snp.measurement"]
     assert replace(rule, relaxed=None).judge(VERIFIED.items[0].verified, at=AT, item="cpu").outcome is Outcome.FAIL
 
 
@@ -243,12 +243,13 @@ TCB = st.builds(
 def outcome_of(minimum: SnpTcbVersion, tcb: SnpTcbVersion) -> Outcome:
     """How the rule of a minimum judges a TCB."""
     policy = policy_of(document(minimum_tcb={"Genoa": minimum.components()}))
-    (rule,) = [rule for rule in policy.snp if rule.id == "policy.snp.minimum_tcb"]
-    verified = replace(VERIFIED.items[0].verified, reported_tcb=tcb)
+    (rule,) = [rule for rule in policy.rules["sev-snp"] if rule.id == "policy.snp.minimum_tcb"]
+    verified = replace(HONEST.verify(), reported_tcb=tcb)
     return rule.judge(verified, at=AT, item="cpu").outcome
 
 
-VERIFIED = verified_of(scene())
+HONEST = scene()
+VERIFIED = verified_of(HONEST)
 
 
 @given(TCB, TCB, TCB)
@@ -283,13 +284,20 @@ def test_adding_a_demand_never_turns_a_failure_into_a_success(
 
 
 def test_every_rule_has_its_own_id_and_names_its_clause() -> None:
-    rules = policy_of(document(**dict(DEMANDS))).snp
+    rules = policy_of(document(**dict(DEMANDS))).rules["sev-snp"]
     assert len({rule.id for rule in rules}) == len(rules)
     assert all(rule.claim.clause for rule in rules)
 
 
 def test_the_reference_measurement_of_the_tests_is_the_simulated_guests() -> None:
     assert SimulatedGuest(chip=scene().guest.chip).measurement.hex() == MEASUREMENT
+
+
+def test_a_kind_of_attester_that_the_policy_does_not_speak_of_is_refused() -> None:
+    """must-check 22: an empty list matches nothing."""
+    silent = replace(policy_of(STRICT), rules={})
+    result = appraise(VERIFIED, policy=silent, at=AT)
+    assert [check.id for check in result.failed] == ["policy.kind"]
 
 
 def test_status_is_derived_from_the_checks() -> None:

@@ -54,7 +54,9 @@ def check(files: tuple[str, ...], display: Display) -> int:
 
 def _described(one: Policy) -> dict[str, JsonValue]:
     rules: dict[str, JsonValue] = {
-        rule.id: rule.expected if rule.relaxed is None else f"UNCHECKED: {rule.relaxed}" for rule in one.snp
+        rule.id: rule.expected if rule.relaxed is None else f"UNCHECKED: {rule.relaxed}"
+        for kind in one.rules.values()
+        for rule in kind
     }
     return {
         "name": one.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
@@ -13,7 +14,7 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from attest.policy.decode import Relaxed
 from attest.policy.model import decode_policy
-from attest.policy.rules import BASELINE_SNP_RULES, Rule, snp_rules
+from attest.policy.rules import BASELINE_RULES, Rule, snp_rules
 
 __all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy"]
 
@@ -28,7 +29,7 @@ class Policy:
         name: the author's name for it.
         version: the author's number, which only grows.
         digest: SHA-256 of the document's canonical JSON (RFC 8785), 32 bytes.
-        snp: the rules for a SEV-SNP Attester.
+        rules: for each kind of Attester that the policy accepts, what is demanded of it. Other kinds are refused.
         simulated: why simulated evidence is tolerated, or None to refuse it.
         unchecked: what verification need not judge, each with its reason.
         production: whether a person wrote it for a purpose; the built-in baseline is no production policy.
@@ -37,7 +38,7 @@ class Policy:
     name: str
     version: int
     digest: bytes
-    snp: tuple[Rule, ...]
+    rules: Mapping[str, tuple[Rule, ...]]
     simulated: str | None
     unchecked: tuple[Unchecked, ...]
     production: bool = True
@@ -45,12 +46,12 @@ class Policy:
     @staticmethod
     def baseline() -> Policy:
         """Return the built-in policy: genuine, not debuggable, not migratable, not simulated."""
-        rules = "\n".join(rule.id for rule in BASELINE_SNP_RULES)
+        rules = "\n".join(rule.id for kind in BASELINE_RULES.values() for rule in kind)
         return Policy(
             name="baseline",
             version=1,
             digest=sha256(f"attest baseline policy v1\n{rules}".encode()).digest(),
-            snp=BASELINE_SNP_RULES,
+            rules=BASELINE_RULES,
             simulated=None,
             unchecked=(),
             production=False,
@@ -72,7 +73,7 @@ def load_policy(data: bytes) -> Policy:
         name=policy.name,
         version=policy.version,
         digest=sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest(),  # Any: JSON that was decoded above
-        snp=snp_rules(policy),
+        rules={"sev-snp": snp_rules(policy)},
         simulated=simulated.reason if isinstance(simulated, Relaxed) else None,
         unchecked=policy.unchecked,
     )

@@ -16,11 +16,10 @@ from attest.encoding import rfc3339_text
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, value_text
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.model import PolicyDocument, ReferenceValues, SnpDemands, TcbMinimums
 
-__all__ = ["BASELINE_SNP_RULES", "Rule", "snp_rules"]
+__all__ = ["BASELINE_RULES", "Rule", "snp_rules"]
 
 Test = Callable[[Any, datetime], bool]  # Any: the claim's own type, which the rule's maker knows
 
@@ -47,7 +46,7 @@ class Rule:
     otherwise: Outcome = Outcome.FAIL
     relaxed: str | None = None
 
-    def judge(self, verified: VerifiedSnpReport, *, at: datetime, item: str) -> Check:
+    def judge(self, verified: object, *, at: datetime, item: str) -> Check:
         """Return the check for one device."""
         value = self.claim.get(verified)
         if self.relaxed is not None:
@@ -257,7 +256,7 @@ _BROKEN_PRODUCT = Rule(
 )
 """VCEK seeds of Milan can be extracted by software (arXiv 2605.12990): any report of any TCB can be forged."""
 
-BASELINE_SNP_RULES: tuple[Rule, ...] = (
+_BASELINE_SNP: tuple[Rule, ...] = (
     *_rule("guest_policy.debug", Demand(False), _is, category="configuration", claim=snp_claim("policy.debug")),  # noqa: FBT003
     *_rule(
         "guest_policy.migrate_ma",
@@ -268,4 +267,6 @@ BASELINE_SNP_RULES: tuple[Rule, ...] = (
     ),
     _BROKEN_PRODUCT,
 )
+
+BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {"sev-snp": _BASELINE_SNP}
 """What nobody sensible wants relaxed, for ``attest appraise`` without a policy. No production policy."""

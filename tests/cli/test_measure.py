@@ -98,7 +98,7 @@ def test_a_snippet_is_a_part_of_a_policy_that_loads(attest: Attest, firmware: Pa
         "  minimum_tcb: {unchecked: test}\n"
     )
     policy = load_policy((ran.out + rest).encode())
-    assert any("build-7" in rule.expected for rule in policy.snp)
+    assert any("build-7" in rule.expected for rule in policy.rules["sev-snp"])
 
 
 @pytest.mark.parametrize(

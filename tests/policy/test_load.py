@@ -51,7 +51,7 @@ def test_yaml_and_json_of_one_content_are_one_policy() -> None:
     first, second = load_policy(YAML.encode()), load(STRICT)
     assert (first.name, first.version, first.digest) == (second.name, second.version, second.digest)
     assert len(first.digest) == 32
-    assert [rule.id for rule in first.snp] == [rule.id for rule in second.snp]
+    assert [rule.id for rule in first.rules["sev-snp"]] == [rule.id for rule in second.rules["sev-snp"]]
 
 
 def test_the_digest_ignores_layout_and_key_order_and_notices_every_value() -> None:
@@ -61,7 +61,7 @@ def test_the_digest_ignores_layout_and_key_order_and_notices_every_value() -> No
 
 
 def test_what_is_left_out_is_demanded_strictly() -> None:
-    rules = {rule.id: rule for rule in load(STRICT).snp}
+    rules = {rule.id: rule for rule in load(STRICT).rules["sev-snp"]}
     for name in (
         "vmpl",
         "guest_policy.debug",
