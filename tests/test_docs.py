@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from attest.policy import load_policy
-from attest.policy.model import PolicyDocument, SnpDemands
+from attest.policy.model import PolicyDocument
+from attest.policy.snp import SnpDemands
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [path for package in ("attest", "kms") for path in sorted((ROOT / package).rglob("*.py"))]

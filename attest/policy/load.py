@@ -14,11 +14,14 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from attest.policy.decode import Relaxed
 from attest.policy.model import decode_policy
-from attest.policy.rules import BASELINE_RULES, Rule, snp_rules
+from attest.policy.rules import Rule
+from attest.policy.snp import BASELINE_SNP_RULES, snp_rules
 
 __all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy"]
 
 MAX_POLICY_BYTES = 1024 * 1024
+BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {"sev-snp": BASELINE_SNP_RULES}
+"""What is asked without a policy, by kind of Attester."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ def load_policy(data: bytes) -> Policy:
         name=policy.name,
         version=policy.version,
         digest=sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest(),  # Any: JSON that was decoded above
-        rules={"sev-snp": snp_rules(policy)},
+        rules={"sev-snp": snp_rules(policy.snp, policy.reference_values)},
         simulated=simulated.reason if isinstance(simulated, Relaxed) else None,
         unchecked=policy.unchecked,
     )

@@ -3,7 +3,8 @@
 import dataclasses
 from pathlib import Path
 
-from attest.policy.model import PolicyDocument, SnpDemands
+from attest.policy.model import PolicyDocument
+from attest.policy.snp import SnpDemands
 from tests.cli.conftest import Attest, Document, Files
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -1,0 +1,296 @@
+"""What a policy can demand of a SEV-SNP Attester: the keys of ``snp``, and the rules that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from attest.checks import Outcome
+from attest.encoding import JsonValue
+from attest.evidence.claims import Claim, ClaimType, Origin
+from attest.evidence.snp.claims import snp_claim
+from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
+from attest.policy.decode import Demand, Section, choice, demand, hex_of, integer, list_of, table_of, text
+from attest.policy.references import ReferenceValues, names_in, reference_text
+from attest.policy.rules import (
+    Rule,
+    Test,
+    at_least,
+    has_bits,
+    is_,
+    list_text,
+    matches,
+    must_be,
+    named_bits,
+    none_of,
+    one_of,
+    rule_for,
+)
+
+__all__ = ["BASELINE_SNP_RULES", "SnpDemands", "decode_snp", "snp_rules"]
+
+_HIGHEST_VMPL = 3
+_LARGEST_EXACT = 2**53 - 1
+"""Canonical JSON (RFC 8785) has no larger integers."""
+
+
+TcbMinimums = Mapping[SnpProduct, SnpTcbVersion]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnpDemands:
+    """What is demanded of a SEV-SNP Attester; None where nothing is. See docs/policy.md for each key."""
+
+    products: Demand[tuple[str, ...]]
+    measurement: Demand[tuple[str, ...]]
+    minimum_tcb: Demand[TcbMinimums]
+    vmpl: Demand[tuple[int, ...]]
+    signing_key: Demand[tuple[str, ...]]
+    provisional_firmware: Demand[bool]
+    masked_chip_id: Demand[bool]
+    rollback_protection: Demand[bool]
+    guest_policy: Mapping[str, Demand[bool]]
+    platform_info: Mapping[str, Demand[bool]]
+    minimum_committed_tcb: Demand[TcbMinimums] | None = None
+    minimum_launch_tcb: Demand[TcbMinimums] | None = None
+    chip_ids: Demand[tuple[bytes, ...]] | None = None
+    denied_chip_ids: tuple[bytes, ...] = ()
+    host_data: Demand[tuple[bytes, ...]] | None = None
+    id_key_digests: Demand[tuple[bytes, ...]] | None = None
+    author_key_digests: Demand[tuple[bytes, ...]] | None = None
+    family_ids: Demand[tuple[bytes, ...]] | None = None
+    image_ids: Demand[tuple[bytes, ...]] | None = None
+    csp_ids: Demand[tuple[str, ...]] | None = None
+    minimum_guest_svn: int | None = None
+    mitigations_at_launch: int | None = None
+    mitigations_now: int | None = None
+
+
+_STRICT_GUEST_POLICY = {"debug": Demand(False), "migrate_ma": Demand(False)}  # noqa: FBT003
+_STRICT_PLATFORM_INFO = {"alias_check_complete": Demand(True)}  # noqa: FBT003
+
+
+def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SnpDemands:
+    """Read the key ``snp`` of a policy.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    section = Section(value, path)
+    named = names_in(references)
+    tcbs = demand(_tcb_minimums)
+    demands = SnpDemands(
+        products=section.required("products", demand(list_of(choice(SnpProduct)))),
+        measurement=section.required("measurement", demand(list_of(named))),
+        minimum_tcb=section.required("minimum_tcb", tcbs),
+        minimum_committed_tcb=section.optional("minimum_committed_tcb", tcbs, default=None),
+        minimum_launch_tcb=section.optional("minimum_launch_tcb", tcbs, default=None),
+        vmpl=section.optional("vmpl", demand(list_of(integer(0, _HIGHEST_VMPL))), default=Demand((0,))),
+        signing_key=section.optional(
+            "signing_key", demand(list_of(choice(["vcek", "vlek"]))), default=Demand(("vcek", "vlek"))
+        ),
+        guest_policy=named_bits(section, "guest_policy", GUEST_POLICY_BITS, strict=_STRICT_GUEST_POLICY),
+        platform_info=named_bits(section, "platform_info", PLATFORM_INFO_BITS, strict=_STRICT_PLATFORM_INFO),
+        provisional_firmware=section.optional("provisional_firmware", must_be(False), default=Demand(False)),  # noqa: FBT003
+        masked_chip_id=section.optional("masked_chip_id", must_be(False), default=Demand(False)),  # noqa: FBT003
+        rollback_protection=section.optional("rollback_protection", must_be(True), default=Demand(True)),  # noqa: FBT003
+        chip_ids=section.optional("chip_ids", demand(list_of(hex_of(64))), default=None),
+        denied_chip_ids=section.optional("denied_chip_ids", list_of(hex_of(64)), default=()),
+        host_data=section.optional("host_data", demand(list_of(hex_of(32))), default=None),
+        id_key_digests=section.optional("id_key_digests", demand(list_of(hex_of(48))), default=None),
+        author_key_digests=section.optional("author_key_digests", demand(list_of(hex_of(48))), default=None),
+        family_ids=section.optional("family_ids", demand(list_of(hex_of(16))), default=None),
+        image_ids=section.optional("image_ids", demand(list_of(hex_of(16))), default=None),
+        csp_ids=section.optional("csp_ids", demand(list_of(text)), default=None),
+        minimum_guest_svn=section.optional("minimum_guest_svn", integer(0, 2**32 - 1), default=None),
+        mitigations_at_launch=section.optional("mitigations_at_launch", integer(1, _LARGEST_EXACT), default=None),
+        mitigations_now=section.optional("mitigations_now", integer(1, _LARGEST_EXACT), default=None),
+    )
+    section.finish()
+    return demands
+
+
+def _tcb_minimums(value: JsonValue, path: str) -> TcbMinimums:
+    minimums = table_of(_raw, keys=SnpProduct)(value, path)
+    return {SnpProduct(line): _tcb(member, f"{path}.{line}", SnpProduct(line)) for line, member in minimums.items()}
+
+
+def _raw(value: JsonValue, path: str) -> JsonValue:
+    del path
+    return value
+
+
+def _tcb(value: JsonValue, path: str, product: SnpProduct) -> SnpTcbVersion:
+    """All components of the product line: one that is left out would silently be zero."""
+    section, level = Section(value, path), integer(0, 255)
+    tcb = SnpTcbVersion(
+        fmc=section.required("fmc", level) if product.has_fmc else None,
+        bootloader=section.required("bootloader", level),
+        tee=section.required("tee", level),
+        snp=section.required("snp", level),
+        microcode=section.required("microcode", level),
+    )
+    section.finish()
+    return tcb
+
+
+# -- rules
+
+
+def snp_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> tuple[Rule, ...]:
+    """Return the rules of a policy document for a SEV-SNP Attester."""
+    return (*_identity_rules(snp, references), *_state_rules(snp), *_firmware_rules(snp), _BROKEN_PRODUCT)
+
+
+def _rule(
+    name: str,
+    demand: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
+    test: Callable[[Any], Test],
+    *,
+    category: str,
+    claim: Claim | None = None,
+    expected: Callable[[Any], str] | None = None,
+) -> Iterator[Rule]:
+    of = claim or snp_claim(name)
+    return rule_for(f"policy.snp.{name}", demand, test, category=category, claim=of, expected=expected)
+
+
+def _covers(minimums: TcbMinimums) -> Test:
+    """Test that a TCB covers the minimum of its own product line; a line without one is refused."""
+
+    def holds(value: tuple[SnpProduct, SnpTcbVersion], _at: datetime) -> bool:
+        minimum = minimums.get(value[0])
+        return minimum is not None and value[1].covers(minimum)
+
+    return holds
+
+
+def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
+    """Ask who it is and what it runs."""
+    yield from _rule("products", snp.products, one_of, category="hardware", claim=snp_claim("product"))
+    yield from _rule(
+        "measurement",
+        snp.measurement,
+        lambda names: matches([references[name] for name in names]),
+        category="executables",
+        expected=lambda names: "; ".join(reference_text(name, references[name]) for name in names),
+    )
+    for name, wanted, category in (
+        ("host_data", snp.host_data, "configuration"),
+        ("id_key_digest", snp.id_key_digests, "executables"),
+        ("author_key_digest", snp.author_key_digests, "executables"),
+        ("family_id", snp.family_ids, "executables"),
+        ("image_id", snp.image_ids, "executables"),
+        ("chip_id", snp.chip_ids, "instance-identity"),
+        ("csp_id", snp.csp_ids, "instance-identity"),
+    ):
+        yield from _rule(name, wanted, one_of, category=category)
+    if snp.denied_chip_ids:
+        denied = Demand(snp.denied_chip_ids)
+        yield from _rule(
+            "denied_chip_ids",
+            denied,
+            none_of,
+            category="instance-identity",
+            claim=snp_claim("chip_id"),
+            expected=lambda values: list_text(values).replace("one of", "none of", 1),
+        )
+
+
+def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
+    """Ask how the guest was launched and who wanted the report."""
+    yield from _rule("vmpl", snp.vmpl, one_of, category="configuration")
+    for bit, switch in snp.guest_policy.items():
+        claim = snp_claim(f"policy.{bit}")
+        yield from _rule(f"guest_policy.{bit}", switch, is_, category="configuration", claim=claim)
+    if snp.minimum_guest_svn is not None:
+        svn = Demand(snp.minimum_guest_svn)
+        yield from _rule("guest_svn", svn, at_least, category="executables", expected=lambda low: f"at least {low}")
+
+
+def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
+    """Ask about the platform: firmware levels, host configuration, mitigations."""
+    for name, minimums, which in (
+        ("minimum_tcb", snp.minimum_tcb, "reported_tcb"),
+        ("minimum_committed_tcb", snp.minimum_committed_tcb, "committed_tcb"),
+        ("minimum_launch_tcb", snp.minimum_launch_tcb, "launch_tcb"),
+    ):
+        yield from _rule(
+            name, minimums, _covers, category="hardware", claim=_tcb_of_product(which), expected=_tcbs_text
+        )
+    for name, switch in (
+        ("provisional_firmware", snp.provisional_firmware),
+        ("firmware_rollback_protected", snp.rollback_protection),
+    ):
+        yield from _rule(name, switch, is_, category="hardware")
+    yield from _rule("masked_chip_id", snp.masked_chip_id, is_, category="instance-identity", claim=_MASKED_VCEK)
+    yield from _rule("signing_key", snp.signing_key, one_of, category="instance-identity")
+    for bit, switch in snp.platform_info.items():
+        claim = snp_claim(f"platform_info.{bit}")
+        yield from _rule(f"platform_info.{bit}", switch, is_, category="hardware", claim=claim)
+    for name, mask in (
+        ("launch_mit_vector", snp.mitigations_at_launch),
+        ("current_mit_vector", snp.mitigations_now),
+    ):
+        bits = None if mask is None else Demand(mask)
+        yield from _rule(name, bits, has_bits, category="hardware", expected=lambda bits: f"every bit of {bits:#x}")
+
+
+def _tcbs_text(minimums: Mapping[SnpProduct, SnpTcbVersion]) -> str:
+    return "; ".join(f"at least {tcb} on {product}" for product, tcb in minimums.items())
+
+
+class _ProductTcb(tuple[SnpProduct, SnpTcbVersion]):
+    """A TCB with its product line, which is what a minimum is about."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self[1]} on {self[0]}"
+
+
+def _tcb_of_product(which: str) -> Claim:
+    plain = snp_claim(which)
+    return Claim(
+        name=which,
+        type=ClaimType.TCB,
+        origin=plain.origin,
+        clause=plain.clause,
+        get=lambda v: _ProductTcb((v.product, getattr(v, which))),  # type: ignore[arg-type,return-value]  # for _covers
+    )
+
+
+_MASKED_VCEK = Claim(
+    name="chip_id_masked",
+    type=ClaimType.BOOLEAN,
+    origin=Origin.HOST,
+    clause="sev-snp.md 10",
+    get=lambda v: v.leaf.hwid is not None and not any(v.report.chip_id),
+)
+"""Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip."""
+
+_BROKEN_PRODUCT = Rule(
+    id="policy.snp.product_known_broken",
+    category="hardware",
+    claim=snp_claim("product"),
+    expected="a product line whose report keys are not publicly extracted",
+    holds=none_of(["Milan"]),
+    otherwise=Outcome.WARNING,
+)
+"""VCEK seeds of Milan can be extracted by software (arXiv 2605.12990): any report of any TCB can be forged."""
+
+BASELINE_SNP_RULES: tuple[Rule, ...] = (
+    *_rule("guest_policy.debug", Demand(False), is_, category="configuration", claim=snp_claim("policy.debug")),  # noqa: FBT003
+    *_rule(
+        "guest_policy.migrate_ma",
+        Demand(False),  # noqa: FBT003
+        is_,
+        category="configuration",
+        claim=snp_claim("policy.migrate_ma"),
+    ),
+    _BROKEN_PRODUCT,
+)
+"""What nobody sensible wants relaxed. No production policy."""
