@@ -15,7 +15,7 @@ from attest.encoding import JsonValue
 
 __all__ = ["Claim", "ClaimType", "ClaimValue", "Origin", "claims_document", "value_text"]
 
-ClaimValue: TypeAlias = "bool | int | str | bytes | dict[str, int] | None"
+ClaimValue: TypeAlias = "bool | int | str | bytes | dict[str, int] | tuple[str, ...] | None"
 
 
 class ClaimType(enum.StrEnum):
@@ -26,6 +26,7 @@ class ClaimType(enum.StrEnum):
     TEXT = "text"
     BYTES = "bytes"
     TCB = "tcb"
+    LIST = "list"
 
 
 class Origin(enum.StrEnum):
@@ -68,8 +69,20 @@ def claims_document(claims: Iterable[Claim], verified: object) -> dict[str, Json
         place: dict[str, Any] = document  # Any: a tree under construction
         for parent in parents:
             place = place.setdefault(parent, {})
-        place[leaf] = value.hex() if isinstance(value, bytes) else value
+        place[leaf] = _json(value)
     return document
+
+
+def _json(value: bool | int | str | bytes | dict[str, int] | tuple[str, ...]) -> JsonValue:  # noqa: FBT001  a value
+    match value:
+        case bytes():
+            return value.hex()
+        case tuple():
+            return list(value)
+        case dict():
+            return dict(value)
+        case _:
+            return value
 
 
 def value_text(value: ClaimValue) -> str:
@@ -83,5 +96,7 @@ def value_text(value: ClaimValue) -> str:
             return value.hex()
         case dict():
             return " ".join(f"{name} {level}" for name, level in value.items())
+        case tuple():
+            return ", ".join(value) or "none"
         case _:
             return str(value)

@@ -11,7 +11,8 @@ from attest.policy.decode import Decoder, Section, choice, hex_of, list_of, mome
 
 __all__ = ["ReferenceValues", "decode_reference_values", "names_in", "reference_text"]
 
-_MEASUREMENT_BYTES = 48
+_SHA256_BYTES = 32
+SHA384_BYTES = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class ReferenceValues:
     """Expected measurements under one name.
 
     Attributes:
-        values: launch digests of 48 bytes; one image has several, by number and type of vCPUs.
+        values: digests, all of 48 bytes or (MRENCLAVE) all of 32; one image has several, by number and type of vCPUs.
         origin: where they come from (build, command, supplier), for people.
         expires: last moment at which they count, included; None for no end.
     """
@@ -30,10 +31,10 @@ class ReferenceValues:
 
 
 def decode_reference_values(value: JsonValue, path: str) -> ReferenceValues:
-    """Read one entry of ``reference_values``."""
+    """Read one entry of ``reference_values``; its values are all SHA-256 or all SHA-384 digests."""
     section = Section(value, path)
     found = ReferenceValues(
-        values=section.required("values", list_of(hex_of(_MEASUREMENT_BYTES))),
+        values=section.required("values", _digests),
         origin=section.required("origin", text),
         expires=section.optional("expires", moment, default=None),
     )
@@ -41,13 +42,22 @@ def decode_reference_values(value: JsonValue, path: str) -> ReferenceValues:
     return found
 
 
-def names_in(references: Mapping[str, ReferenceValues]) -> Decoder[str]:
-    """Decode the name of a reference value that the policy has."""
-    return choice(references) if references else _no_references
+def _digests(value: JsonValue, path: str) -> tuple[bytes, ...]:
+    first = value[0] if isinstance(value, list) and value else None
+    short = isinstance(first, str) and len(first) == 2 * _SHA256_BYTES
+    return list_of(hex_of(_SHA256_BYTES if short else SHA384_BYTES))(value, path)
 
 
-def _no_references(value: JsonValue, path: str) -> str:
-    raise refuse(path, "a name under reference_values, of which there are none", value)
+def names_in(references: Mapping[str, ReferenceValues], *, size: int = SHA384_BYTES) -> Decoder[str]:
+    """Decode the name of a reference value that the policy has and whose digests have this size in bytes."""
+    fitting = [name for name, reference in references.items() if len(reference.values[0]) == size]
+    if fitting:
+        return choice(fitting)
+
+    def none_fits(value: JsonValue, path: str) -> str:
+        raise refuse(path, f"a name under reference_values with {size}-byte digests; there is none", value)
+
+    return none_fits
 
 
 def reference_text(name: str, reference: ReferenceValues) -> str:

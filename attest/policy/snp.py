@@ -161,9 +161,9 @@ def _rule(
 def _covers(minimums: TcbMinimums) -> Test:
     """Test that a TCB covers the minimum of its own product line; a line without one is refused."""
 
-    def holds(value: tuple[SnpProduct, SnpTcbVersion], _at: datetime) -> bool:
-        minimum = minimums.get(value[0])
-        return minimum is not None and value[1].covers(minimum)
+    def holds(value: _ProductTcb, _at: datetime) -> bool:
+        minimum = minimums.get(value.product)
+        return minimum is not None and value.tcb.covers(minimum)
 
     return holds
 
@@ -243,13 +243,15 @@ def _tcbs_text(minimums: Mapping[SnpProduct, SnpTcbVersion]) -> str:
     return "; ".join(f"at least {tcb} on {product}" for product, tcb in minimums.items())
 
 
-class _ProductTcb(tuple[SnpProduct, SnpTcbVersion]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ProductTcb:
     """A TCB with its product line, which is what a minimum is about."""
 
-    __slots__ = ()
+    product: SnpProduct
+    tcb: SnpTcbVersion
 
     def __str__(self) -> str:
-        return f"{self[1]} on {self[0]}"
+        return f"{self.tcb} on {self.product}"
 
 
 def _tcb_of_product(which: str) -> Claim:
@@ -259,7 +261,7 @@ def _tcb_of_product(which: str) -> Claim:
         type=ClaimType.TCB,
         origin=plain.origin,
         clause=plain.clause,
-        get=lambda v: _ProductTcb((v.product, getattr(v, which))),  # type: ignore[arg-type,return-value]  # for _covers
+        get=lambda v: _ProductTcb(product=v.product, tcb=getattr(v, which)),  # type: ignore[arg-type,return-value]  # for _covers
     )
 
 
