@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from attest.evidence.claims import ClaimType, Origin, claims_document, value_text
+from attest.evidence.claims import Claim, ClaimType, Origin, claims_document, value_text
 from attest.evidence.snp.claims import SNP_CLAIMS, snp_claim
 from attest.evidence.snp.tcb import SnpProduct
 from tests.samples import scene
@@ -90,7 +90,14 @@ def test_what_the_guest_or_the_host_chooses_is_marked_as_such() -> None:
         (b"\x00\xff", "00ff"),
         ("x", "x"),
         ({"snp": 1, "tee": 2}, "snp 1 tee 2"),
+        (("INTEL-SA-00001", "INTEL-SA-00002"), "INTEL-SA-00001, INTEL-SA-00002"),
+        ((), "none"),
     ],
 )
 def test_values_are_written_in_full(value: Any, text: str) -> None:  # noqa: ANN401  a claim value
     assert value_text(value) == text
+
+
+def test_a_list_is_a_list_in_the_document() -> None:
+    claim = Claim(name="a.b", type=ClaimType.LIST, origin=Origin.CERTIFICATE, clause="x", get=lambda v: (v, "y"))
+    assert claims_document([claim], "x") == {"a": {"b": ["x", "y"]}}
