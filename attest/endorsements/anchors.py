@@ -20,13 +20,13 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from attest.encoding import hex_bytes
-from attest.endorsements.roots import AMD_ARK_MODULI
+from attest.endorsements.roots import AMD_ARK_MODULI, INTEL_SGX_ROOT_POINT
 from attest.endorsements.x509 import Issuer
 from attest.errors import ConfigurationError, EvidenceError
 
-__all__ = ["Anchor", "AnchorRole", "TrustAnchors", "amd_name", "read_anchor_file"]
+__all__ = ["Anchor", "AnchorRole", "TrustAnchors", "amd_name", "intel_name", "read_anchor_file"]
 
-AnchorRole = Literal["amd-ark"]
+AnchorRole = Literal["amd-ark", "intel-sgx-root"]
 """What an anchor may vouch for. Later evidence formats add their own."""
 
 ANCHOR_FILE_SCHEMA = "attest.anchors/1"
@@ -41,15 +41,24 @@ _AMD_ARK_VALIDITY = {
     "Genoa": (datetime(2022, 1, 26, 15, 34, 37, tzinfo=UTC), datetime(2047, 1, 26, 15, 34, 37, tzinfo=UTC)),
     "Turin": (datetime(2023, 5, 15, 20, 3, 12, tzinfo=UTC), datetime(2048, 5, 15, 20, 3, 12, tzinfo=UTC)),
 }
+_INTEL_SGX_ROOT = "Intel SGX Root CA"
+_INTEL_SGX_ROOT_PIN = "a0af031289f5d5d4132f9186068a7fc13628633ba235777472e29b6b6c67a49e"
+_INTEL_SGX_ROOT_VALIDITY = (
+    datetime(2018, 5, 21, 10, 45, 10, tzinfo=UTC),
+    datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC),
+)
 _SIMULATED_ARK_PINS = {
     "Milan": "13ba5621789593ad7c6321447b6ee4d70f649eebb9c5da086c2d223ebe103ea1",
     "Genoa": "74a79e6d4c96d0c50f1794d37e797bd5c71a05a3d007d62c9e7a08c278ed21f0",
     "Turin": "6fb0143057c0690c9e4c528bd9a80a257f08a7ae6da4a073169dfba0b6aaa128",
 }
+_SIMULATED_INTEL_SGX_ROOT_PIN = "3dd59826230b942f0a45738183b131c27abed7cdc77dd808fd9c4b03bf8be90e"
 
 # SubjectPublicKeyInfo of an RSA key of 4096 bits with exponent 65537: all that is left to fill in is the modulus.
 _RSA_4096_SPKI_HEAD = bytes.fromhex("30820222300d06092a864886f70d01010105000382020f003082020a0282020100")
 _RSA_65537_SPKI_TAIL = bytes.fromhex("0203010001")
+# SubjectPublicKeyInfo of a P-256 key: what is left is the uncompressed point.
+_P256_SPKI_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +68,7 @@ class Anchor:
     Attributes:
         name: what to call it (``ARK-Milan``).
         role: what it may vouch for.
-        product: the product line that it stands for (``Milan``).
+        product: the product line that it stands for (``Milan``); Intel has one root for all, ``SGX``.
         spki_sha256: SHA-256 of its SubjectPublicKeyInfo, 32 bytes.
         subject: its DER Name, when the key itself is held.
         spki: its SubjectPublicKeyInfo, when the key itself is held.
@@ -141,9 +150,32 @@ def amd_name(common_name: str, *, organisation: str = "Advanced Micro Devices") 
     ).public_bytes()
 
 
+def intel_name(common_name: str, *, organisation: str = "Intel Corporation") -> bytes:
+    """DER Name as Intel writes it in every certificate of DCAP (specs/intel-tdx-sgx.md, section 7)."""
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
+            x509.NameAttribute(NameOID.LOCALITY_NAME, "Santa Clara"),
+            x509.NameAttribute(NameOID.STATE_OR_PROVINCE_NAME, "CA"),
+            x509.NameAttribute(NameOID.COUNTRY_NAME, "US"),
+        ]
+    ).public_bytes()
+
+
 @lru_cache(maxsize=1)
 def _vendors() -> TrustAnchors:
-    return TrustAnchors(
+    intel = Anchor(
+        name=_INTEL_SGX_ROOT,
+        role="intel-sgx-root",
+        product="SGX",
+        spki_sha256=bytes.fromhex(_INTEL_SGX_ROOT_PIN),
+        subject=intel_name(_INTEL_SGX_ROOT),
+        spki=_P256_SPKI_HEAD + bytes.fromhex(INTEL_SGX_ROOT_POINT),
+        not_before=_INTEL_SGX_ROOT_VALIDITY[0],
+        not_after=_INTEL_SGX_ROOT_VALIDITY[1],
+    )
+    amd = TrustAnchors(
         anchors=tuple(
             Anchor(
                 name=f"ARK-{product}",
@@ -158,11 +190,19 @@ def _vendors() -> TrustAnchors:
             for product, pin in _AMD_ARK_PINS.items()
         )
     )
+    return amd.with_anchors((intel,))
 
 
 @lru_cache(maxsize=1)
 def _simulation() -> TrustAnchors:
-    return TrustAnchors(
+    intel = Anchor(
+        name=f"SIMULATED {_INTEL_SGX_ROOT}",
+        role="intel-sgx-root",
+        product="SGX",
+        spki_sha256=bytes.fromhex(_SIMULATED_INTEL_SGX_ROOT_PIN),
+        simulated=True,
+    )
+    amd = TrustAnchors(
         anchors=tuple(
             Anchor(
                 name=f"SIMULATED ARK-{product}",
@@ -174,6 +214,7 @@ def _simulation() -> TrustAnchors:
             for product, pin in _SIMULATED_ARK_PINS.items()
         )
     )
+    return amd.with_anchors((intel,))
 
 
 def read_anchor_file(text: bytes, *, base: TrustAnchors) -> TrustAnchors:
@@ -220,7 +261,7 @@ def _anchor_of(table: dict[str, object], *, index: int) -> Anchor:
     except EvidenceError as exc:
         raise _bad_file(exc.message) from exc
     role = cast("AnchorRole", texts["role"])  # checked above
-    if _simulation().pinned(pin, role=role) is not None:
+    if any(anchor.spki_sha256 == pin for anchor in _simulation().anchors):  # in whatever role
         raise _bad_file(f"{path}.spki_sha256: a root of the simulator, whose key everybody has; use --allow-simulated")
     return Anchor(name=texts["name"], role=role, product=texts["product"], spki_sha256=pin)
 

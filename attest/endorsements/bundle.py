@@ -29,6 +29,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from attest.encoding import CborValue, cbor_bytes, cbor_value, rfc3339, rfc3339_text
+from attest.endorsements.intel import IntelDocument, IntelDocumentKind
+from attest.endorsements.intel_answers import parse_intel_crl, parse_intel_document
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError
@@ -63,8 +65,9 @@ MAX_SIGNATURES = 16
 MAX_SOURCE_CHARACTERS = 2048
 MAX_CHAIN_CERTIFICATES = 8
 
-EntryKind = Literal["amd-vcek", "amd-chain", "amd-crl"]
-"""What an entry holds: one DER certificate, PEM certificates, one DER revocation list."""
+EntryKind = Literal["amd-vcek", "amd-chain", "amd-crl", "intel-tcb-info", "intel-qe-identity", "intel-crl"]
+"""What an entry holds: one DER certificate, PEM certificates, one DER revocation list; or an answer of Intel's with its
+issuer chain (``intel_answers.py``)."""
 
 _DOMAIN = b"attest endorsement bundle v1\0"
 _FORMAT_HEAD = cbor_bytes("format")
@@ -84,7 +87,7 @@ class BundleEntry:
     Attributes:
         kind: what ``data`` holds.
         source: where it came from, for people; nothing is ever fetched from here.
-        data: DER for ``amd-vcek`` and ``amd-crl``, PEM for ``amd-chain``.
+        data: DER for ``amd-vcek`` and ``amd-crl``, PEM for ``amd-chain``, CBOR of body and issuer chain for Intel's.
     """
 
     kind: EntryKind
@@ -115,7 +118,7 @@ class ParsedBundle:
         entries: the vendors' answers.
         signatures: in the order of their key ids, no key twice; empty for an unsigned bundle.
         inner: the bundle without its signatures, as received: what is signed.
-        endorsements: the certificates and revocation lists of all entries.
+        endorsements: the certificates, revocation lists and documents of all entries.
     """
 
     created: datetime
@@ -331,17 +334,18 @@ def _parse_inner(inner: bytes, value: CborValue, signatures: tuple[BundleSignatu
     entries = tuple(_entry(record, f"entries[{i}]") for i, record in enumerate(records))
     if len(set(entries)) != len(entries):
         raise _malformed("entries", "no entry twice", "one that stands twice")
-    certificates: list[Certificate] = []
-    crls: list[Crl] = []
-    for i, entry in enumerate(entries):
-        _read_content(entry, f"entries[{i}]", certificates, crls)
+    contents = [_read_content(entry, f"entries[{i}]") for i, entry in enumerate(entries)]
     return ParsedBundle(
         created=created,
         expires=expires,
         entries=entries,
         signatures=signatures,
         inner=inner,
-        endorsements=Endorsements(certificates=tuple(certificates), crls=tuple(crls)),
+        endorsements=Endorsements(
+            certificates=tuple(certificate for content in contents for certificate in content.certificates),
+            crls=tuple(crl for content in contents for crl in content.crls),
+            documents=tuple(document for content in contents for document in content.documents),
+        ),
     )
 
 
@@ -356,21 +360,43 @@ def _entry(value: CborValue, path: str) -> BundleEntry:
     return BundleEntry(kind=cast("EntryKind", kind), source=source, data=data)  # kind was compared above
 
 
-def _read_content(entry: BundleEntry, path: str, certificates: list[Certificate], crls: list[Crl]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
+    """What one entry holds."""
+
+    certificates: tuple[Certificate, ...] = ()
+    crls: tuple[Crl, ...] = ()
+    documents: tuple[IntelDocument, ...] = ()
+
+
+_DOCUMENTS: dict[EntryKind, IntelDocumentKind] = {"intel-tcb-info": "tcb-info", "intel-qe-identity": "qe-identity"}
+
+
+def _read_content(entry: BundleEntry, path: str) -> _Content:
     """Read what an entry holds: exactly what its kind says, and nothing beside it."""
     try:
         match entry.kind:
             case "amd-vcek":
-                certificates.append(parse_certificate(entry.data))
+                return _Content(certificates=(parse_certificate(entry.data),))
             case "amd-crl":
-                crls.append(parse_crl(entry.data))
-            case _:  # amd-chain
-                blocks = pem_blocks(entry.data)
-                if not 0 < len(blocks) <= MAX_CHAIN_CERTIFICATES or {label for label, _ in blocks} != {"CERTIFICATE"}:
-                    raise _malformed(f"{path}.data", "1 to 8 PEM certificates", f"{len(blocks)} PEM blocks")
-                certificates.extend(parse_certificate(der) for _, der in blocks)
+                return _Content(crls=(parse_crl(entry.data),))
+            case "amd-chain":
+                return _Content(certificates=_chain(entry.data, path))
+            case "intel-crl":
+                crl, chain = parse_intel_crl(entry.data)
+                return _Content(certificates=chain, crls=(crl,))
+            case _:  # intel-tcb-info, intel-qe-identity
+                document, chain = parse_intel_document(entry.data, kind=_DOCUMENTS[entry.kind])
+                return _Content(certificates=chain, documents=(document,))
     except EvidenceError as exc:
         raise _malformed(f"{path}.data", f"a readable {entry.kind}", exc.message) from exc
+
+
+def _chain(data: bytes, path: str) -> tuple[Certificate, ...]:
+    blocks = pem_blocks(data)
+    if not 0 < len(blocks) <= MAX_CHAIN_CERTIFICATES or {label for label, _ in blocks} != {"CERTIFICATE"}:
+        raise _malformed(f"{path}.data", "1 to 8 PEM certificates", f"{len(blocks)} PEM blocks")
+    return tuple(parse_certificate(der) for _, der in blocks)
 
 
 def _signatures(value: CborValue) -> tuple[BundleSignature, ...]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from attest.endorsements.intel import IntelDocument
 from attest.endorsements.x509 import Certificate, Crl
 
 __all__ = ["NO_ENDORSEMENTS", "Endorsements"]
@@ -13,15 +14,17 @@ __all__ = ["NO_ENDORSEMENTS", "Endorsements"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endorsements:
-    """Certificates and revocation lists as presented, from files, caches, services or beside the evidence.
+    """What vendors say, as presented: from files, caches, services or beside the evidence.
 
     Attributes:
         certificates: in the order of arrival, without repetition.
         crls: likewise.
+        documents: TCB infos and QE identities of Intel, likewise.
     """
 
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
+    documents: tuple[IntelDocument, ...] = ()
     _by_subject: Mapping[bytes, tuple[Certificate, ...]] = field(init=False, repr=False)
     _by_common_name: Mapping[str, tuple[Certificate, ...]] = field(init=False, repr=False)
 
@@ -35,6 +38,9 @@ class Endorsements:
             by_common_name[certificate.common_name or ""].append(certificate)
         object.__setattr__(self, "certificates", certificates)
         object.__setattr__(self, "crls", tuple({c.der: c for c in self.crls}.values()))
+        if self.documents:
+            documents = tuple({(d.body, d.signature): d for d in self.documents}.values())
+            object.__setattr__(self, "documents", documents)
         object.__setattr__(self, "_by_subject", {name: tuple(found) for name, found in by_subject.items()})
         object.__setattr__(self, "_by_common_name", {name: tuple(found) for name, found in by_common_name.items()})
 
@@ -49,11 +55,17 @@ class Endorsements:
     def with_certificates(self, more: Iterable[Certificate]) -> Endorsements:
         """Return these endorsements with more certificates in front of them."""
         added = tuple(more)
-        return Endorsements(certificates=(*added, *self.certificates), crls=self.crls) if added else self
+        if not added:
+            return self
+        return Endorsements(certificates=(*added, *self.certificates), crls=self.crls, documents=self.documents)
 
     def merged(self, other: Endorsements) -> Endorsements:
         """Return both together."""
-        return Endorsements(certificates=(*self.certificates, *other.certificates), crls=(*self.crls, *other.crls))
+        return Endorsements(
+            certificates=(*self.certificates, *other.certificates),
+            crls=(*self.crls, *other.crls),
+            documents=(*self.documents, *other.documents),
+        )
 
 
 NO_ENDORSEMENTS = Endorsements()

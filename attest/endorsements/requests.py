@@ -5,9 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["AmdChainRequest", "AmdCrlRequest", "AmdKeyKind", "AmdVcekRequest", "EndorsementRequest"]
+__all__ = [
+    "AmdChainRequest",
+    "AmdCrlRequest",
+    "AmdKeyKind",
+    "AmdRequest",
+    "AmdVcekRequest",
+    "EndorsementRequest",
+    "IntelPckCa",
+    "IntelPckCrlRequest",
+    "IntelQeIdentityRequest",
+    "IntelRequest",
+    "IntelRootCrlRequest",
+    "IntelTcbInfoRequest",
+    "IntelTee",
+]
 
 AmdKeyKind = Literal["vcek", "vlek"]
+IntelTee = Literal["sgx", "tdx"]
+IntelPckCa = Literal["platform", "processor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,4 +57,38 @@ class AmdCrlRequest:
     kind: AmdKeyKind
 
 
-EndorsementRequest: TypeAlias = AmdVcekRequest | AmdChainRequest | AmdCrlRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntelTcbInfoRequest:
+    """The TCB info of a kind of platform.
+
+    Attributes:
+        tee: of the quote; each TEE has TCB infos of its own.
+        fmspc: 6 bytes, from the PCK certificate.
+    """
+
+    tee: IntelTee
+    fmspc: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntelQeIdentityRequest:
+    """The identity of the quoting enclave of a TEE."""
+
+    tee: IntelTee
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntelPckCrlRequest:
+    """The revocation list of one of the two CAs that issue PCK certificates."""
+
+    ca: IntelPckCa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntelRootCrlRequest:
+    """The revocation list of the Intel SGX Root CA."""
+
+
+AmdRequest: TypeAlias = AmdVcekRequest | AmdChainRequest | AmdCrlRequest
+IntelRequest: TypeAlias = IntelTcbInfoRequest | IntelQeIdentityRequest | IntelPckCrlRequest | IntelRootCrlRequest
+EndorsementRequest: TypeAlias = AmdRequest | IntelRequest

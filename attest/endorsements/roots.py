@@ -1,7 +1,7 @@
 """Root public keys of the vendors, as constants, so that a chain needs no root certificate.
 
-RSA moduli are public facts, taken from the root certificates that AMD's key distribution service serves. A test
-compares each with its pin in ``anchors.py`` and, where the real certificates are at hand, with those.
+RSA moduli and points are public facts, taken from the root certificates that AMD's and Intel's services serve. A
+test compares each with its pin in ``anchors.py`` and, where the real certificates are at hand, with those.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["AMD_ARK_MODULI"]
+__all__ = ["AMD_ARK_MODULI", "INTEL_SGX_ROOT_POINT"]
 
 AMD_ARK_MODULI: Final[Mapping[str, str]] = {
     "Milan": (
@@ -53,3 +53,9 @@ AMD_ARK_MODULI: Final[Mapping[str, str]] = {
     ),
 }
 """Modulus of each AMD Root Key, 4096 bits, big-endian hex; the exponent is 65537."""
+
+INTEL_SGX_ROOT_POINT: Final = (
+    "040ba9c4c0c0c86193a3fe23d6b02cda10a8bbd4e88e48b4458561a36e705525f5"
+    "67918e2edc88e40d860bd0cc4ee26aacc988e505a953558c453f6b0904ae7394"
+)
+"""Public key of the Intel SGX Root CA, the one root of SGX and TDX: an uncompressed point of P-256, hex."""

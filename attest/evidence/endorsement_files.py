@@ -1,4 +1,4 @@
-"""Endorsements from files: certificates, revocation lists, SNP certificate tables and bundles, known by content.
+"""Endorsements from files: certificates, revocation lists, SNP certificate tables, Intel's collateral and bundles.
 
 Each form is recognised once, by what only it begins with; no decoder is tried on the off chance. What does not
 belong is passed over with a note; what is recognised and cannot be read is passed over with a warning, and is then
@@ -22,9 +22,17 @@ from attest.endorsements.bundle import (
     parse_bundle,
     verify_bundle,
 )
+from attest.endorsements.intel import IntelDocument
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import EndorsementError, EvidenceError
+from attest.evidence.intel.collateral_forms import (
+    der_without_padding,
+    hex_text_of,
+    looks_like_collateral,
+    percent_decoded_chains,
+    read_collateral,
+)
 from attest.evidence.snp.certificate_table import KINDS, parse_certificate_table
 
 __all__ = ["MAX_ENDORSEMENTS", "MAX_FILES", "MAX_FILE_BYTES", "EndorsementFiles", "read_endorsements"]
@@ -34,11 +42,12 @@ MAX_FILE_BYTES = MAX_BUNDLE_BYTES
 MAX_FILES = 16_384
 """A directory with a certificate of each chip of a large site."""
 MAX_ENDORSEMENTS = 16_384
-"""Certificates and lists together: at 10 to 20 µs each, a third of a second."""
+"""Certificates, lists and documents together: at 10 to 20 µs each, a third of a second."""
 MAX_PEM_BLOCKS = 4096
 """In one file; the largest bundle of root certificates in common use has some 150."""
 
 _PEM_LABEL = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
+_PERCENT_PEM = b"-----BEGIN%20CERTIFICATE-----"
 _Reader = Literal["certificate", "crl"]
 _PEM_READERS: dict[bytes, _Reader] = {b"CERTIFICATE": "certificate", b"X509 CRL": "crl"}
 _TABLE_READERS: dict[str, _Reader | None] = {
@@ -50,6 +59,7 @@ _TABLE_READERS: dict[str, _Reader | None] = {
     "PLATFORM": None,
 }
 _TABLE_GUIDS = frozenset(guid.bytes for guid in KINDS)
+_NOTHING = "no certificate, revocation list, certificate table or endorsement bundle"
 _SEQUENCE = 0x30
 _LONG_FORM = 0x80
 
@@ -109,18 +119,22 @@ class _Reading:
         self._certificates: list[Certificate] = []
         self._crls: list[Crl] = []
         self._outdated: list[Crl] = []
+        self._documents: list[IntelDocument] = []
         self._warnings: list[str] = []
         self._notes: list[str] = []
 
     @property
     def full(self) -> bool:
-        return len(self._certificates) + len(self._crls) + len(self._outdated) >= MAX_ENDORSEMENTS
+        found = len(self._certificates) + len(self._crls) + len(self._outdated) + len(self._documents)
+        return found >= MAX_ENDORSEMENTS
 
     def outcome(self) -> EndorsementFiles:
         # A list that is also at hand on its own counts as such: of equal ones the pool keeps the last.
         crls = (*self._outdated, *self._crls)
         return EndorsementFiles(
-            endorsements=Endorsements(certificates=tuple(self._certificates), crls=crls),
+            endorsements=Endorsements(
+                certificates=tuple(self._certificates), crls=crls, documents=tuple(self._documents)
+            ),
             warnings=tuple(self._warnings),
             notes=tuple(self._notes),
         )
@@ -135,15 +149,19 @@ class _Reading:
         """Recognise one file by its first bytes; PEM by a line of its own, since text may stand in front."""
         form = _form_of(data)
         if form is None:
-            self._note(name, "no certificate, revocation list, certificate table or endorsement bundle")
+            self._note(name, _NOTHING)
         elif len(data) > MAX_FILE_BYTES:
             self.warn(name, f"{len(data)} bytes, more than {MAX_FILE_BYTES}")
         elif form == "bundle":
             self._take_bundle(name, data)
         elif form == "table":
             self._take_table(name, data)
+        elif form == "collateral":
+            self._take_collateral(name, data)
+        elif form == "hex":
+            self.take(name, hex_text_of(data) or b"")
         elif form == "pem":
-            self._take_pem(name, data)
+            self._take_pem(name, percent_decoded_chains(data) or data)
         else:
             self._take_der(name, data, form)
 
@@ -152,7 +170,7 @@ class _Reading:
             if reader == "certificate":
                 self._certificates.append(parse_certificate(der))
             else:
-                self._crls.append(parse_crl(der))
+                self._crls.append(parse_crl(der_without_padding(der)))
         except EvidenceError as exc:
             self.warn(name, exc.message)
 
@@ -190,6 +208,21 @@ class _Reading:
             if reader is not None:
                 self._take_der(f"{name}, {entry.kind} of the certificate table", entry.data, reader)
 
+    def _take_collateral(self, name: str, data: bytes) -> None:
+        try:
+            found = read_collateral(data)
+        except EvidenceError as exc:
+            self.warn(name, exc.message)
+            return
+        if found is None:
+            self._note(name, _NOTHING)
+            return
+        self._certificates += found.certificates
+        self._crls += found.crls
+        self._documents += found.documents
+        for problem in found.problems:
+            self.warn(name, problem)
+
     def _take_bundle(self, name: str, data: bytes) -> None:
         bundle: ParsedBundle | None = None
         try:
@@ -202,20 +235,27 @@ class _Reading:
             return
         self._certificates += found.certificates
         self._crls += found.crls
+        self._documents += found.documents
 
 
 # -- recognition
 
 
-def _form_of(data: bytes) -> Literal["bundle", "table", "pem"] | _Reader | None:
+_Form = Literal["bundle", "table", "collateral", "hex", "pem"]
+
+
+def _form_of(data: bytes) -> _Form | _Reader | None:
     if is_bundle(data):
         return "bundle"
     if data[:16] in _TABLE_GUIDS:
         return "table"
-    der = _der_kind(data)
-    if der is None and _PEM_LABEL.search(data, 0, MAX_FILE_BYTES):
-        return "pem"
-    return der
+    if (der := _der_kind(data)) is not None:
+        return der
+    if len(data) <= MAX_FILE_BYTES and _der_kind(hex_text_of(data) or b"") is not None:
+        return "hex"
+    if looks_like_collateral(data):
+        return "collateral"
+    return "pem" if _PEM_LABEL.search(data, 0, MAX_FILE_BYTES) or _PERCENT_PEM in data[:MAX_FILE_BYTES] else None
 
 
 def _der_kind(data: bytes) -> _Reader | None:

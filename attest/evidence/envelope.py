@@ -23,6 +23,8 @@ __all__ = [
     "MEDIA_BINDING",
     "MEDIA_CONFIGFS_TSM",
     "MEDIA_ENDORSEMENTS",
+    "MEDIA_EVENT_LOG",
+    "MEDIA_INTEL_QUOTE",
     "MEDIA_SNP_EXTENDED",
     "MEDIA_SNP_REPORT",
     "Evidence",
@@ -49,6 +51,10 @@ MEDIA_SNP_EXTENDED = f"application/vnd.{PROJECT}.snp-extended-report"
 """Report (1,184 bytes) followed by its certificate table."""
 MEDIA_CONFIGFS_TSM = "application/vnd.veraison.configfs-tsm+json"
 """What the kernel's configfs-tsm hands out: provider, outblob and auxblob."""
+MEDIA_INTEL_QUOTE = f"application/vnd.{PROJECT}.intel-quote"
+"""A TDX or SGX quote, as the platform hands it out."""
+MEDIA_EVENT_LOG = f"application/vnd.{PROJECT}.tcg-event-log"
+"""CCEL, binary."""
 MEDIA_BINDING = f"application/vnd.{PROJECT}.binding+cbor"
 MEDIA_ENDORSEMENTS = f"application/vnd.{PROJECT}.endorsements+cbor"
 

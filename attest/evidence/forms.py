@@ -97,10 +97,10 @@ def _read(file: RecognisedFile) -> FileContent:
             f"{file.file} looks like this: {file.label}; this version does not verify that",
             code="evidence-unsupported",
             field=file.file,
-            expected="SEV-SNP evidence or an envelope",
+            expected="SEV-SNP, TDX or SGX evidence, or an envelope",
             got=file.label,
             clause=CLAUSE,
-            hint="SEV-SNP reports in any form, and envelopes with one, are verified",
+            hint="SEV-SNP reports, TDX and SGX quotes, and envelopes with one of them are verified",
         )
     return file.read(file)
 

@@ -45,6 +45,7 @@ from attest.evidence.envelope import (
     MAX_DEPTH,
     MAX_ENVELOPE_BYTES,
     MEDIA_CONFIGFS_TSM,
+    MEDIA_INTEL_QUOTE,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     EvidenceItem,
@@ -217,7 +218,8 @@ def _binary_kind(data: bytes) -> _Binary | None:
 
 
 def _has_version(data: bytes) -> bool:
-    return data[:1] != b"\0" and data[1:4] == bytes(3)
+    # The header of an event log begins with a register index, often 1, and an area of any size follows.
+    return data[:1] != b"\0" and data[1:4] == bytes(3) and not _is_ccel(data)
 
 
 _GUIDS = frozenset(guid.bytes for guid in KINDS)
@@ -257,7 +259,8 @@ def _is_hcl(data: bytes) -> bool:
 
 
 def _is_ccel(data: bytes) -> bool:
-    return data[32:48] == b"Spec ID Event03\0"
+    """Recognise the header of an event log; no SNP report has the zeros, whose POLICY would be there."""
+    return data[4:28] == b"\3".ljust(24, b"\0") and data[32:48] == b"Spec ID Event03\0"
 
 
 def _item(media_type: str, file: RecognisedFile) -> FileContent:
@@ -304,6 +307,8 @@ def _certificate_of_evidence(der: bytes, file: str) -> Certificate:
         ) from exc
 
 
+_QUOTE = partial(_item, MEDIA_INTEL_QUOTE)
+
 _BINARY: tuple[_Binary, ...] = (
     _Binary(
         form="snp-report",
@@ -322,8 +327,8 @@ _BINARY: tuple[_Binary, ...] = (
     _Binary(form="snp-extended", label="go-sev-guest attestation (protobuf)", looks=_is_protobuf, read=_protobuf),
     _Binary(form=None, label="X.509 certificate", looks=partial(_is_der, b"\xa0"), read=_certificate),
     _Binary(form=None, label="certificate revocation list", looks=partial(_is_der, b"\x02\x01\x01\x30"), read=_crl),
-    _Binary(form="tdx-quote", label="TDX quote", looks=partial(_is_quote, (4, 5), 0x81), read=None),
-    _Binary(form="sgx-quote", label="SGX quote", looks=partial(_is_quote, (3, 4, 5), 0), read=None),
+    _Binary(form="tdx-quote", label="TDX quote", looks=partial(_is_quote, (4, 5), 0x81), read=_QUOTE),
+    _Binary(form="sgx-quote", label="SGX quote", looks=partial(_is_quote, (3, 4, 5), 0), read=_QUOTE),
     _Binary(form="hcl", label="Azure HCL report", looks=_is_hcl, read=None),
     _Binary(form="ccel", label="TCG event log", looks=_is_ccel, read=None),
     _Binary(

@@ -5,15 +5,18 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.endorsements.anchors import Anchor, TrustAnchors, amd_name, read_anchor_file
+from attest.endorsements.anchors import Anchor, TrustAnchors, amd_name, intel_name, read_anchor_file
+from attest.endorsements.chains import require_issued
 from attest.endorsements.roots import AMD_ARK_MODULI
-from attest.endorsements.signatures import load_public_key
+from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
+from attest.endorsements.x509 import parse_certificate
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct
+from attest.simulator.intel.keys import IntelAuthority, authority_key, spki_of
 from attest.simulator.keys import CaRole, simulated_ca_key
 from tests.endorsements import made
 
@@ -22,6 +25,8 @@ PUBLISHED_PINS = {
     "ARK-Milan": "9f056bee44377e29308cb5ffa895bdfb62d18881fa6bed8d6f075b0204089cb9",
     "ARK-Genoa": "429a69c9422aa258ee4d8db5fcda9c6470ef15f8cd5a9cebd6cbc7d90b863831",
     "ARK-Turin": "4f125410563a2ab9a50356f9243f6fe0b6f73de98603f53f90339c70e9d7ad08",
+    # specs/intel-tdx-sgx.md, section 7.
+    "Intel SGX Root CA": "a0af031289f5d5d4132f9186068a7fc13628633ba235777472e29b6b6c67a49e",
 }
 VENDORS = TrustAnchors.vendors()
 SIMULATION = TrustAnchors.simulation()
@@ -29,10 +34,10 @@ SIMULATION = TrustAnchors.simulation()
 
 def test_the_vendor_set_is_the_published_pins_and_nothing_else() -> None:
     assert {anchor.name: anchor.spki_sha256.hex() for anchor in VENDORS.anchors} == PUBLISHED_PINS
-    assert {anchor.role for anchor in VENDORS.anchors} == {"amd-ark"}
+    assert {anchor.role for anchor in VENDORS.anchors} == {"amd-ark", "intel-sgx-root"}
 
 
-@pytest.mark.parametrize("anchor", VENDORS.anchors, ids=lambda anchor: anchor.name)
+@pytest.mark.parametrize("anchor", VENDORS.of_role("amd-ark"), ids=lambda anchor: anchor.name)
 def test_a_held_key_is_the_key_that_is_pinned(anchor: Anchor) -> None:
     assert anchor.spki is not None
     assert sha256(anchor.spki).digest() == anchor.spki_sha256
@@ -45,7 +50,25 @@ def test_a_held_key_is_the_key_that_is_pinned(anchor: Anchor) -> None:
     assert (issuer.name, issuer.subject, issuer.spki) == (anchor.name, amd_name(anchor.name), anchor.spki)
 
 
-@pytest.mark.parametrize("anchor", VENDORS.anchors, ids=lambda anchor: anchor.name)
+def test_the_held_root_of_intel_is_its_published_certificate(vectors_dir: Path) -> None:
+    (anchor,) = VENDORS.of_role("intel-sgx-root")
+    root = parse_certificate((vectors_dir / "collateral" / "intel-sgx-root-ca.der").read_bytes())
+    assert (anchor.spki_sha256, anchor.spki, anchor.subject) == (root.spki_sha256, root.spki, root.subject)
+    assert (anchor.not_before, anchor.not_after) == (root.not_before, root.not_after)
+    issuer = anchor.held_issuer()
+    assert issuer is not None
+    require_issued(root, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA256)
+
+
+def test_the_held_root_of_intel_is_the_key_that_is_pinned() -> None:
+    (anchor,) = VENDORS.of_role("intel-sgx-root")
+    assert anchor.spki is not None
+    assert sha256(anchor.spki).digest() == anchor.spki_sha256
+    assert isinstance(load_public_key(anchor.spki), ec.EllipticCurvePublicKey)
+    assert anchor.subject == intel_name("Intel SGX Root CA")
+
+
+@pytest.mark.parametrize("anchor", VENDORS.of_role("amd-ark"), ids=lambda anchor: anchor.name)
 def test_a_held_key_counts_for_twenty_five_years(anchor: Anchor) -> None:
     assert anchor.not_before is not None
     assert anchor.not_after == anchor.not_before.replace(year=anchor.not_before.year + 25)
@@ -63,6 +86,7 @@ def test_the_vendor_set_never_leads_to_the_simulation() -> None:
 def test_the_simulation_pins_are_the_simulators_roots() -> None:
     pins = {anchor.product: anchor.spki_sha256 for anchor in SIMULATION.anchors}
     roots = {str(line): sha256(simulated_ca_key(line, CaRole.ARK).spki).digest() for line in SnpProduct}
+    roots["SGX"] = sha256(spki_of(authority_key(IntelAuthority.ROOT))).digest()
     assert pins == roots
 
 
@@ -70,7 +94,8 @@ def test_a_pinned_key_is_found_by_its_digest_and_role() -> None:
     milan = VENDORS.anchors[0]
     assert VENDORS.pinned(milan.spki_sha256, role="amd-ark") is milan
     assert VENDORS.pinned(bytes(32), role="amd-ark") is None
-    assert VENDORS.of_role("amd-ark") == VENDORS.anchors
+    assert VENDORS.pinned(milan.spki_sha256, role="intel-sgx-root") is None
+    assert VENDORS.of_role("amd-ark") == VENDORS.anchors[:3]
 
 
 def test_the_empty_set_accepts_nobody() -> None:
@@ -81,12 +106,12 @@ def test_the_empty_set_accepts_nobody() -> None:
 
 def test_anchors_are_taken_out_by_name_and_an_unknown_name_is_an_error() -> None:
     fewer = VENDORS.without(["ARK-Milan"])
-    assert [anchor.name for anchor in fewer.anchors] == ["ARK-Genoa", "ARK-Turin"]
+    assert [anchor.name for anchor in fewer.anchors] == list(PUBLISHED_PINS)[1:]
     assert [anchor.name for anchor in VENDORS.anchors] == list(PUBLISHED_PINS)
     with pytest.raises(ConfigurationError) as refusal:
         fewer.without(["ARK-Milan"])
     assert refusal.value.code == "anchor-unknown"
-    assert refusal.value.expected == "ARK-Genoa, ARK-Turin"
+    assert refusal.value.expected == "ARK-Genoa, ARK-Turin, Intel SGX Root CA"
 
 
 def test_an_anchor_that_is_held_by_its_digest_alone_is_no_signer() -> None:
@@ -110,7 +135,7 @@ spki_sha256 = "%s"
 
 def test_an_anchor_file_removes_and_adds() -> None:
     changed = read_anchor_file(GOOD.encode(), base=VENDORS)
-    assert [anchor.name for anchor in changed.anchors] == ["ARK-Genoa", "ARK-Turin", "ARK-Next"]
+    assert [anchor.name for anchor in changed.anchors] == ["ARK-Genoa", "ARK-Turin", "Intel SGX Root CA", "ARK-Next"]
     added = changed.pinned(bytes.fromhex("ab" * 32), role="amd-ark")
     assert added == Anchor(name="ARK-Next", role="amd-ark", product="Genoa", spki_sha256=bytes.fromhex("ab" * 32))
     assert read_anchor_file(b'schema = "attest.anchors/1"', base=VENDORS) == VENDORS
@@ -131,7 +156,10 @@ def test_an_anchor_file_removes_and_adds() -> None:
         (b'schema = "attest.anchors/1"\nadd = ["ARK"]', r"add: expected \[\[add\]\] tables"),
         (GOOD.replace('name = "ARK-Next"\n', "").encode(), r"add\[0\]: expected the texts"),
         (GOOD.replace('"Genoa"', "7").encode(), r"add\[0\]: expected the texts"),
-        (GOOD.replace('"amd-ark"', '"intel"').encode(), r"add\[0\].role: expected one of amd-ark, got 'intel'"),
+        (
+            GOOD.replace('"amd-ark"', '"intel"').encode(),
+            r"add\[0\].role: expected one of amd-ark, intel-sgx-root, got 'intel'",
+        ),
         (GOOD.replace("ab" * 32, "ab" * 31).encode(), r"add\[0\].spki_sha256: expected 32 bytes"),
         (GOOD.replace("ab" * 32, "xy" * 32).encode(), r"add\[0\].spki_sha256: expected pairs of hex"),
     ],

@@ -30,6 +30,7 @@ from attest.endorsements.bundle import (
     sign_bundle,
     verify_bundle,
 )
+from attest.endorsements.intel_answers import intel_answer_bytes
 from attest.errors import ConfigurationError, EndorsementError
 from tests.endorsements import made
 
@@ -46,6 +47,21 @@ CHAIN = BundleEntry(
 )
 CRL = BundleEntry(kind="amd-crl", source="https://kds.example/crl", data=made.crl(revoked=(9,)))
 ENTRIES = (LEAF, CHAIN, CRL)
+INFO = BundleEntry(
+    kind="intel-tcb-info",
+    source="https://pcs.example/tcb",
+    data=intel_answer_bytes(b'{"tcbInfo":{},"signature":"' + b"ab" * 64 + b'"}', issuer_chain=CHAIN.data),
+)
+IDENTITY = BundleEntry(
+    kind="intel-qe-identity",
+    source="https://pcs.example/qe",
+    data=intel_answer_bytes(b'{"enclaveIdentity":{},"signature":"' + b"cd" * 64 + b'"}', issuer_chain=CHAIN.data),
+)
+INTEL_CRL = BundleEntry(
+    kind="intel-crl",
+    source="https://pcs.example/crl",
+    data=intel_answer_bytes(CRL.data, issuer_chain=b""),
+)
 
 KEY = ed25519.Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 OTHER = ed25519.Ed25519PrivateKey.from_private_bytes(b"o" * 32)
@@ -91,6 +107,15 @@ def test_a_bundle_holds_what_was_put_in_and_encodes_to_itself() -> None:
     }
 
 
+def test_answers_of_intels_service_are_held_with_their_issuer_chains() -> None:
+    made_bundle = build_bundle((INFO, IDENTITY, INTEL_CRL), created=CREATED, expires=EXPIRES)
+    read = parse_bundle(made_bundle.to_bytes())
+    assert read == made_bundle
+    assert [document.kind for document in read.endorsements.documents] == ["tcb-info", "qe-identity"]
+    assert [c.serial for c in read.endorsements.certificates] == [1, 2]
+    assert [c.revoked for c in read.endorsements.crls] == [frozenset({9})]
+
+
 def test_an_answer_that_was_had_twice_is_kept_once() -> None:
     assert build_bundle((*ENTRIES, LEAF), created=CREATED, expires=EXPIRES) == bundle()
 
@@ -117,6 +142,11 @@ def test_moments_are_written_in_utc_whatever_zone_they_come_in() -> None:
         replace(CRL, data=LEAF.data),
         replace(LEAF, data=CRL.data),
         replace(CHAIN, data=b"no PEM"),
+        replace(INFO, data=IDENTITY.data),
+        replace(IDENTITY, data=INFO.data),
+        replace(INTEL_CRL, data=CRL.data),
+        replace(INTEL_CRL, data=INFO.data),
+        replace(CRL, data=INTEL_CRL.data),
         replace(CHAIN, data=made.pem("X509 CRL", CRL.data)),
         replace(CHAIN, data=made.pem("CERTIFICATE", b"garbage")),
         replace(CHAIN, data=b"-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----"),

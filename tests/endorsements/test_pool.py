@@ -1,5 +1,6 @@
 """Certificates and lists at hand, sorted for lookup and trusted for nothing."""
 
+from attest.endorsements.intel import IntelDocument
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from tests.endorsements import made
@@ -43,3 +44,17 @@ def test_two_pools_together_hold_what_both_hold() -> None:
     assert merged.crls == (LIST, OTHER_LIST)
     empty = Endorsements()
     assert (empty.certificates, empty.crls) == ((), ())
+
+
+def document(body: bytes, signature: bytes = bytes(64)) -> IntelDocument:
+    return IntelDocument(kind="tcb-info", body=body, signature=signature)
+
+
+def test_documents_are_kept_once_and_travel_with_the_pool() -> None:
+    one, again, other, resigned = document(b"1"), document(b"1"), document(b"2"), document(b"1", b"s" * 64)
+    pool = Endorsements(certificates=(FIRST,), documents=(one, again, other))
+    assert [found.body for found in pool.documents] == [b"1", b"2"]
+    assert pool.with_certificates([SECOND]).documents == pool.documents
+    merged = Endorsements(documents=(resigned, one)).merged(pool)
+    assert [found.body for found in merged.documents] == [b"1", b"1", b"2"]
+    assert Endorsements().documents == ()

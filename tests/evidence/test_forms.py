@@ -22,6 +22,7 @@ from attest.evidence.envelope import (
     MEDIA_BINDING,
     MEDIA_CONFIGFS_TSM,
     MEDIA_ENDORSEMENTS,
+    MEDIA_INTEL_QUOTE,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     Evidence,
@@ -419,13 +420,6 @@ def test_a_defect_of_a_recognised_form_is_told_as_such(data: bytes, code: str) -
 JWT = b"eyJhbGciOiJFUzM4NCJ9.eyJpc3MiOiJ4In0.c2ln"
 QUOTE = bytes.fromhex("0400020081000000") + bytes(600)
 UNSUPPORTED: list[tuple[bytes, str]] = [
-    (QUOTE, "tdx-quote"),
-    (b"\x05" + QUOTE[1:], "tdx-quote"),
-    (QUOTE[:2] + b"\x03" + QUOTE[3:], "tdx-quote"),
-    (QUOTE.hex().encode(), "tdx-quote"),
-    (QUOTE[:48], "tdx-quote"),
-    (bytes.fromhex("0300020000000000") + bytes(400), "sgx-quote"),
-    (bytes.fromhex("0400020000000000") + bytes(400), "sgx-quote"),
     (b"HCLA\x01\0\0\0" + bytes(100), "hcl"),
     (b"\1\0\0\0\3\0\0\0" + bytes(20) + b"\x21\0\0\0Spec ID Event03\0" + bytes(40), "ccel"),
     (b"\x11\xe0\x01\xff" + bytes(100), "nvidia-report"),
@@ -447,6 +441,33 @@ UNSUPPORTED: list[tuple[bytes, str]] = [
     (jsons({"svn": "1", "report_data": "x"}), "coco-json"),
     (jsons({"platform": "tdx", "evidence": {"quote": "x"}}), "coco-json"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (QUOTE, "tdx-quote"),
+        (b"\x05" + QUOTE[1:], "tdx-quote"),
+        (QUOTE[:2] + b"\x03" + QUOTE[3:], "tdx-quote"),
+        (QUOTE.hex().encode(), "tdx-quote"),
+        (QUOTE[:48], "tdx-quote"),
+        (bytes.fromhex("0300020000000000") + bytes(400), "sgx-quote"),
+        (bytes.fromhex("0400020000000000") + bytes(400), "sgx-quote"),
+    ],
+)
+def test_what_begins_like_a_quote_is_taken_for_one_and_read_later(data: bytes, form: str) -> None:
+    for asked in (None, form):
+        (item,) = read_evidence([("quote", data)], form=asked).evidence.items
+        assert (item.name, item.media_type) == ("cpu", MEDIA_INTEL_QUOTE)
+    assert refused(data, form="snp-report").code == "evidence-form-mismatch"
+
+
+def test_recorded_quotes_are_recognised_in_binary_and_in_hex(vectors_dir: Path) -> None:
+    for pattern, form in (("tdx/*/quote.*", "tdx-quote"), ("sgx/*/quote.bin", "sgx-quote")):
+        paths = sorted(vectors_dir.glob(pattern))
+        assert paths, pattern
+        for path in paths:
+            assert read_evidence([(path.name, path.read_bytes())], form=form).evidence.items[0].name == "cpu"
 
 
 @pytest.mark.parametrize(("data", "form"), UNSUPPORTED)
@@ -475,8 +496,6 @@ def test_what_only_begins_like_such_a_form_is_not_taken_for_it(data: bytes) -> N
 
 def test_recorded_evidence_of_other_kinds_is_refused_by_name(vectors_dir: Path) -> None:
     expected = {
-        "tdx/*/quote.*": "tdx-quote",
-        "sgx/*/quote.bin": "sgx-quote",
         "azure/*/evidence.json": "azure-json",
         "azure/*/hcl-report.bin": "hcl",
         "ccel/*/ccel.bin": "ccel",

@@ -6,8 +6,8 @@ from attest.endorsements.requests import (
     AmdChainRequest,
     AmdCrlRequest,
     AmdKeyKind,
+    AmdRequest,
     AmdVcekRequest,
-    EndorsementRequest,
 )
 from attest.errors import EndorsementError
 from attest.evidence.snp.evidence import ParsedSnpEvidence
@@ -34,9 +34,7 @@ def vcek_request(*, product: SnpProduct, hwid: bytes, tcb: SnpTcbVersion) -> Amd
     )
 
 
-def needed_endorsements(
-    evidence: ParsedSnpEvidence, *, product: SnpProduct | None = None
-) -> tuple[EndorsementRequest, ...]:
+def needed_endorsements(evidence: ParsedSnpEvidence, *, product: SnpProduct | None = None) -> tuple[AmdRequest, ...]:
     """List what verification of this evidence needs and the evidence does not carry.
 
     Args:

@@ -1,0 +1,135 @@
+"""Signed documents of Intel: TCB info and QE identity, as the exact bytes that were signed.
+
+Intel signs the text of a JSON value, not its meaning: one blank more breaks the signature. So a document is the
+slice of the answer that its signature covers, found by reading the JSON in front of it, and never written anew.
+Reading and checking signatures are pure functions of bytes, and their outcomes are remembered in bounded tables.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+from attest.encoding import hex_bytes, json_value
+from attest.endorsements.signatures import signature_holds
+from attest.errors import ChainError, EvidenceError
+
+__all__ = [
+    "MAX_DOCUMENT_BYTES",
+    "IntelDocument",
+    "IntelDocumentKind",
+    "intel_document",
+    "parse_pcs_answer",
+]
+
+MAX_DOCUMENT_BYTES = 1024 * 1024
+"""The largest TCB info seen has 16 KiB."""
+_SIGNATURE_BYTES = 64
+_COORDINATE_BYTES = 32
+_REMEMBERED = 1024
+_ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
+_BLANK = " \t\n\r"
+_DECODER = json.JSONDecoder()
+
+IntelDocumentKind = Literal["tcb-info", "qe-identity"]
+_KINDS: dict[str, IntelDocumentKind] = {"tcbInfo": "tcb-info", "enclaveIdentity": "qe-identity"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IntelDocument:
+    """A TCB info or QE identity as presented: a stranger's word until its signature is verified.
+
+    Attributes:
+        kind: what it says it is, by the member that held it.
+        body: the JSON value, exactly as it was served and signed.
+        signature: r and s, 32 bytes each, big-endian.
+    """
+
+    kind: IntelDocumentKind
+    body: bytes
+    signature: bytes
+
+    def is_signed_by(self, spki: bytes) -> bool:
+        """Say whether this key signed exactly these bytes; a key that cannot be read signed nothing."""
+        return _document_signature_holds(self.body, self.signature, spki)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _document_signature_holds(body: bytes, signature: bytes, spki: bytes) -> bool:
+    r = int.from_bytes(signature[:_COORDINATE_BYTES], "big")
+    s = int.from_bytes(signature[_COORDINATE_BYTES:], "big")
+    try:
+        return signature_holds(body, encode_dss_signature(r, s), _ECDSA_SHA256, spki)
+    except ChainError:
+        return False
+
+
+def intel_document(kind: IntelDocumentKind, body: bytes, signature: str) -> IntelDocument:
+    """Put a body and its signature in hex together.
+
+    Raises:
+        EvidenceError: ``hex-invalid`` (the signature is not 64 bytes of hex) or ``collateral-malformed`` (too large).
+    """
+    if len(body) > MAX_DOCUMENT_BYTES:
+        raise _malformed(kind, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(body)))
+    return IntelDocument(
+        kind=kind, body=body, signature=hex_bytes(signature, what=f"{kind} signature", length=_SIGNATURE_BYTES)
+    )
+
+
+def parse_pcs_answer(data: bytes) -> IntelDocument:
+    """Take the signed document out of an answer of Intel's service.
+
+    Args:
+        data: ``{"tcbInfo": {…}, "signature": hex}`` or ``{"enclaveIdentity": {…}, "signature": hex}``, UTF-8.
+
+    Raises:
+        EvidenceError: ``json-invalid``, ``hex-invalid`` or ``collateral-malformed``.
+
+    Spec: specs/intel-tdx-sgx.md, sections 8 and 17.
+    """
+    what = "PCS answer"
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise _malformed(what, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(data)))
+    answer = json_value(data, what=what)
+    if not isinstance(answer, dict):
+        raise _malformed(what, "an object", "another JSON value")
+    held = [name for name in _KINDS if name in answer]
+    signature = answer.get("signature")
+    if len(held) != 1 or not isinstance(signature, str):
+        raise _malformed(what, "tcbInfo or enclaveIdentity, and signature as text", f"{len(answer)} other members")
+    body = _text_of_member(data.decode("utf-8"), held[0])
+    return intel_document(_KINDS[held[0]], body.encode("utf-8"), signature)
+
+
+def _text_of_member(text: str, wanted: str) -> str:
+    """Cut a member's value out of the outermost object, in a text that was read before and has this member."""
+    at = _after_blank(text, 0)
+    name, start, end = "", at, at
+    while name != wanted:
+        name, at = _DECODER.raw_decode(text, _after_blank(text, at + 1))  # behind the brace or the comma
+        start = _after_blank(text, _after_blank(text, at) + 1)
+        _, end = _DECODER.raw_decode(text, start)
+        at = _after_blank(text, end)
+    return text[start:end]
+
+
+def _after_blank(text: str, at: int) -> int:
+    while text[at] in _BLANK:
+        at += 1
+    return at
+
+
+def _malformed(path: str, expected: str, got: str) -> EvidenceError:
+    return EvidenceError(
+        f"{path}: expected {expected}, got {got}",
+        code="collateral-malformed",
+        field=path,
+        expected=expected,
+        got=got,
+        clause="intel-tdx-sgx.md 17",
+    )

@@ -1,0 +1,104 @@
+"""An answer of Intel's service together with its issuer chain, as caches and bundles keep it.
+
+Intel sends a document or list in the body and the certificates behind it in a header; without them nobody can verify
+it later. Both are kept as received, in canonical CBOR::
+
+    {"answer": bytes of the body, "issuer_chain": bytes, PEM, signer first}
+
+The list of the root comes without a chain: its issuer is an anchor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attest.encoding import cbor_bytes, cbor_value
+from attest.endorsements.intel import MAX_DOCUMENT_BYTES, IntelDocument, IntelDocumentKind, parse_pcs_answer
+from attest.endorsements.x509 import MAX_CRL_BYTES, Certificate, Crl, parse_certificate, parse_crl, pem_blocks
+from attest.errors import EvidenceError
+
+__all__ = [
+    "MAX_CHAIN_BYTES",
+    "MAX_CRL_ANSWER_BYTES",
+    "MAX_DOCUMENT_ANSWER_BYTES",
+    "intel_answer_bytes",
+    "parse_intel_crl",
+    "parse_intel_document",
+]
+
+MAX_CHAIN_BYTES = 64 * 1024
+"""Intel's chains have 2 KiB."""
+MAX_CHAIN_CERTIFICATES = 8
+"""Intel's have two."""
+_OVERHEAD_BYTES = 64
+MAX_DOCUMENT_ANSWER_BYTES = MAX_DOCUMENT_BYTES + MAX_CHAIN_BYTES + _OVERHEAD_BYTES
+MAX_CRL_ANSWER_BYTES = MAX_CRL_BYTES + MAX_CHAIN_BYTES + _OVERHEAD_BYTES
+_CLAUSE = "intel-tdx-sgx.md 17"
+
+
+def intel_answer_bytes(body: bytes, *, issuer_chain: bytes) -> bytes:
+    """Put a body and its issuer chain together; neither is read."""
+    return cbor_bytes({"answer": body, "issuer_chain": issuer_chain})
+
+
+def parse_intel_document(data: bytes, *, kind: IntelDocumentKind) -> tuple[IntelDocument, tuple[Certificate, ...]]:
+    """Read a TCB info or QE identity with its issuer chain; both are a stranger's word until they are verified.
+
+    Args:
+        data: at most ``MAX_DOCUMENT_ANSWER_BYTES``.
+        kind: which of the two it must be.
+
+    Raises:
+        EvidenceError: ``collateral-malformed``, or what CBOR, JSON, hex and certificates are refused with.
+    """
+    body, chain = _parts(data, limit=MAX_DOCUMENT_ANSWER_BYTES)
+    if not chain:
+        raise _malformed("issuer chain", "the certificates behind a document", "none")
+    document = parse_pcs_answer(body)
+    if document.kind != kind:
+        raise _malformed("answer", kind, document.kind)
+    return document, chain
+
+
+def parse_intel_crl(data: bytes) -> tuple[Crl, tuple[Certificate, ...]]:
+    """Read a revocation list in DER with its issuer chain, which may be empty.
+
+    Args:
+        data: at most ``MAX_CRL_ANSWER_BYTES``.
+
+    Raises:
+        EvidenceError: as ``parse_intel_document``, and ``crl-malformed``.
+    """
+    body, chain = _parts(data, limit=MAX_CRL_ANSWER_BYTES)
+    return parse_crl(body), chain
+
+
+def _parts(data: bytes, *, limit: int) -> tuple[bytes, tuple[Certificate, ...]]:
+    if len(data) > limit:
+        raise _malformed("answer", f"at most {limit} bytes", f"{len(data)} bytes")
+    members = cbor_value(data, what="answer of Intel's service")
+    if not isinstance(members, Mapping) or set(members) != {"answer", "issuer_chain"}:
+        raise _malformed("answer", "a map of answer, issuer_chain", "something else")
+    body, chain = members["answer"], members["issuer_chain"]
+    if not isinstance(body, bytes) or not isinstance(chain, bytes):
+        raise _malformed("answer", "two byte strings", "something else")
+    return body, _chain(chain) if chain else ()
+
+
+def _chain(pem: bytes) -> tuple[Certificate, ...]:
+    blocks = pem_blocks(pem)
+    if not 0 < len(blocks) <= MAX_CHAIN_CERTIFICATES or {label for label, _ in blocks} != {"CERTIFICATE"}:
+        expected = f"1 to {MAX_CHAIN_CERTIFICATES} PEM certificates"
+        raise _malformed("issuer chain", expected, f"{len(blocks)} PEM blocks")
+    return tuple(parse_certificate(der) for _, der in blocks)
+
+
+def _malformed(path: str, expected: str, got: str) -> EvidenceError:
+    return EvidenceError(
+        f"{path}: expected {expected}, got {got}",
+        code="collateral-malformed",
+        field=path,
+        expected=expected,
+        got=got,
+        clause=_CLAUSE,
+    )

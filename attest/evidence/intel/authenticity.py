@@ -1,0 +1,270 @@
+"""Did a Quoting Enclave that Intel certified sign this quote? Checks T02 to T06, which need no collateral.
+
+::
+
+    quote ← attestation key ← QE report ← PCK certificate ← Platform or Processor CA ← Intel SGX Root CA (pinned)
+
+Each link is a function of its own. They run in an order in which a quote that is plainly false is called false before
+anything is called missing, so that forged evidence is never answered with a request for endorsements.
+
+What stays open is whether the enclave that signed is Intel's Quoting Enclave (the provisioning key certifies any
+enclave that may use it), whether anything was revoked, and how current the platform is: all that needs collateral.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+from attest.endorsements.anchors import Anchor, TrustAnchors
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.signatures import load_public_key, signature_holds
+from attest.errors import AttestError, BindingError, ChainError, EndorsementError, EvidenceError, SignatureError
+from attest.evidence.intel.chain import (
+    MAX_CANDIDATES,
+    P256_SPKI_HEAD,
+    PckChain,
+    embedded_certificates,
+    find_pck_chain,
+    require_p256,
+)
+from attest.evidence.intel.pck import PCK_COMMON_NAME, PckCertificate, read_pck
+from attest.evidence.intel.quote import ParsedQuote
+
+__all__ = [
+    "AuthenticQuote",
+    "authenticate_quote",
+    "certifying_pck",
+    "pck_candidates",
+    "require_attestation_key",
+    "require_pck",
+    "require_quote_signature",
+]
+
+_ECDSA = ec.ECDSA(hashes.SHA256())
+_ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
+_COORDINATE_BYTES = 32
+_UNUSED_REPORT_DATA = bytes(32)
+_PPID_CLEAR = 1
+_PPID_TYPES = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthenticQuote:
+    """A quote whose signatures and chain hold, and which is NOT verified yet: no collateral was looked at.
+
+    Revocation, the Quoting Enclave's identity and the TCB are still open. Nothing may be granted on this.
+
+    Attributes:
+        quote: the quote; its body is what some enclave with a certified key signed.
+        chain: the PCK certificate with its issuers.
+        at: the moment for which the chain holds.
+    """
+
+    quote: ParsedQuote
+    chain: PckChain
+    at: datetime
+
+    @property
+    def pck(self) -> PckCertificate:
+        """The PCK certificate."""
+        return self.chain.pck
+
+    @property
+    def anchor(self) -> Anchor:
+        """The pin that the chain reaches."""
+        return self.chain.anchor
+
+
+def authenticate_quote(
+    quote: ParsedQuote, *, endorsements: Endorsements, anchors: TrustAnchors, at: datetime
+) -> AuthenticQuote:
+    """Check the signatures and the certificate chain of a quote; everything that needs no collateral.
+
+    Args:
+        quote: a parsed quote; nothing of it is trusted yet.
+        endorsements: certificates from elsewhere: issuers, and PCK certificates for certification data 1 to 4.
+        anchors: the Intel root keys that the Verifier Owner accepts; an empty set accepts nothing.
+        at: moment of appraisal, aware; validity bounds are inclusive.
+
+    Raises:
+        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``: the chain cannot be read.
+        BindingError: ``attestation-key-mismatch``, the QE report commits to another attestation key.
+        SignatureError: ``attestation-key-invalid``, ``quote-signature-invalid`` or ``qe-report-signature-invalid``.
+        ChainError: no path to an anchor, a name or flag that does not fit, or a certificate not valid at ``at``.
+        EndorsementError: ``pck-certificate-missing``, ``pck-issuer-missing`` or ``intel-root-missing``.
+
+    Spec: specs/intel-tdx-sgx.md, sections 5 to 7, checks T02 to T06.
+    """
+    step = "pck_certificate"
+    try:
+        candidates = pck_candidates(quote, endorsements, at=at)
+        step = "qe_report_signature"
+        certifying = certifying_pck(quote, candidates)
+        step = "attestation_key"
+        require_attestation_key(quote)
+        step = "quote_signature"
+        require_quote_signature(quote)
+        step = "pck_chain"
+        pck = require_pck(quote, certifying)
+        chain = find_pck_chain(pck, quote, endorsements=endorsements, anchors=anchors, at=at)
+    except AttestError as exc:
+        exc.check = f"{quote.tee}.{step}"
+        raise
+    return AuthenticQuote(quote=quote, chain=chain, at=at)
+
+
+# -- T02, T03: which PCK certificate may have signed the QE report
+
+
+def pck_candidates(quote: ParsedQuote, endorsements: Endorsements, *, at: datetime) -> tuple[PckCertificate, ...]:
+    """Return the PCK certificates that may speak for the quote: its own, or those at hand that are of its platform.
+
+    A quote with a chain counts with the first certificate of it and no other. For certification data 1 to 3 the
+    PCEID must be the quote's, and for type 1, where it can be read, the PPID. The CPUSVN there is not compared: it
+    counts as the processor does, the certificate as Intel's TCB info does. Those valid at ``at`` come first: a renewed
+    certificate has the key of the old one.
+
+    Raises:
+        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``; of certificates at hand
+            only when none of them can be read.
+        ChainError: ``pck-name-unexpected``, likewise.
+    """
+    embedded = embedded_certificates(quote)
+    if embedded:
+        return (read_pck(embedded[0]),)
+    readable: list[PckCertificate] = []
+    refused: list[AttestError] = []
+    for certificate in endorsements.with_common_name(PCK_COMMON_NAME):
+        try:
+            readable.append(read_pck(certificate))
+        except (EvidenceError, ChainError) as exc:
+            refused.append(exc)
+    if refused and not readable:
+        raise refused[0]
+    fitting = [pck for pck in readable if _is_of_platform(pck, quote)]
+    fitting.sort(key=lambda pck: not pck.certificate.not_before <= at <= pck.certificate.not_after)
+    return tuple(fitting[:MAX_CANDIDATES])
+
+
+def _is_of_platform(pck: PckCertificate, quote: ParsedQuote) -> bool:
+    data = quote.certification_data
+    if quote.certification_type == _PPID_CLEAR and data[: len(pck.ppid)] != pck.ppid:
+        return False
+    return quote.certification_type not in _PPID_TYPES or data[-len(pck.pce_id) :] == pck.pce_id
+
+
+# -- T04: the QE report
+
+
+def certifying_pck(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) -> PckCertificate | None:
+    """T04: return the PCK certificate whose key signed the QE report; outcomes are remembered by bytes.
+
+    Returns:
+        None when there is no candidate: what is missing is told by ``require_pck``, after all that can be false.
+
+    Raises:
+        SignatureError: ``qe-report-signature-invalid``.
+        ChainError: ``public-key-invalid``: a PCK whose key is none of P-256.
+    """
+    signature = _der(quote.qe_report_signature)
+    for pck in candidates:
+        certificate = pck.certificate
+        require_p256(certificate.name, certificate.spki)
+        if signature_holds(quote.qe_report.raw, signature, _ECDSA_SHA256, certificate.spki):
+            return pck
+    if not candidates:
+        return None
+    raise SignatureError(
+        "the Quoting Enclave's report is not signed by the key of the PCK certificate",
+        code="qe-report-signature-invalid",
+        field="QE report signature",
+        expected="ECDSA P-256 with SHA-256 by the PCK over the 384 bytes of the QE report",
+        got="a signature that does not verify",
+        clause="intel-tdx-sgx.md 5, T04",
+    )
+
+
+def require_pck(quote: ParsedQuote, pck: PckCertificate | None) -> PckCertificate:
+    """T02: require a PCK certificate; a quote with certification data 1 to 4 brings none along.
+
+    Raises:
+        EndorsementError: ``pck-certificate-missing``.
+    """
+    if pck is not None:
+        return pck
+    raise EndorsementError(
+        f"the quote carries no PCK certificate (certification data of type {quote.certification_type}), "
+        "and none of its platform is at hand",
+        code="pck-certificate-missing",
+        field="certification data",
+        expected="the PCK certificate of this platform",
+        got="none",
+        clause="intel-tdx-sgx.md 4, T02",
+        hint="give the PCK certificate chain with --endorsements PATH",
+    )
+
+
+# -- T05, T06: what needs no certificate
+
+
+def require_attestation_key(quote: ParsedQuote) -> None:
+    """T05: require the QE report to commit to the attestation key and the authentication data.
+
+    Both halves of REPORTDATA are compared, the second with zero.
+
+    Raises:
+        BindingError: ``attestation-key-mismatch``.
+    """
+    committed = sha256(quote.attestation_key + quote.qe_auth_data).digest() + _UNUSED_REPORT_DATA
+    if quote.qe_report.report_data != committed:
+        raise BindingError(
+            "the Quoting Enclave's report commits to another attestation key than the quote carries",
+            code="attestation-key-mismatch",
+            field="REPORTDATA of the QE report",
+            expected=committed.hex(),
+            got=quote.qe_report.report_data.hex(),
+            clause="intel-tdx-sgx.md 5, T05",
+        )
+
+
+def require_quote_signature(quote: ParsedQuote) -> None:
+    """T06: require the attestation key's signature over header, descriptor and body. Never remembered.
+
+    Raises:
+        SignatureError: ``attestation-key-invalid``, no point of P-256; or ``quote-signature-invalid``.
+    """
+    try:
+        key = load_public_key(P256_SPKI_HEAD + quote.attestation_key)
+    except ChainError as exc:
+        raise SignatureError(
+            "the attestation key is not a point of P-256",
+            code="attestation-key-invalid",
+            field="attestation key",
+            expected="x and y of a point of P-256, 32 bytes each, big-endian",
+            got=quote.attestation_key.hex(),
+            clause="intel-tdx-sgx.md 5, T06",
+        ) from exc
+    try:
+        key.verify(_der(quote.signature), quote.signed_bytes, _ECDSA)  # type: ignore[call-arg,arg-type]  # by its head
+    except InvalidSignature as exc:
+        raise SignatureError(
+            "the quote's signature does not verify with its attestation key",
+            code="quote-signature-invalid",
+            field="quote signature",
+            offset=len(quote.signed_bytes) + 4,
+            expected=f"ECDSA P-256 with SHA-256 over bytes 0 to {len(quote.signed_bytes) - 1}",
+            got="a signature that does not verify",
+            clause="intel-tdx-sgx.md 5, T06",
+        ) from exc
+
+
+def _der(signature: bytes) -> bytes:
+    r, s = signature[:_COORDINATE_BYTES], signature[_COORDINATE_BYTES:]
+    return encode_dss_signature(int.from_bytes(r, "big"), int.from_bytes(s, "big"))

@@ -1,0 +1,268 @@
+"""From a PCK certificate to the pinned Intel SGX Root CA.
+
+Several certificates can bear a wanted name; the one whose key verifies the child counts. A root counts only when its
+key is pinned, wherever its certificate came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from attest.encoding import rfc3339_text
+from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
+from attest.endorsements.chains import require_ca, require_issued, require_valid
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.signatures import SignatureAlgorithm
+from attest.endorsements.x509 import Certificate, Issuer, parse_certificate, pem_blocks
+from attest.errors import ChainError, EndorsementError, EvidenceError, VerificationError
+from attest.evidence.intel.pck import PckCertificate
+from attest.evidence.intel.quote import PCK_CHAIN, ParsedQuote
+
+__all__ = [
+    "MAX_CANDIDATES",
+    "MAX_CHAIN_CERTIFICATES",
+    "P256_SPKI_HEAD",
+    "PckChain",
+    "embedded_certificates",
+    "find_intel_root",
+    "find_pck_chain",
+    "require_p256",
+]
+
+MAX_CANDIDATES = 8
+"""Certificates of one role that are tried; each may cost a public-key operation."""
+MAX_CHAIN_CERTIFICATES = 8
+"""Intel's chain has three."""
+P256_SPKI_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d03010703420004")
+"""SubjectPublicKeyInfo of a P-256 key: what is left are x and y, 32 bytes each."""
+_P256_SPKI_BYTES = len(P256_SPKI_HEAD) + 64
+_ROLE: AnchorRole = "intel-sgx-root"
+_ROOT_NAME = "Intel SGX Root CA"
+_PADDING = b"\0 \t\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PckChain:
+    """A PCK certificate that leads to a pinned root, within all dates.
+
+    Attributes:
+        pck: the PCK certificate.
+        issuer: PCK Platform CA or PCK Processor CA, the CA whose CRL lists PCK certificates.
+        root: name and key of the Intel SGX Root CA, whose CRL lists the issuer.
+        anchor: the pin behind it.
+    """
+
+    pck: PckCertificate
+    issuer: Certificate
+    root: Issuer
+    anchor: Anchor
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """The PCK certificate and its issuer; the root is an anchor and no part of what was presented."""
+        return self.pck.certificate, self.issuer
+
+
+@lru_cache(maxsize=256)
+def _read_chain(certification_data: bytes) -> tuple[Certificate, ...]:
+    blocks = pem_blocks(certification_data.rstrip(_PADDING))
+    begun = certification_data.count(b"-----BEGIN")
+    if (
+        not 1 <= len(blocks) <= MAX_CHAIN_CERTIFICATES
+        or begun != len(blocks)
+        or {b[0] for b in blocks} != {"CERTIFICATE"}
+    ):
+        raise EvidenceError(
+            "the quote's certification data is not a chain of PEM certificates",
+            code="certificate-malformed",
+            field="certification data",
+            expected=f"1 to {MAX_CHAIN_CERTIFICATES} whole PEM blocks CERTIFICATE",
+            got=f"{len(blocks)} readable blocks of {begun}",
+            clause="intel-tdx-sgx.md 4",
+        )
+    return tuple(parse_certificate(der) for _, der in blocks)
+
+
+def embedded_certificates(quote: ParsedQuote) -> tuple[Certificate, ...]:
+    """Return the certificates that the quote brought along, in its order; none for certification data 1 to 4.
+
+    Raises:
+        EvidenceError: ``certificate-malformed`` or ``base64-invalid``.
+    """
+    return _read_chain(quote.certification_data) if quote.certification_type == PCK_CHAIN else ()
+
+
+def require_p256(name: str, spki: bytes) -> None:
+    """Require a public key of P-256, point uncompressed, as every key of Intel's is.
+
+    Raises:
+        ChainError: ``public-key-invalid``.
+    """
+    if len(spki) != _P256_SPKI_BYTES or not spki.startswith(P256_SPKI_HEAD):
+        raise ChainError(
+            f"the key of {name} is not an uncompressed point of P-256",
+            code="public-key-invalid",
+            expected="ECDSA P-256",
+            got="another kind of key",
+            clause="intel-tdx-sgx.md 6, T02",
+        )
+
+
+def find_pck_chain(
+    pck: PckCertificate, quote: ParsedQuote, *, endorsements: Endorsements, anchors: TrustAnchors, at: datetime
+) -> PckChain:
+    """T02: find the path from a PCK certificate to a pinned root, every certificate of it valid at ``at``.
+
+    Issuers are looked for in the quote first and then among the endorsements. The root that a quote brings counts
+    only when its key is pinned, and is not needed where the key itself is held.
+
+    Raises:
+        EvidenceError: ``certificate-malformed`` or ``base64-invalid``.
+        ChainError: ``root-not-trusted``, ``simulated-root-refused``, ``pck-name-unexpected``, ``public-key-invalid``,
+            or as the rules of ``attest.endorsements.chains``.
+        EndorsementError: ``pck-issuer-missing`` or ``intel-root-missing``.
+    """
+    leaf, embedded = pck.certificate, embedded_certificates(quote)
+    require_valid(leaf, at=at)
+    issuer = _find_issuer(leaf, _named(leaf.issuer, embedded, endorsements), at=at)
+    anchor, root = find_intel_root(issuer, _named(issuer.issuer, embedded, endorsements), anchors=anchors, at=at)
+    return PckChain(pck=pck, issuer=issuer, root=root, anchor=anchor)
+
+
+def _named(subject: bytes, embedded: tuple[Certificate, ...], endorsements: Endorsements) -> tuple[Certificate, ...]:
+    own = tuple(certificate for certificate in embedded if certificate.subject == subject)
+    return (*own, *endorsements.named(subject))[:MAX_CANDIDATES]
+
+
+def _find_issuer(leaf: Certificate, candidates: tuple[Certificate, ...], *, at: datetime) -> Certificate:
+    """Return, of several with the wanted name, one whose key verifies the PCK certificate and that is valid."""
+    refusal: ChainError | None = None
+    for candidate in candidates:
+        try:
+            require_p256(candidate.name, candidate.spki)
+            require_issued(leaf, candidate.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA256)
+            require_ca(candidate)
+            require_valid(candidate, at=at)
+        except ChainError as exc:
+            refusal = refusal or exc
+        else:
+            return candidate
+    raise refusal or EndorsementError(
+        f"the certificate of {leaf.issuer_common_name}, which issued {leaf.name}, is not at hand",
+        code="pck-issuer-missing",
+        expected=leaf.issuer_common_name,
+        got="none",
+        clause="intel-tdx-sgx.md 6, T02",
+        hint="give Intel's certificate chain with --endorsements PATH",
+        retryable=True,
+    )
+
+
+def find_intel_root(
+    child: Certificate, presented: tuple[Certificate, ...], *, anchors: TrustAnchors, at: datetime
+) -> tuple[Anchor, Issuer]:
+    """Return the pinned root that issued ``child``, with its name and key.
+
+    Args:
+        child: a certificate whose issuer must be the Intel SGX Root CA.
+        presented: certificates in the name of that issuer, as they came along.
+        anchors: the Intel root keys that the Verifier Owner accepts.
+        at: moment of appraisal; the root has to be valid then.
+
+    Raises:
+        ChainError: ``root-not-trusted``, ``simulated-root-refused``, ``pck-name-unexpected``, ``public-key-invalid``,
+            or as the rules of ``attest.endorsements.chains``.
+        EndorsementError: ``intel-root-missing``.
+    """
+    if child.issuer_common_name != _ROOT_NAME:
+        raise ChainError(
+            f"{child.name} is issued by another than {_ROOT_NAME}",
+            code="pck-name-unexpected",
+            field="issuer CN",
+            expected=_ROOT_NAME,
+            got=child.issuer_common_name or "a name without one CN",
+            clause="intel-tdx-sgx.md 6, T02",
+        )
+    refusal: ChainError | None = None
+    for anchor, issuer, certificate in _roots(child, presented, anchors):
+        try:
+            require_p256(issuer.name, issuer.spki)
+            require_issued(child, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA256)
+            if certificate is None:
+                _require_anchor_valid(anchor, at=at)
+            else:
+                require_issued(certificate, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA256)
+                require_ca(certificate)
+                require_valid(certificate, at=at)
+        except ChainError as exc:
+            refusal = refusal or exc
+        else:
+            return anchor, issuer
+    raise _no_root(child, presented, anchors, refusal)
+
+
+def _roots(
+    child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors
+) -> Iterator[tuple[Anchor, Issuer, Certificate | None]]:
+    """Pinned roots in the name of the child's issuer: keys that are held, then certificates that were presented."""
+    for anchor in anchors.of_role(_ROLE):
+        issuer = anchor.held_issuer()
+        if issuer is not None and issuer.subject == child.issuer:
+            yield anchor, issuer, None
+    for certificate in presented:
+        pinned = anchors.pinned(certificate.spki_sha256, role=_ROLE)
+        if pinned is not None:
+            yield pinned, certificate.as_issuer(), certificate
+
+
+def _no_root(
+    child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, refusal: ChainError | None
+) -> VerificationError | EndorsementError:
+    strangers = tuple(c for c in presented if anchors.pinned(c.spki_sha256, role=_ROLE) is None)
+    if strangers:
+        simulation = TrustAnchors.simulation()
+        simulated = any(simulation.pinned(c.spki_sha256, role=_ROLE) for c in strangers)
+        return ChainError(
+            f"the root {strangers[0].name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
+            code="simulated-root-refused" if simulated else "root-not-trusted",
+            expected="a pinned Intel root key",
+            got=f"SHA-256 of the public key {strangers[0].spki_sha256.hex()}",
+            clause="intel-tdx-sgx.md 7, T02",
+            hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
+            if simulated
+            else "a root counts only when its key is pinned; see docs/trust-anchors.md",
+        )
+    if refusal is not None:
+        return refusal
+    if any(anchor.spki is None for anchor in anchors.of_role(_ROLE)):
+        return EndorsementError(
+            f"the root {child.issuer_common_name}, which issued {child.name}, is neither held nor at hand",
+            code="intel-root-missing",
+            expected=f"a pinned {child.issuer_common_name}",
+            got="none",
+            clause="intel-tdx-sgx.md 7, T02",
+            hint="give the root's certificate with --endorsements PATH",
+        )
+    return ChainError(
+        f"{child.name} is issued by a root that is no anchor of this Verifier",
+        code="root-not-trusted",
+        expected="a pinned Intel root key",
+        got=f"a root in the name {child.issuer_common_name} that is not pinned",
+        clause="intel-tdx-sgx.md 7, T02",
+        hint="a root counts only when its key is pinned; see docs/trust-anchors.md",
+    )
+
+
+def _require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
+    """Require a root that is held as a bare key to be within its dates; both bounds are included."""
+    if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= at <= anchor.not_after:
+        return
+    raise ChainError(
+        f"{anchor.name} is not valid at {rfc3339_text(at)}",
+        code="certificate-not-yet-valid" if at < anchor.not_before else "certificate-expired",
+        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
+        got=rfc3339_text(at),
+    )

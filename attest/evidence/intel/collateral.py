@@ -1,0 +1,245 @@
+"""TCB info and QE identity at hand: which belongs, which is genuine, which is current (T08 to T10).
+
+Several can belong: a directory holds the collateral of many platforms and dates. The best is tried first and the
+next one when that fails, and the first failure is what is reported. What is read and which key signed it are
+remembered by the bytes alone; dates, lists and the root are judged on every call.
+
+Spec: specs/intel-tdx-sgx.md, sections 8 and 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Generic, Literal, TypeVar
+
+from attest.encoding import rfc3339_text
+from attest.endorsements.chains import require_issued
+from attest.endorsements.intel import IntelDocument
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.signatures import SignatureAlgorithm
+from attest.endorsements.x509 import Certificate, Issuer
+from attest.errors import (
+    ChainError,
+    EndorsementError,
+    EvidenceError,
+    RevokedError,
+    SignatureError,
+    VerificationError,
+)
+from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
+from attest.evidence.intel.revocation import FETCH, require_not_listed
+from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
+
+__all__ = ["MAX_CANDIDATES", "TCB_SIGNING_NAME", "SignedDocument", "find_qe_identity", "find_tcb_info"]
+
+MAX_CANDIDATES = 8
+"""Documents, and certificates for each, that are tried; each may cost a public-key operation. The best come first."""
+TCB_SIGNING_NAME = "Intel SGX TCB Signing"
+_CLAUSE = "intel-tdx-sgx.md 8, T08"
+_FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"
+_REMEMBERED = 1024
+
+_Content = TypeVar("_Content", TcbInfo, QeIdentity)
+_Piece = Literal["tcb-info", "qe-identity", "tcb-signing"]
+_PIECES: dict[_Piece, str] = {
+    "tcb-info": "TCB info",
+    "qe-identity": "QE identity",
+    "tcb-signing": "TCB Signing certificate",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedDocument(Generic[_Content]):
+    """A document that Intel signed and that is current. Built by this module only.
+
+    Attributes:
+        content: what it says; it may be relied on.
+        signing: the TCB Signing certificate, issued by the root.
+    """
+
+    content: _Content
+    signing: Certificate
+
+
+# -- what is at hand
+
+
+def find_tcb_info(
+    *, tee: Tee, fmspc: bytes, pce_id: bytes, endorsements: Endorsements, root: Issuer, at: datetime
+) -> SignedDocument[TcbInfo]:
+    """Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number.
+
+    Args:
+        tee: which TEE the quote is of.
+        fmspc: 6 bytes, from the PCK certificate.
+        pce_id: 2 bytes, likewise.
+        endorsements: everything at hand; nothing of it is trusted.
+        root: name and key of the anchor that the PCK chain reached.
+        at: moment of appraisal; both ends of every validity are included.
+
+    Raises:
+        SignatureError: ``collateral-signature-invalid``.
+        ChainError: the TCB Signing certificate is not the root's, as the rules of ``attest.endorsements.chains``.
+        RevokedError: ``certificate-revoked``, the TCB Signing certificate is on a list of the root.
+        EndorsementError: ``tcb-info-missing``, ``tcb-info-expired`` or ``tcb-info-not-yet-valid``;
+            ``tcb-signing-missing``, ``tcb-signing-expired`` or ``tcb-signing-not-yet-valid``.
+    """
+    readable = _readable(endorsements.documents, "tcb-info", _tcb_info)
+    belonging = [
+        (document, info)
+        for document, info in readable
+        if info.fmspc == fmspc and info.tee == tee and info.pce_id == pce_id
+    ]
+    if not belonging:
+        raise _missing(
+            "tcb-info",
+            f"TCB info of {tee.upper()}, FMSPC {fmspc.hex()}, PCEID {pce_id.hex()}",
+            sorted({f"{i.tee.upper()} {i.fmspc.hex()} PCEID {i.pce_id.hex()}" for _, i in readable}),
+        )
+    return _best(belonging, "tcb-info", endorsements=endorsements, root=root, at=at)
+
+
+def find_qe_identity(*, tee: Tee, endorsements: Endorsements, root: Issuer, at: datetime) -> SignedDocument[QeIdentity]:
+    """Return the identity of the quoting enclave of a TEE, chosen like a TCB info.
+
+    Raises:
+        SignatureError: ``collateral-signature-invalid``.
+        ChainError: as ``find_tcb_info``.
+        RevokedError: as ``find_tcb_info``.
+        EndorsementError: ``qe-identity-missing``, ``qe-identity-expired`` or ``qe-identity-not-yet-valid``;
+            ``tcb-signing-missing``, ``tcb-signing-expired`` or ``tcb-signing-not-yet-valid``.
+    """
+    wanted = EnclaveId.TD_QE if tee == "tdx" else EnclaveId.QE
+    readable = _readable(endorsements.documents, "qe-identity", _qe_identity)
+    belonging = [(document, identity) for document, identity in readable if identity.id is wanted]
+    if not belonging:
+        raise _missing("qe-identity", f"QE identity {wanted}", sorted({str(identity.id) for _, identity in readable}))
+    return _best(belonging, "qe-identity", endorsements=endorsements, root=root, at=at)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _tcb_info(body: bytes) -> TcbInfo | None:
+    """Remember also that a document cannot be read: a broken one is nobody's, and is passed over."""
+    try:
+        return parse_tcb_info(body)
+    except EvidenceError:
+        return None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _qe_identity(body: bytes) -> QeIdentity | None:
+    try:
+        return parse_qe_identity(body)
+    except EvidenceError:
+        return None
+
+
+def _readable(
+    documents: Sequence[IntelDocument], kind: str, read: Callable[[bytes], _Content | None]
+) -> list[tuple[IntelDocument, _Content]]:
+    return [
+        (document, content)
+        for document in documents
+        if document.kind == kind and (content := read(document.body)) is not None
+    ]
+
+
+def _missing(piece: _Piece, wanted: str, found: list[str]) -> EndorsementError:
+    return EndorsementError(
+        f"no {wanted} is at hand",
+        code=_CODES[piece][0],
+        expected=wanted,
+        got=", ".join(found) or "none",
+        clause=_CLAUSE,
+        hint=FETCH,
+        retryable=True,
+    )
+
+
+_CODES: dict[_Piece, tuple[str, str, str]] = {
+    "tcb-info": ("tcb-info-missing", "tcb-info-not-yet-valid", "tcb-info-expired"),
+    "qe-identity": ("qe-identity-missing", "qe-identity-not-yet-valid", "qe-identity-expired"),
+    "tcb-signing": ("tcb-signing-missing", "tcb-signing-not-yet-valid", "tcb-signing-expired"),
+}
+
+
+# -- which counts
+
+
+def _best(
+    belonging: list[tuple[IntelDocument, _Content]],
+    piece: _Piece,
+    *,
+    endorsements: Endorsements,
+    root: Issuer,
+    at: datetime,
+) -> SignedDocument[_Content]:
+    if len(belonging) > 1:
+        belonging.sort(key=lambda found: _preference(found[1], at), reverse=True)
+    refusal: VerificationError | EndorsementError | None = None
+    for document, content in belonging[:MAX_CANDIDATES]:
+        try:
+            signing = _find_signing(document, piece, endorsements=endorsements, root=root, at=at)
+            _require_within(piece, content.issue_date, content.next_update, at=at)
+        except (VerificationError, EndorsementError) as exc:
+            refusal = refusal or exc
+        else:
+            return SignedDocument(content=content, signing=signing)
+    raise refusal or _missing(piece, _PIECES[piece], [])
+
+
+def _preference(content: TcbInfo | QeIdentity, at: datetime) -> tuple[bool, int, datetime]:
+    """Rank current ones first, then the highest evaluation number, then the latest issue."""
+    current = content.issue_date <= at <= content.next_update
+    return current, content.evaluation_data_number, content.issue_date
+
+
+def _find_signing(
+    document: IntelDocument, piece: _Piece, *, endorsements: Endorsements, root: Issuer, at: datetime
+) -> Certificate:
+    """Return the TCB Signing certificate whose key signed: of several with that key, the one that is valid."""
+    candidates = endorsements.with_common_name(TCB_SIGNING_NAME)
+    if not candidates:
+        raise _missing("tcb-signing", f"certificate {TCB_SIGNING_NAME}", [])
+    ordered = sorted(candidates, key=lambda c: not c.not_before <= at <= c.not_after)
+    refusal: ChainError | RevokedError | EndorsementError | None = None
+    for certificate in ordered[:MAX_CANDIDATES]:
+        if not document.is_signed_by(certificate.spki):
+            continue
+        try:
+            require_issued(certificate, root, algorithm=SignatureAlgorithm.ECDSA_SHA256)
+            require_not_listed(endorsements.crls, root, certificate)
+            _require_within("tcb-signing", certificate.not_before, certificate.not_after, at=at)
+        except (ChainError, RevokedError, EndorsementError) as exc:
+            refusal = refusal or exc
+        else:
+            return certificate
+    raise refusal or SignatureError(
+        f"the signature of the {_PIECES[piece]} does not verify",
+        code="collateral-signature-invalid",
+        field="signature",
+        expected=f"ECDSA P-256 with SHA-256 over the exact bytes, by {TCB_SIGNING_NAME}",
+        got="a signature that does not verify",
+        clause=_CLAUSE,
+        hint="fetch the collateral anew; it must not be written out again by a JSON library",
+    )
+
+
+def _require_within(piece: _Piece, begins: datetime, ends: datetime, *, at: datetime) -> None:
+    """Require ``begins <= at <= ends``; what is out of date has to be fetched, which distrusts no platform."""
+    if begins <= at <= ends:
+        return
+    _, early_code, late_code = _CODES[piece]
+    early = at < begins
+    raise EndorsementError(
+        f"the {_PIECES[piece]} is {'not valid yet' if early else 'out of date'} at {rfc3339_text(at)}",
+        code=early_code if early else late_code,
+        expected=f"{rfc3339_text(begins)} to {rfc3339_text(ends)}",
+        got=rfc3339_text(at),
+        clause=_CLAUSE,
+        hint="compare the clock, or the time given with --at" if early else _FETCH_NEWER,
+        retryable=True,
+    )

@@ -1,0 +1,352 @@
+"""What Intel's documents say about one platform: TCB level, TDX module, quoting enclave, and all three together.
+
+Pure functions of values that were verified before; the order of the steps is that of specs/intel-tdx-sgx.md,
+section 11. A platform that no level covers, and one that is revoked, fail here: no policy can allow them. Every
+other status is a result, and policies judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from operator import ge
+from typing import Final
+
+from attest.errors import VerificationError
+from attest.evidence.intel.facts import ModuleFacts, PlatformFacts, QeFacts
+from attest.evidence.intel.qe_identity import QeIdentity
+from attest.evidence.intel.status import ComponentStatus, PlatformStatus, TcbStatus, converge
+from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity, Tee
+
+__all__ = [
+    "ModuleFacts",
+    "PlatformFacts",
+    "QeFacts",
+    "TcbEvaluation",
+    "evaluate_tcb",
+    "find_module",
+    "require_intel_qe",
+    "require_qe",
+]
+
+_DEBUG = 0x02
+_INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
+    "sgx": ("8c4f5775d796503e96137f77c68a829a0056ac8ded70140b081b094490c57bff", 1),
+    "tdx": ("dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5", 2),
+}
+"""MRSIGNER and ISVPRODID of Intel's quoting enclaves (section 5); only for when QE identity is left out."""
+_CONFIGURATION = frozenset(
+    {
+        TcbStatus.CONFIGURATION_NEEDED,
+        TcbStatus.CONFIGURATION_AND_SW_HARDENING_NEEDED,
+        TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED,
+    }
+)
+_CURRENT = frozenset(
+    {
+        PlatformStatus.UP_TO_DATE,
+        PlatformStatus.SW_HARDENING_NEEDED,
+        PlatformStatus.CONFIGURATION_NEEDED,
+        PlatformStatus.CONFIGURATION_AND_SW_HARDENING_NEEDED,
+    }
+)
+_BEHIND = frozenset({TcbStatus.OUT_OF_DATE, TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcbEvaluation:
+    """The outcome for one platform.
+
+    Attributes:
+        tcb_status: all parts together.
+        platform_status: the SGX level's for SGX, the TDX level's for TDX.
+        tdx_module_status: None for SGX.
+        qe_status: the quoting enclave's.
+        tcb_date: of the matched level of the platform.
+        advisory_ids: of the matched levels of all parts, sorted, none twice.
+        tcb_evaluation_data_number: of the TCB info.
+        qe_identity_evaluation_data_number: of the QE identity.
+    """
+
+    tcb_status: TcbStatus
+    platform_status: TcbStatus
+    tdx_module_status: TcbStatus | None
+    qe_status: TcbStatus
+    tcb_date: datetime
+    advisory_ids: tuple[str, ...]
+    tcb_evaluation_data_number: int
+    qe_identity_evaluation_data_number: int
+
+
+# -- the quoting enclave (T10)
+
+
+def require_qe(identity: QeIdentity, qe: QeFacts) -> ComponentLevel:
+    """Require that the quoting enclave is Intel's, and return the level that covers it.
+
+    Raises:
+        VerificationError: ``qe-identity-mismatch``, or ``tcb-not-supported`` when no level covers its ISVSVN.
+
+    Spec: specs/intel-tdx-sgx.md, section 10.
+    """
+    if qe.misc_select & identity.misc_select_mask != identity.misc_select:
+        raise _qe_mismatch("MISCSELECT", f"{identity.misc_select:08x}", f"{qe.misc_select:08x}")
+    if _masked(qe.attributes, identity.attributes_mask) != identity.attributes:
+        wanted = f"{identity.attributes.hex()} under mask {identity.attributes_mask.hex()}"
+        raise _qe_mismatch("ATTRIBUTES", wanted, qe.attributes.hex())
+    if qe.mr_signer != identity.mr_signer:
+        raise _qe_mismatch("MRSIGNER", identity.mr_signer.hex(), qe.mr_signer.hex())
+    if qe.isv_prod_id != identity.isv_prod_id:
+        raise _qe_mismatch("ISVPRODID", str(identity.isv_prod_id), str(qe.isv_prod_id))
+    return _covering(identity.levels, qe.isv_svn, what="quoting enclave", field="ISVSVN")
+
+
+def require_intel_qe(tee: Tee, qe: QeFacts) -> None:
+    """Require Intel's production quoting enclave by constants, for when QE identity is left out on request.
+
+    The PCE certifies any enclave that may use the provisioning key, so without this step the chain would not prove
+    that Intel's quoting enclave made the quote.
+
+    Raises:
+        VerificationError: ``qe-identity-mismatch``.
+
+    Spec: specs/intel-tdx-sgx.md, section 5.
+    """
+    signer, product = _INTEL_QE[tee]
+    if qe.mr_signer.hex() != signer:
+        raise _qe_mismatch("MRSIGNER", signer, qe.mr_signer.hex())
+    if qe.isv_prod_id != product:
+        raise _qe_mismatch("ISVPRODID", str(product), str(qe.isv_prod_id))
+    if qe.attributes[0] & _DEBUG:
+        raise _qe_mismatch("ATTRIBUTES", "DEBUG (bit 1) not set", qe.attributes.hex())
+
+
+def _masked(value: bytes, mask: bytes) -> bytes:
+    return bytes(byte & allowed for byte, allowed in zip(value, mask, strict=True))
+
+
+def _qe_mismatch(field: str, expected: str, got: str) -> VerificationError:
+    return VerificationError(
+        f"the quoting enclave is not Intel's: {field} {got}, expected {expected}",
+        code="qe-identity-mismatch",
+        field=field,
+        expected=expected,
+        got=got,
+        clause="intel-tdx-sgx.md 10, T10",
+    )
+
+
+# -- the TDX module (T11)
+
+
+def find_module(info: TcbInfo, facts: ModuleFacts) -> TdxModuleIdentity | None:
+    """Require that the TDX module is Intel's, and return the identity of its major version.
+
+    Returns:
+        None for major version 0, which TCB infos describe as a whole and without levels.
+
+    Raises:
+        VerificationError: ``tdx-module-unknown`` or ``tdx-module-mismatch``.
+
+    Spec: specs/intel-tdx-sgx.md, section 11, step 4.
+    """
+    major = facts.tee_tcb_svn[1]
+    identity = _identity(info, major) if major else None
+    module = identity.module if identity is not None else info.module
+    if module is None:  # an SGX one, which the choice by TEE keeps away from TDX quotes
+        raise _module_mismatch("tdxModule", "a TCB info of TDX", "one of SGX")
+    _require_module(module, facts)
+    return identity
+
+
+def _identity(info: TcbInfo, major: int) -> TdxModuleIdentity:
+    identity = info.module_identity(major)
+    if identity is None:
+        known = ", ".join(known.id for known in info.module_identities)
+        raise VerificationError(
+            f"the TCB info knows no TDX module of major version {major}",
+            code="tdx-module-unknown",
+            field="TEE_TCB_SVN",
+            expected=known or "major version 0, the only one that this TCB info knows",
+            got=f"TDX_{major:02X}",
+            clause="intel-tdx-sgx.md 11, T11",
+        )
+    return identity
+
+
+def _require_module(module: TdxModule, facts: ModuleFacts) -> None:
+    if facts.mr_signer_seam != module.mr_signer:
+        raise _module_mismatch("MRSIGNERSEAM", module.mr_signer.hex(), facts.mr_signer_seam.hex())
+    attributes = facts.seam_attributes
+    if any(attributes) or _masked(attributes, module.attributes_mask) != module.attributes:
+        raise _module_mismatch("SEAMATTRIBUTES", f"zero, and {module.attributes.hex()}", attributes.hex())
+
+
+def _module_mismatch(field: str, expected: str, got: str) -> VerificationError:
+    return VerificationError(
+        f"the TDX module is not Intel's: {field} {got}, expected {expected}",
+        code="tdx-module-mismatch",
+        field=field,
+        expected=expected,
+        got=got,
+        clause="intel-tdx-sgx.md 11, T11",
+    )
+
+
+# -- levels, and all together (T12)
+
+
+def evaluate_tcb(
+    *,
+    info: TcbInfo,
+    identity: QeIdentity,
+    platform: PlatformFacts,
+    module_identity: TdxModuleIdentity | None,
+    qe_level: ComponentLevel,
+) -> TcbEvaluation:
+    """Find the levels that cover a platform, and bring their statuses together.
+
+    Args:
+        info: verified, of the platform's TEE, FMSPC and PCEID.
+        identity: verified, of the platform's TEE.
+        platform: from the PCK certificate and the quote.
+        module_identity: from ``find_module``.
+        qe_level: from ``require_qe``.
+
+    Raises:
+        VerificationError: ``tcb-not-supported``, ``tcb-revoked`` or ``tdx-module-unknown``.
+
+    Spec: specs/intel-tdx-sgx.md, sections 11 to 13 and 15.
+    """
+    sgx_level, level, module_level = _levels(info, platform, module_identity)
+    platform_status = status = TcbStatus(level.status)
+    if module_level is not None:
+        status = converge(status, module_level.status)
+        status = _relaunch(
+            info=info,
+            facts=platform.module,
+            sgx_level=sgx_level,
+            module_level=module_level,
+            qe_level=qe_level,
+            status=status,
+        )
+    status = converge(status, qe_level.status)
+    matched: list[TcbLevel | ComponentLevel] = [level, qe_level]
+    if module_level is not None:
+        matched.append(module_level)
+    if status is TcbStatus.REVOKED:
+        raise _revoked(platform_status, module_level, qe_level)
+    return TcbEvaluation(
+        tcb_status=status,
+        platform_status=platform_status,
+        tdx_module_status=_module_status(platform, module_level),
+        qe_status=TcbStatus(qe_level.status),
+        tcb_date=level.tcb_date,
+        advisory_ids=tuple(sorted({advisory for found in matched for advisory in found.advisory_ids})),
+        tcb_evaluation_data_number=info.evaluation_data_number,
+        qe_identity_evaluation_data_number=identity.evaluation_data_number,
+    )
+
+
+def _levels(
+    info: TcbInfo, platform: PlatformFacts, module_identity: TdxModuleIdentity | None
+) -> tuple[TcbLevel, TcbLevel, ComponentLevel | None]:
+    """Find the SGX level, the level that counts, and that of the TDX module where it has one."""
+    covering = [level for level in info.levels if _covers_sgx(level, platform)]
+    sgx_level = _first(covering, platform)
+    facts = platform.module
+    if facts is None:
+        return sgx_level, sgx_level, None
+    # Components 0 and 1 are the module's own, and its identity judges them where there is one.
+    start = 0 if module_identity is None else 2
+    svns = facts.tee_tcb_svn[start:]
+    level = _first([level for level in covering if _at_least(svns, level.tdx_components[start:])], platform)
+    if module_identity is None:
+        return sgx_level, level, None
+    module_level = _covering(module_identity.levels, facts.tee_tcb_svn[0], what="TDX module", field="TEE_TCB_SVN")
+    return sgx_level, level, module_level
+
+
+def _covers_sgx(level: TcbLevel, platform: PlatformFacts) -> bool:
+    return platform.pce_svn >= level.pce_svn and _at_least(platform.component_svns, level.sgx_components)
+
+
+def _at_least(svns: Iterable[int], level: Iterable[int]) -> bool:
+    return all(map(ge, svns, level))
+
+
+def _first(levels: list[TcbLevel], platform: PlatformFacts) -> TcbLevel:
+    if levels:
+        return levels[0]
+    svns = f"components {' '.join(map(str, platform.component_svns))}, PCESVN {platform.pce_svn}"
+    if platform.module is not None:
+        svns += f", TEE_TCB_SVN {platform.module.tee_tcb_svn.hex()}"
+    raise _not_supported("platform", "TCB", svns)
+
+
+def _covering(levels: tuple[ComponentLevel, ...], isv_svn: int, *, what: str, field: str) -> ComponentLevel:
+    for level in levels:
+        if isv_svn >= level.isv_svn:
+            return level
+    raise _not_supported(what, field, f"ISVSVN {isv_svn}")
+
+
+def _not_supported(what: str, field: str, got: str) -> VerificationError:
+    return VerificationError(
+        f"no TCB level covers this {what}: {got}",
+        code="tcb-not-supported",
+        field=field,
+        expected="at least the lowest level that Intel supports",
+        got=got,
+        clause="intel-tdx-sgx.md 11, T12",
+    )
+
+
+def _module_status(platform: PlatformFacts, module_level: ComponentLevel | None) -> TcbStatus | None:
+    if platform.module is None:
+        return None
+    return TcbStatus.UP_TO_DATE if module_level is None else TcbStatus(module_level.status)
+
+
+def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
+    parts = {"platform": str(platform), "TDX module": str(module.status if module else ""), "QE": str(qe.status)}
+    revoked = " and ".join(name for name, status in parts.items() if status == TcbStatus.REVOKED)
+    return VerificationError(
+        f"Intel revoked the TCB of the {revoked}",
+        code="tcb-revoked",
+        field="tcbStatus",
+        expected="a status other than Revoked",
+        got=TcbStatus.REVOKED,
+        clause="intel-tdx-sgx.md 12, T12",
+    )
+
+
+# -- TD relaunch (section 13)
+
+
+def _relaunch(
+    *,
+    info: TcbInfo,
+    facts: ModuleFacts | None,
+    sgx_level: TcbLevel,
+    module_level: ComponentLevel,
+    qe_level: ComponentLevel,
+    status: TcbStatus,
+) -> TcbStatus:
+    """Tell a TD that only has to be started anew, since its host runs a newer module by now, from one out of date."""
+    applies = (
+        qe_level.status is ComponentStatus.UP_TO_DATE
+        and sgx_level.status in _CURRENT
+        and status in _BEHIND
+        and module_level.status is ComponentStatus.OUT_OF_DATE
+    )
+    if not applies or facts is None or facts.tee_tcb_svn_2 is None:
+        return status
+    now, newest = facts.tee_tcb_svn_2, info.levels[0].tdx_components
+    module_svn = _identity(info, now[1]).levels[0].isv_svn if now[1] else newest[0]
+    if now[0] < module_svn or now[2] < newest[2]:
+        return status
+    if TcbStatus(sgx_level.status) in _CONFIGURATION or status in _CONFIGURATION:
+        return TcbStatus.TD_RELAUNCH_ADVISED_CONFIGURATION_NEEDED
+    return TcbStatus.TD_RELAUNCH_ADVISED

@@ -1,0 +1,196 @@
+"""Typed members of a JSON object, each refused by its path: ``tcbInfo.tcbLevels[3].tcb.pcesvn: expected integer``."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from attest.encoding import JsonValue, hex_bytes, json_value, rfc3339
+from attest.endorsements.intel import MAX_DOCUMENT_BYTES
+from attest.errors import EvidenceError, UnsupportedError
+
+__all__ = ["JsonObject", "read_object"]
+
+MAX_TEXTS = 256
+"""Advisories of one level; the longest list seen has 21."""
+
+_Choice = TypeVar("_Choice", bound=enum.StrEnum)
+_WORD = re.compile(r"[!-~]{1,64}")
+_TYPES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonObject:
+    """One object of a document; what nobody asks for is ignored.
+
+    Attributes:
+        path: where it stands (``tcbInfo.tcbLevels[3]``).
+        members: name and value of each member.
+
+    Every method raises:
+        EvidenceError: ``collateral-malformed`` (absent, of another type, out of bounds), ``hex-invalid`` or
+            ``time-invalid``, with the path of the member.
+    """
+
+    path: str
+    members: dict[str, JsonValue]
+
+    def has(self, name: str) -> bool:
+        """Say whether there is a member of this name."""
+        return name in self.members
+
+    def integer(self, name: str, *, maximum: int) -> int:
+        """Return an integer between 0 and ``maximum``."""
+        value = self._member(name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.refuse(name, "integer", _TYPES[type(value)])
+        if not 0 <= value <= maximum:
+            raise self.refuse(name, f"0 to {maximum}", "a number outside")
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a string."""
+        value = self._member(name)
+        if not isinstance(value, str):
+            raise self.refuse(name, "string", _TYPES[type(value)])
+        return value
+
+    def word(self, name: str) -> str:
+        """Return a string of 1 to 64 printable ASCII characters without blanks."""
+        return self._word(self.text(name), name)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return an array of such strings; an absent one is empty."""
+        if not self.has(name):
+            return ()
+        values = self._array(name, limit=MAX_TEXTS)
+        found: list[str] = []
+        for i, value in enumerate(values):
+            if not isinstance(value, str):
+                raise self.refuse(f"{name}[{i}]", "string", _TYPES[type(value)])
+            found.append(self._word(value, f"{name}[{i}]"))
+        return tuple(found)
+
+    def hex(self, name: str, *, length: int) -> bytes:
+        """Return the bytes behind hex digits of either case."""
+        return hex_bytes(self.text(name), what=self._path(name), length=length)
+
+    def moment(self, name: str) -> datetime:
+        """Return an RFC 3339 time."""
+        return rfc3339(self.text(name), what=self._path(name))
+
+    def choice(self, name: str, choices: type[_Choice]) -> _Choice:
+        """Return one of a closed set of words; another word is refused, never guessed."""
+        text = self.text(name)
+        try:
+            return choices(text)
+        except ValueError as exc:
+            raise self.refuse(name, f"one of {', '.join(choices)}", repr(text[:40])) from exc
+
+    def constant(self, name: str, value: int) -> int:
+        """Return the one version or type that is read here.
+
+        Raises:
+            UnsupportedError: ``collateral-unsupported``, another number.
+        """
+        found = self.integer(name, maximum=0xFFFF_FFFF)
+        if found != value:
+            path = self._path(name)
+            raise UnsupportedError(
+                f"{path}: expected {value}, got {found}",
+                code="collateral-unsupported",
+                field=path,
+                expected=str(value),
+                got=str(found),
+            )
+        return found
+
+    def object(self, name: str) -> JsonObject:
+        """Return an object."""
+        return _object(self._member(name), self._path(name))
+
+    def objects(self, name: str, *, limit: int, at_least: int = 1) -> Iterator[JsonObject]:
+        """Yield the objects of an array of ``at_least`` to ``limit``."""
+        values = self._array(name, limit=limit)
+        if len(values) < at_least:
+            raise self.refuse(name, f"at least {at_least}", str(len(values)))
+        for i, value in enumerate(values):
+            yield _object(value, f"{self._path(name)}[{i}]")
+
+    def integers(self, name: str, member: str, *, count: int, maximum: int) -> tuple[int, ...]:
+        """Return one member of each of exactly ``count`` objects of an array: integers between 0 and ``maximum``."""
+        found: list[int] = []
+        for value in self._array(name, limit=count):
+            number = value.get(member) if isinstance(value, dict) else None
+            if type(number) is not int or not 0 <= number <= maximum:
+                break
+            found.append(number)
+        if len(found) == count:
+            return tuple(found)
+        # Again, one object at a time, which says what is wrong and where.
+        objects = self.objects(name, limit=count, at_least=count)
+        return tuple(value.integer(member, maximum=maximum) for value in objects)
+
+    def _array(self, name: str, *, limit: int) -> list[JsonValue]:
+        value = self._member(name)
+        if not isinstance(value, list):
+            raise self.refuse(name, "array", _TYPES[type(value)])
+        if len(value) > limit:
+            raise self.refuse(name, f"at most {limit}", str(len(value)))
+        return value
+
+    def _member(self, name: str) -> JsonValue:
+        if name not in self.members:
+            raise self.refuse(name, "a member of this name", "none")
+        return self.members[name]
+
+    def _word(self, text: str, name: str) -> str:
+        if not _WORD.fullmatch(text):
+            raise self.refuse(name, "1 to 64 printable characters", f"{len(text)} others")
+        return text
+
+    def _path(self, name: str) -> str:
+        return f"{self.path}.{name}"
+
+    def refuse(self, name: str, expected: str, got: str) -> EvidenceError:
+        """Describe what is wrong with a member; for the caller to raise."""
+        return _malformed(self._path(name), expected, got)
+
+
+def read_object(raw: bytes, *, path: str) -> JsonObject:
+    """Read a document that is one JSON object.
+
+    Raises:
+        EvidenceError: ``json-invalid``, or ``collateral-malformed`` (too large, or no object).
+    """
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise _malformed(path, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(raw)))
+    return _object(json_value(raw, what=path), path)
+
+
+def _object(value: JsonValue, path: str) -> JsonObject:
+    if not isinstance(value, dict):
+        raise _malformed(path, "object", _TYPES[type(value)])
+    return JsonObject(path=path, members=value)
+
+
+def _malformed(path: str, expected: str, got: str) -> EvidenceError:
+    return EvidenceError(
+        f"{path}: expected {expected}, got {got}",
+        code="collateral-malformed",
+        field=path,
+        expected=expected,
+        got=got,
+    )
