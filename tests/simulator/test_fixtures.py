@@ -1,6 +1,7 @@
 """The fixtures are what their generator writes, every file has its entry, and every case ends as the manifest says."""
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,13 @@ from typing import Any
 import pytest
 
 from attest.checks import Unchecked
-from attest.encoding import rfc3339
+from attest.encoding import JsonValue, rfc3339
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import AttestError
-from attest.evidence.snp.evidence import parse_snp_evidence
-from attest.evidence.snp.verify import verify_snp_evidence
+from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.envelope import MEDIA_EVENT_LOG, EvidenceItem
+from attest.evidence.forms import read_evidence
+from attest.verification import VerifiedEvidence, verify
 from fixtures import generate
 from fixtures.catalogue import FixtureCase, FixtureFile, manifest
 
@@ -22,29 +23,44 @@ MANIFEST: dict[str, Any] = json.loads((generate.FOLDER / generate.MANIFEST).read
 FILES = {entry["path"]: entry for entry in MANIFEST["files"]}
 CASES = {case["id"]: case for case in MANIFEST["cases"]}
 ANCHORS = {"simulation": TrustAnchors.simulation(), "vendors": TrustAnchors.vendors()}
-MAX_BYTES = 200_000
+MAX_BYTES = 600_000
 
 
 def read(path: str) -> bytes:
     return (generate.FOLDER / path).read_bytes()
 
 
+def verified(case: dict[str, Any]) -> VerifiedEvidence:
+    """Verify as everybody does: files are recognised by content."""
+    evidence = read_evidence([(case["evidence"], read(case["evidence"]))]).evidence
+    if case["eventlog"]:
+        log = EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=read(case["eventlog"]))
+        evidence = replace(evidence, items=(*evidence.items, log))
+    at = rfc3339(case["at"], what="at")
+    found = read_endorsements([(path, read(path)) for path in case["endorsements"]], at=at)
+    assert (found.warnings, found.notes) == ((), ())
+    return verify(
+        evidence,
+        endorsements=found.endorsements,
+        anchors=ANCHORS[case["anchors"]],
+        at=at,
+        unchecked=tuple(Unchecked(check=name, reason="the case says so") for name in case["unchecked"]),
+    )
+
+
 def outcome_of(case: dict[str, Any]) -> str:
-    paths = case["endorsements"]
     try:
-        verify_snp_evidence(
-            parse_snp_evidence(read(case["evidence"])),
-            endorsements=Endorsements(
-                certificates=tuple(parse_certificate(read(path)) for path in paths if "/crls/" not in path),
-                crls=tuple(parse_crl(read(path)) for path in paths if "/crls/" in path),
-            ),
-            anchors=ANCHORS[case["anchors"]],
-            at=rfc3339(case["at"], what="at"),
-            unchecked=tuple(Unchecked(check=name, reason="the case says so") for name in case["unchecked"]),
-        )
+        verified(case)
     except AttestError as refusal:
         return refusal.code
     return "verified"
+
+
+def claim_of(claims: JsonValue, path: str) -> JsonValue:
+    """Return a claim by its path; None when it is absent."""
+    for name in path.split("."):
+        claims = claims.get(name) if isinstance(claims, dict) else None
+    return claims
 
 
 def test_the_files_are_what_the_generator_writes(tmp_path: Path) -> None:
@@ -68,9 +84,16 @@ def test_a_case_ends_as_the_manifest_says(name: str) -> None:
     assert outcome_of(CASES[name]) == CASES[name]["expected"]
 
 
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case["claims"]])
+def test_verified_evidence_states_what_the_manifest_says(name: str) -> None:
+    (item,) = verified(CASES[name]).items
+    wanted = CASES[name]["claims"]
+    assert {path: claim_of(item.claims, path) for path in wanted} == wanted
+
+
 def test_every_file_is_used_by_a_case() -> None:
-    used = {path for case in CASES.values() for path in (case["evidence"], *case["endorsements"])}
-    assert used == FILES.keys()
+    used = {path for case in CASES.values() for path in (case["evidence"], case["eventlog"], *case["endorsements"])}
+    assert used - {None} == FILES.keys()
 
 
 def test_nothing_simulated_verifies_under_the_vendors_anchors() -> None:
