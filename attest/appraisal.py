@@ -9,7 +9,9 @@ from typing import NoReturn
 
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
+from attest.evidence.eventlog.facts import EventLogFacts, facts_of
 from attest.policy.load import Policy
+from attest.policy.rules import Rule, Subject
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 __all__ = ["AttestationResult", "appraise"]
@@ -114,18 +116,20 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         msg = f"evidence that was verified for {verified.at} cannot be appraised for {at}"
         raise ValueError(msg)
     unchecked = tuple(dict.fromkeys((*verified.unchecked, *policy.unchecked)))
-    item_checks = [check for item in verified.items for check in _judge_item(item, policy, at)]
+    # Of two reasons for one thing the first is told: the caller's.
+    reasons = {entry.check: entry.reason for entry in reversed(unchecked)}
+    item_checks = [check for item in verified.items for check in _judge_item(item, policy, at, reasons)]
     return AttestationResult(
         verified=verified,
         policy=policy,
         at=at,
-        policy_checks=(_freshness(verified, unchecked), _simulation(verified, policy), *item_checks),
+        policy_checks=(_freshness(verified, reasons.get("freshness")), _simulation(verified, policy), *item_checks),
         categories={rule.id: rule.category for rules in policy.rules.values() for rule in rules},
         unchecked=unchecked,
     )
 
 
-def _judge_item(item: VerifiedItem, policy: Policy, at: datetime) -> Iterator[Check]:
+def _judge_item(item: VerifiedItem, policy: Policy, at: datetime, reasons: Mapping[str, str]) -> Iterator[Check]:
     """Apply the rules for the device's kind; a kind that the policy does not speak of is refused."""
     rules = policy.rules.get(item.kind)
     if rules is None:
@@ -138,13 +142,20 @@ def _judge_item(item: VerifiedItem, policy: Policy, at: datetime) -> Iterator[Ch
             item=item.name,
         )
         return
+    subjects = {Subject.DEVICE: item.verified, Subject.EVENT_LOG: _facts(item, rules)}
     for rule in rules:
-        yield rule.judge(item.verified, at=at, item=item.name)
+        yield rule.judge(subjects[rule.subject], at=at, item=item.name, reasons=reasons)
 
 
-def _freshness(verified: VerifiedEvidence, unchecked: tuple[Unchecked, ...]) -> Check:
+def _facts(item: VerifiedItem, rules: tuple[Rule, ...]) -> EventLogFacts | None:
+    """Read the facts of the event log, when there is one and a rule asks for it."""
+    if item.eventlog is None or all(rule.subject is not Subject.EVENT_LOG for rule in rules):
+        return None
+    return facts_of(item.eventlog)
+
+
+def _freshness(verified: VerifiedEvidence, relaxed: str | None) -> Check:
     """Judge freshness: evidence that answers nobody's question may be a year old."""
-    relaxed = next((entry.reason for entry in unchecked if entry.check == "freshness"), None)
     if verified.freshness is Freshness.MATCHED:
         outcome = Outcome.PASS
     else:

@@ -13,14 +13,19 @@ from attest.checks import Unchecked
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from attest.policy.decode import Relaxed
-from attest.policy.model import decode_policy
+from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES, sgx_rules, tdx_rules
+from attest.policy.model import PolicyDocument, decode_policy
 from attest.policy.rules import Rule
 from attest.policy.snp import BASELINE_SNP_RULES, snp_rules
 
 __all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy"]
 
 MAX_POLICY_BYTES = 1024 * 1024
-BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {"sev-snp": BASELINE_SNP_RULES}
+BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {
+    "sev-snp": BASELINE_SNP_RULES,
+    "tdx": BASELINE_TDX_RULES,
+    "sgx": BASELINE_SGX_RULES,
+}
 """What is asked without a policy, by kind of Attester."""
 
 
@@ -49,7 +54,7 @@ class Policy:
     @staticmethod
     def baseline() -> Policy:
         """Return the built-in policy: genuine, not debuggable, not migratable, not simulated."""
-        rules = "\n".join(rule.id for kind in BASELINE_RULES.values() for rule in kind)
+        rules = "\n".join(f"{rule.id}: {rule.expected}" for kind in BASELINE_RULES.values() for rule in kind)
         return Policy(
             name="baseline",
             version=1,
@@ -76,10 +81,23 @@ def load_policy(data: bytes) -> Policy:
         name=policy.name,
         version=policy.version,
         digest=sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest(),  # Any: JSON that was decoded above
-        rules={"sev-snp": snp_rules(policy.snp, policy.reference_values)},
+        rules=_rules(policy),
         simulated=simulated.reason if isinstance(simulated, Relaxed) else None,
         unchecked=policy.unchecked,
     )
+
+
+def _rules(policy: PolicyDocument) -> dict[str, tuple[Rule, ...]]:
+    """Return the rules for each kind of Attester that the policy speaks of."""
+    references = policy.reference_values
+    rules: dict[str, tuple[Rule, ...]] = {}
+    if policy.snp is not None:
+        rules["sev-snp"] = snp_rules(policy.snp, references)
+    if policy.tdx is not None:
+        rules["tdx"] = tdx_rules(policy.tdx, references)
+    if policy.sgx is not None:
+        rules["sgx"] = sgx_rules(policy.sgx, references)
+    return rules
 
 
 def _json(data: bytes) -> JsonValue:

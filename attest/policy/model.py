@@ -7,12 +7,14 @@ one writes ``{unchecked: "reason"}`` in its place; the reason then stands in eve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from attest.checks import Unchecked
 from attest.encoding import JsonValue
-from attest.policy.decode import Demand, Section, choice, demand, integer, refuse, table_of, text
+from attest.policy.decode import Decoder, Demand, Section, choice, demand, integer, refuse, table_of, text
+from attest.policy.intel import SgxDemands, TdxDemands, decode_sgx, decode_tdx
 from attest.policy.references import ReferenceValues, decode_reference_values
 from attest.policy.snp import SnpDemands, decode_snp
 
@@ -32,7 +34,9 @@ class PolicyDocument:
     simulated: Demand[str]
     unchecked: tuple[Unchecked, ...]
     reference_values: Mapping[str, ReferenceValues]
-    snp: SnpDemands
+    snp: SnpDemands | None
+    tdx: TdxDemands | None
+    sgx: SgxDemands | None
 
 
 _NO_REFERENCES: Mapping[str, ReferenceValues] = {}
@@ -56,10 +60,23 @@ def decode_policy(document: JsonValue) -> PolicyDocument:
         simulated=top.optional("simulated", demand(choice(["refuse"])), default=Demand("refuse")),
         unchecked=top.optional("unchecked", _unchecked, default=()),
         reference_values=references,
-        snp=top.required("snp", lambda value, path: decode_snp(value, path, references)),
+        snp=top.optional("snp", _with(decode_snp, references), default=None),
+        tdx=top.optional("tdx", _with(decode_tdx, references), default=None),
+        sgx=top.optional("sgx", _with(decode_sgx, references), default=None),
     )
     top.finish()
+    if policy.snp is None and policy.tdx is None and policy.sgx is None:
+        raise refuse("snp", "demands on at least one kind of Attester: snp, tdx or sgx", "nothing")
     return policy
+
+
+_T = TypeVar("_T")
+
+
+def _with(
+    decode: Callable[[JsonValue, str, Mapping[str, ReferenceValues]], _T], references: Mapping[str, ReferenceValues]
+) -> Decoder[_T]:
+    return lambda value, path: decode(value, path, references)
 
 
 def _name(value: JsonValue, path: str) -> str:

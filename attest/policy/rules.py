@@ -6,9 +6,11 @@ appraisal is a loop over rules, and each yields its check whatever came before.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from attest.checks import Check, Outcome
@@ -19,6 +21,7 @@ from attest.policy.references import ReferenceValues
 
 __all__ = [
     "Rule",
+    "Subject",
     "Test",
     "at_least",
     "has_bits",
@@ -35,6 +38,15 @@ __all__ = [
 Test = Callable[[Any, datetime], bool]  # Any: the claim's own type, which the rule's maker knows
 
 
+class Subject(enum.Enum):
+    """What a rule looks at."""
+
+    DEVICE = enum.auto()
+    """What the procedure of its format returned."""
+    EVENT_LOG = enum.auto()
+    """The facts of the event log that replays to its registers; None where no log came along."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One demand on one claim.
@@ -47,6 +59,9 @@ class Rule:
         holds: the test, given the value and the moment of appraisal.
         otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for what people should know.
         relaxed: why the test is not made, if the policy's author decided so.
+        subject: what ``claim`` is read from.
+        tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent; None: nothing does. A
+            claim that is there is judged all the same.
     """
 
     id: str
@@ -56,12 +71,26 @@ class Rule:
     holds: Test
     otherwise: Outcome = Outcome.FAIL
     relaxed: str | None = None
+    subject: Subject = Subject.DEVICE
+    tolerated_by: str | None = None
 
-    def judge(self, verified: object, *, at: datetime, item: str) -> Check:
-        """Return the check for one device."""
-        value = self.claim.get(verified)
-        if self.relaxed is not None:
-            outcome, expected = Outcome.NOT_EVALUATED, f"unchecked: {self.relaxed}"
+    def judge(
+        self, subject: object, *, at: datetime, item: str, reasons: Mapping[str, str] = MappingProxyType({})
+    ) -> Check:
+        """Return the check for one device.
+
+        Args:
+            subject: what ``self.subject`` names.
+            at: moment of appraisal.
+            item: the device's name in the evidence.
+            reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
+        """
+        value = self.claim.get(subject)
+        reason = self.relaxed
+        if reason is None and value is None and self.tolerated_by is not None:
+            reason = reasons.get(self.tolerated_by)
+        if reason is not None:
+            outcome, expected = Outcome.NOT_EVALUATED, f"unchecked: {reason}"
         else:
             expected = self.expected
             outcome = Outcome.PASS if value is not None and self.holds(value, at) else self.otherwise
@@ -117,16 +146,28 @@ def rule_for(
     category: str,
     claim: Claim,
     expected: Callable[[Any], str] | None = None,
+    subject: Subject = Subject.DEVICE,
+    tolerated_by: str | None = None,
 ) -> Iterator[Rule]:
     """Make the rule for a demand; for one that is not made at all, none."""
     if demand is None:
         return
     value = demand.value
+    holds: Test
     if isinstance(value, Relaxed):
-        yield Rule(id=rule_id, category=category, claim=claim, expected="", holds=_never, relaxed=value.reason)
+        text, holds, relaxed = "", _never, value.reason
     else:
-        text = (expected or list_text)(value)
-        yield Rule(id=rule_id, category=category, claim=claim, expected=text, holds=test(value))
+        text, holds, relaxed = (expected or list_text)(value), test(value), None
+    yield Rule(
+        id=rule_id,
+        category=category,
+        claim=claim,
+        expected=text,
+        holds=holds,
+        relaxed=relaxed,
+        subject=subject,
+        tolerated_by=tolerated_by,
+    )
 
 
 def _never(_value: ClaimValue, _at: datetime) -> bool:

@@ -1,0 +1,290 @@
+"""What a policy can demand of an event log that replays to the registers: the keys of ``tdx.event_log``, and rules.
+
+No digest covers the type of an event: whoever carries a log can file a digest under another kind. So lists of the
+boot loader's register (RTMR2) are judged together: once one of them is stated, those that are not must be empty, and
+every event of the register has to be an accepted one under some name. The same holds for the runtime register (RTMR3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from attest.encoding import JsonValue
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, value_text
+from attest.evidence.eventlog.facts import EventFact, EventLogFacts
+from attest.policy.decode import Decoder, Demand, Section, demand, hex_of, list_of, refuse, table_of, text
+from attest.policy.rules import Rule, Subject, Test, is_, must_be, rule_for
+
+__all__ = ["ApplicationEvents", "EventLogDemands", "decode_event_log", "event_log_rules"]
+
+_CLAUSE = "TCG PC Client Platform Firmware Profile; intel-tdx-sgx.md 19"
+_EVENT_LOG = "eventlog"
+"""The relaxation under which no log need come along."""
+_STORES = ("pk", "kek", "db", "dbx")
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
+_WORD = re.compile(r"\S+")
+_DIGEST = "digest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationEvents:
+    """Application events that must and may be there.
+
+    Attributes:
+        domain: the first word of the event, without spaces.
+        operation: the second.
+        contents: what may follow; None: anything.
+    """
+
+    domain: str
+    operation: str
+    contents: tuple[str, ...] | None
+
+    @property
+    def head(self) -> str:
+        """What stands in front of the content."""
+        return f"{self.domain} {self.operation} "
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        what = "anything" if self.contents is None else " or ".join(map(repr, self.contents))
+        return f"{self.head}with {what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLogDemands:
+    """What is demanded of the event log; None where nothing is. See docs/policy.md for each key."""
+
+    required: Demand[bool]
+    secure_boot: Demand[bool] | None = None
+    signature_stores: Mapping[str, Demand[tuple[str, ...]]]
+    boot_variables: Demand[tuple[str, ...]] | None = None
+    kernel_command_lines: Demand[tuple[str, ...]] | None = None
+    grub_commands: Demand[tuple[str, ...]] | None = None
+    load_options: Demand[tuple[str, ...]] | None = None
+    initrds: Demand[tuple[str, ...]] | None = None
+    other_loader_events: Demand[tuple[str, ...]] | None = None
+    application_events: Demand[tuple[ApplicationEvents, ...]] | None = None
+    other_runtime_events: Demand[tuple[str, ...]] | None = None
+
+
+# -- reading
+
+
+_NO_STORES: Mapping[str, Demand[tuple[str, ...]]] = {}
+
+
+def decode_event_log(value: JsonValue, path: str) -> EventLogDemands:
+    """Read the key ``event_log``.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    section = Section(value, path)
+    loader = _register(
+        section,
+        {
+            "kernel_command_lines": list_of(_line),
+            "grub_commands": list_of(_line),
+            "load_options": list_of(_digest),
+            "initrds": list_of(_digest),
+            "other_loader_events": list_of(_digest),
+        },
+    )
+    runtime = _register(
+        section, {"application_events": list_of(_application_events), "other_runtime_events": list_of(_digest)}
+    )
+    stores = table_of(demand(list_of(_digest)), keys=_STORES)
+    demands = EventLogDemands(
+        required=section.optional("required", must_be(True), default=Demand(True)),  # noqa: FBT003
+        secure_boot=section.optional("secure_boot", must_be(True), default=None),  # noqa: FBT003
+        signature_stores=section.optional("signature_stores", stores, default=_NO_STORES),
+        boot_variables=section.optional("boot_variables", demand(list_of(_hex)), default=None),
+        **loader,
+        **runtime,
+    )
+    section.finish()
+    return demands
+
+
+def _register(
+    section: Section, lists: Mapping[str, Decoder[tuple[Any, ...]]]
+) -> dict[str, Demand[tuple[Any, ...]] | None]:
+    """Read the lists of one register; once one is stated, those that are left out have to be empty."""
+    nothing: Demand[tuple[Any, ...]] | None = None
+    stated = {name: section.optional(name, demand(decoder), default=nothing) for name, decoder in lists.items()}
+    if all(wanted is None for wanted in stated.values()):
+        return stated
+    return {name: wanted or Demand(()) for name, wanted in stated.items()}
+
+
+def _line(value: JsonValue, path: str) -> str:
+    """Decode a text as it was measured, spaces at its ends included."""
+    return text(value, path)
+
+
+def _digest(value: JsonValue, path: str) -> str:
+    return hex_of(48)(value, path).hex()
+
+
+def _hex(value: JsonValue, path: str) -> str:
+    if not isinstance(value, str) or not _HEX.fullmatch(value):
+        raise refuse(path, "hex in quotes", value)
+    return value.lower()
+
+
+def _application_events(value: JsonValue, path: str) -> ApplicationEvents:
+    section = Section(value, path)
+    contents: tuple[str, ...] | None = None
+    found = ApplicationEvents(
+        domain=section.required("domain", _word),
+        operation=section.required("operation", _word),
+        contents=section.optional("contents", list_of(text), default=contents),
+    )
+    section.finish()
+    return found
+
+
+def _word(value: JsonValue, path: str) -> str:
+    if not _WORD.fullmatch(text(value, path)):
+        raise refuse(path, "text without spaces", value)
+    return text(value, path)
+
+
+# -- rules
+
+
+def event_log_rules(log: EventLogDemands) -> Iterator[Rule]:
+    """Yield the rules on the event log of a TDX Attester."""
+    yield from _rule("required", log.required, lambda _: _is_there, _EVENT_COUNT, lambda _: "a log that replays")
+    yield from _rule("secure_boot", log.secure_boot, is_, _SECURE_BOOT)
+    for store, digests in log.signature_stores.items():
+        yield from _rule(f"signature_stores.{store}", digests, _all_of, _store(store), _all_text)
+    for name, shown in _LISTS.items():
+        wanted: Demand[tuple[str, ...]] | None = getattr(log, name)
+        yield from _rule(name, wanted, _all_of, _list(name, _facts_named(name), shown), _all_text)
+    applications = _list("application_events", lambda facts: facts.application_events, *_APPLICATION)
+    yield from _rule("application_events", log.application_events, _all_application, applications, _application_text)
+
+
+_LISTS: Mapping[str, str] = {
+    "boot_variables": "value",
+    "kernel_command_lines": "text",
+    "grub_commands": "text",
+    "load_options": _DIGEST,
+    "initrds": _DIGEST,
+    "other_loader_events": _DIGEST,
+    "other_runtime_events": _DIGEST,
+}
+"""What is compared of each fact of a list; the texts and values are there only where they were hashed."""
+_APPLICATION = ("domain", "operation", "content")
+
+
+def _rule(
+    name: str,
+    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
+    test: Callable[[Any], Test],
+    claim: Claim,
+    expected: Callable[[Any], str] | None = None,
+) -> Iterator[Rule]:
+    return rule_for(
+        f"policy.tdx.event_log.{name}",
+        wanted,
+        test,
+        category="configuration" if name in _OF_CONFIGURATION else "executables",
+        claim=claim,
+        expected=expected,
+        subject=Subject.EVENT_LOG,
+        tolerated_by=_EVENT_LOG,
+    )
+
+
+_OF_CONFIGURATION = frozenset(
+    {"required", "secure_boot", "boot_variables", *(f"signature_stores.{s}" for s in _STORES)}
+)
+
+
+def _is_there(_count: int, _at: datetime) -> bool:
+    return True
+
+
+def _all_of(accepted: tuple[str, ...]) -> Test:
+    """Test that every event is an accepted one and that there is one; with nothing accepted, that there is none."""
+    known = frozenset(accepted)
+    return lambda events, _at: bool(events) is bool(known) and known.issuperset(events)
+
+
+def _all_application(accepted: tuple[ApplicationEvents, ...]) -> Test:
+    """Test that every event is an accepted one, and that each entry is met by one."""
+    return lambda events, _at: (
+        all(any(_meets(event, entry) for entry in accepted) for event in events)
+        and all(any(_meets(event, entry) for event in events) for entry in accepted)
+    )
+
+
+def _meets(event: str, entry: ApplicationEvents) -> bool:
+    if not event.startswith(entry.head):
+        return False
+    return entry.contents is None or event.removeprefix(entry.head) in entry.contents
+
+
+def _all_text(accepted: tuple[str, ...]) -> str:
+    return "at least one, and each of: " + ", ".join(accepted) if accepted else "no such event"
+
+
+def _application_text(accepted: tuple[ApplicationEvents, ...]) -> str:
+    return "each at least once, and no other: " + "; ".join(map(str, accepted)) if accepted else "no such event"
+
+
+# -- claims
+
+
+def _claim(name: str, kind: ClaimType, read: Callable[[EventLogFacts], ClaimValue]) -> Claim:
+    """Make a claim that is absent when no log came along, and only then."""
+
+    def get(facts: EventLogFacts | None) -> ClaimValue:
+        return None if facts is None else read(facts)
+
+    return Claim(name=f"eventlog.{name}", type=kind, origin=Origin.GUEST, clause=_CLAUSE, get=get)
+
+
+def _facts_named(name: str) -> Callable[[EventLogFacts], tuple[EventFact, ...]]:
+    def facts_named(facts: EventLogFacts) -> tuple[EventFact, ...]:
+        found: tuple[EventFact, ...] = getattr(facts, name)
+        return found
+
+    return facts_named
+
+
+def _store(name: str) -> Claim:
+    return _list(
+        name, lambda facts: tuple(fact for store, fact in facts.signature_stores if store == name), "value_sha384"
+    )
+
+
+def _list(name: str, facts_of: Callable[[EventLogFacts], tuple[EventFact, ...]], *values: str) -> Claim:
+    """Make the claim of a list: of each fact its digest, or these values, with a space between."""
+    return _claim(name, ClaimType.LIST, lambda facts: tuple(_said(fact, values) for fact in facts_of(facts)))
+
+
+def _said(fact: EventFact, names: tuple[str, ...]) -> str:
+    """Give what counts of a fact; facts have no value that was not hashed."""
+    if names == (_DIGEST,):
+        return fact.digest.hex()
+    values = dict(fact.values)
+    return " ".join(value_text(values[name]) for name in names)
+
+
+def _secure_boot(facts: EventLogFacts) -> ClaimValue:
+    """Say whether it is on; text, which equals neither, when the log does not tell."""
+    if facts.secure_boot is None:
+        return "the log has no SecureBoot variable of the firmware, or several"
+    return dict(facts.secure_boot.values).get("enabled", "the variable SecureBoot has no known value")
+
+
+_EVENT_COUNT = _claim("event_count", ClaimType.INTEGER, lambda facts: facts.event_count)
+_SECURE_BOOT = _claim("secure_boot", ClaimType.BOOLEAN, _secure_boot)
