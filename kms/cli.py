@@ -90,7 +90,7 @@ _SERVING = (
     click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
     click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
     click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),
-    click.option("--fetch/--no-fetch", default=None, help="Ask AMD's service for what the files lack."),
+    click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
     click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
     click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
     click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),

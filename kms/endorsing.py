@@ -1,4 +1,4 @@
-"""The vendors' word: from the operator's files, read at start and on SIGHUP, and if wanted from AMD's service."""
+"""The vendors' word: from the operator's files, read at start and on SIGHUP, and if wanted from their services."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from attest import Endorsements, Evidence, read_endorsements
 from attest.endorsements.bundle import BundleTrust, UnsignedBundles
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
-from attest.evidence.snp.evidence import SNP_PARSERS
-from attest.fetch import EndorsementCache, EndorsementSource, gather_for
+from attest.fetch import EndorsementCache, VendorServices, gather_for_evidence
 
 __all__ = ["EndorsementDesk", "FetchService"]
 
@@ -27,9 +26,9 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchService:
-    """A vendor's service with the cache of its answers."""
+    """The vendors' services with the cache of their answers."""
 
-    source: EndorsementSource
+    vendors: VendorServices
     cache: EndorsementCache | None
 
 
@@ -87,26 +86,20 @@ class EndorsementDesk:
         return read.endorsements
 
     def fetched(self, evidence: Evidence, *, at: datetime) -> Endorsements | None:
-        """Ask the vendor's service for what this evidence needs; None when there is none to ask, or nothing came.
+        """Ask the vendors' services for what this evidence needs; None when there is none to ask, or nothing came.
 
-        One request at a time: the service answers few, and whoever asks too often is made to wait.
+        One request at a time: the services answer few, and whoever asks too often is made to wait.
 
         Raises:
             EvidenceError: the evidence cannot be read.
+            ChainError: the names in a quote's PCK certificate are not Intel's.
             ConfigurationError: the cache or the network settings cannot be used.
         """
         if self._service is None:
             return None
         with self._fetching:
-            pool = Endorsements()
-            for item in evidence.items:
-                parse = SNP_PARSERS.get(item.essence)
-                if parse is not None:
-                    gathered = gather_for(
-                        parse(item.value), at=at, source=self._service.source, cache=self._service.cache
-                    )
-                    pool = pool.merged(gathered.endorsements)
-        return pool if pool.certificates or pool.crls else None
+            gathered = gather_for_evidence(evidence, at=at, services=self._service.vendors, cache=self._service.cache)
+        return gathered.endorsements if gathered.entries else None
 
 
 def _contents(paths: Iterable[Path]) -> Iterable[tuple[str, bytes]]:

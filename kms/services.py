@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from attest import TrustAnchors
 from attest.endorsements.anchors import read_anchor_file
 from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.errors import ConfigurationError, EndorsementError
-from attest.fetch import EndorsementCache, KdsClient, Timing
+from attest.fetch import EndorsementCache, KdsClient, PcsClient, Timing, VendorServices
 from attest.release import VerifierKey, verifier_key
 from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
@@ -244,15 +245,15 @@ def _fetch_service(settings: Settings, clock: Clock) -> FetchService | None:
     if not settings.fetch:
         return None
     cache = None if settings.cache_directory is None else EndorsementCache(settings.cache_directory)
-    return FetchService(source=KdsClient(timing=Timing(now=clock, sleep=_wait_briefly)), cache=cache)
+    amd, intel = (Timing(now=clock, sleep=partial(_wait_briefly, code)) for code in ("kds-throttled", "pcs-throttled"))
+    vendors = VendorServices(amd=KdsClient(timing=amd), intel=PcsClient(timing=intel, base_url=settings.pcs_url))
+    return FetchService(vendors=vendors, cache=cache)
 
 
-def _wait_briefly(seconds: float) -> None:
+def _wait_briefly(code: str, seconds: float) -> None:
     """Wait as long as a workload can be kept waiting; after that it shall come again."""
     if seconds > _PATIENCE_SECONDS:
-        raise EndorsementError(
-            f"the vendor's service asks to wait {seconds:.0f} s", code="kds-throttled", retryable=True
-        )
+        raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
     time.sleep(seconds)
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from attest.errors import ConfigurationError
+from attest.fetch import PCS_URL
 
 __all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings"]
 
@@ -47,8 +48,9 @@ class Settings(BaseModel):
         max_concurrent: most releases that are worked on at the same time.
         endorsements: files and directories with certificates, revocation lists and bundles.
         bundle_keys: PEM files of those who may sign bundles; empty demands no signature of a bundle.
-        fetch: whether AMD's service is asked for what the files lack.
-        cache_directory: where its answers are kept.
+        fetch: whether AMD's and Intel's services are asked for what the files lack.
+        pcs_url: which service is asked for Intel's endorsements: Intel's own, or the PCCS of a data centre.
+        cache_directory: where their answers are kept.
         anchors_file: changes to the accepted roots.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
     """
@@ -67,6 +69,7 @@ class Settings(BaseModel):
     endorsements: tuple[Path, ...] = ()
     bundle_keys: tuple[Path, ...] = ()
     fetch: bool = False
+    pcs_url: Annotated[str, Field(min_length=1, max_length=2048)] = PCS_URL
     cache_directory: Path | None = None
     anchors_file: Path | None = None
     allow_simulated: bool = False

@@ -20,7 +20,7 @@ port = 8750
 
 # Certificates, revocation lists and bundles; read at start and on SIGHUP.
 {endorsements}endorsements = ["endorsements"]
-# Ask AMD's key distribution service for what is not there.
+# Ask the services of AMD and Intel for what is not there.
 fetch = false
 {simulated}"""
 _SIMULATED = """

@@ -7,6 +7,8 @@ verification judges it like anything else, so a service, a proxy or a cache can 
 from __future__ import annotations
 
 from attest.fetch.cache import EndorsementCache, default_cache_directory
+from attest.fetch.client import Timing
+from attest.fetch.devices import VendorServices, can_be_fetched, gather_for_evidence, gather_for_quote
 from attest.fetch.fetcher import (
     EndorsementSource,
     Gathered,
@@ -15,18 +17,26 @@ from attest.fetch.fetcher import (
     gather_endorsements,
     gather_for,
 )
-from attest.fetch.kds import KDS_URL, KdsClient, Timing
+from attest.fetch.kds import KDS_URL, KdsClient
+from attest.fetch.pcs import PCS_URL, PcsClient, PcsUpdate
 
 __all__ = [
     "KDS_URL",
+    "PCS_URL",
     "EndorsementCache",
     "EndorsementSource",
     "Gathered",
     "KdsClient",
+    "PcsClient",
+    "PcsUpdate",
     "Timing",
+    "VendorServices",
+    "can_be_fetched",
     "default_cache_directory",
     "fetch_endorsements",
     "fetch_for",
     "gather_endorsements",
     "gather_for",
+    "gather_for_evidence",
+    "gather_for_quote",
 ]

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from attest.endorsements.bundle import BundleEntry, EntryKind
-from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest, EndorsementRequest
+from attest.endorsements.intel import IntelDocument
+from attest.endorsements.intel_answers import (
+    MAX_CRL_ANSWER_BYTES,
+    MAX_DOCUMENT_ANSWER_BYTES,
+    parse_intel_crl,
+    parse_intel_document,
+)
+from attest.endorsements.requests import (
+    AmdChainRequest,
+    AmdCrlRequest,
+    AmdVcekRequest,
+    EndorsementRequest,
+    IntelPckCa,
+    IntelPckCrlRequest,
+    IntelQeIdentityRequest,
+    IntelRootCrlRequest,
+    IntelTcbInfoRequest,
+)
 from attest.endorsements.x509 import MAX_CRL_BYTES, Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import ChainError, EndorsementError, EvidenceError
+from attest.evidence.intel.dates import Validity
+from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
+from attest.evidence.intel.tcb_info import TcbInfo, parse_tcb_info
 from attest.evidence.snp.certificates import LeafKind, kind_of, read_leaf
 from attest.evidence.snp.needs import KDS_SPL_NAMES
 from attest.evidence.snp.tcb import SnpProduct
@@ -18,21 +40,40 @@ _KINDS: dict[type[EndorsementRequest], EntryKind] = {
     AmdVcekRequest: "amd-vcek",
     AmdChainRequest: "amd-chain",
     AmdCrlRequest: "amd-crl",
+    IntelTcbInfoRequest: "intel-tcb-info",
+    IntelQeIdentityRequest: "intel-qe-identity",
+    IntelPckCrlRequest: "intel-crl",
+    IntelRootCrlRequest: "intel-crl",
 }
-_MAX_BYTES: dict[EntryKind, int] = {"amd-vcek": 16 * 1024, "amd-chain": 64 * 1024, "amd-crl": MAX_CRL_BYTES}
-"""AMD's certificates have 1.4 KiB, its chains in PEM 5 KiB, its lists 1 KiB."""
+_MAX_BYTES: dict[EntryKind, int] = {
+    "amd-vcek": 16 * 1024,
+    "amd-chain": 64 * 1024,
+    "amd-crl": MAX_CRL_BYTES,
+    "intel-tcb-info": MAX_DOCUMENT_ANSWER_BYTES,
+    "intel-qe-identity": MAX_DOCUMENT_ANSWER_BYTES,
+    "intel-crl": MAX_CRL_ANSWER_BYTES,
+}
+"""AMD's certificates have 1.4 KiB, its chains in PEM 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4."""
+_PCK_CAS: Mapping[IntelPckCa, str] = {
+    "platform": "Intel SGX PCK Platform CA",
+    "processor": "Intel SGX PCK Processor CA",
+}
+_ROOT_CA = "Intel SGX Root CA"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer that is what was asked for, by its own words. No signature has been verified.
+    """An answer that is what was asked for, by its own words. Nothing in it has been traced to a root.
 
     Attributes:
         request: what was asked.
         source: the address that it came from.
-        data: as received.
-        certificates: the VCEK; or the intermediate, then the ARK.
+        data: as received; Intel's together with its issuer chain.
+        certificates: the VCEK; the intermediate, then the ARK; or an issuer chain of Intel's.
         crls: one list for a request of one.
+        documents: one TCB info or QE identity for a request of one.
+        dates: first and last moment of each part of an answer of Intel's, both included.
+        issued: when a list or document was made; None for certificates.
         cached: it comes from the cache.
     """
 
@@ -41,11 +82,31 @@ class Answer:
     data: bytes
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
+    documents: tuple[IntelDocument, ...] = ()
+    dates: tuple[Validity, ...] = ()
+    issued: datetime | None = None
     cached: bool = False
 
     def entry(self) -> BundleEntry:
         """Return it in the form of a bundle."""
         return BundleEntry(kind=kind_of_request(self.request), source=self.source, data=self.data)
+
+    def is_current(self, at: datetime) -> bool:
+        """Say whether it serves at ``at``; AMD's certificates always do, and its lists before their nextUpdate."""
+        if isinstance(self.request, AmdCrlRequest):
+            return all(crl.is_current(at) for crl in self.crls)
+        return all(begins <= at <= ends for begins, ends in self.dates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
+    """What an answer holds, beside the bytes."""
+
+    certificates: tuple[Certificate, ...] = ()
+    crls: tuple[Crl, ...] = ()
+    documents: tuple[IntelDocument, ...] = ()
+    dates: tuple[Validity, ...] = ()
+    issued: datetime | None = None
 
 
 def kind_of_request(request: EndorsementRequest) -> EntryKind:
@@ -66,34 +127,64 @@ def describe(request: EndorsementRequest) -> str:
             return f"VCEK of {request.product} chip {request.hwid.hex()} at {levels}"
         case AmdChainRequest():
             return f"{request.kind.upper()} certificate chain of {request.product}"
-        case _:  # AmdCrlRequest
+        case AmdCrlRequest():
             return f"revocation list of {request.product}"
+        case IntelTcbInfoRequest():
+            return f"TCB info of {request.tee.upper()}, FMSPC {request.fmspc.hex()}"
+        case IntelQeIdentityRequest():
+            return f"QE identity of {request.tee.upper()}"
+        case IntelPckCrlRequest():
+            return f"revocation list of {_PCK_CAS[request.ca]}"
+        case _:  # IntelRootCrlRequest
+            return f"revocation list of {_ROOT_CA}"
 
 
 def read_answer(request: EndorsementRequest, data: bytes, *, source: str, cached: bool = False) -> Answer:
-    """Read an answer and require that it is of the kind, product line, chip and TCB that were asked for.
+    """Read an answer and require that it is of the kind, platform, chip and TCB that were asked for.
 
     This is a guard against mix-ups, so that nothing useless is kept; trust comes from verification alone.
 
     Raises:
-        EndorsementError: ``kds-answer-invalid``.
+        EndorsementError: ``kds-answer-invalid`` or ``pcs-answer-invalid``.
         ValueError: the request names a product line that does not exist.
     """
-    certificates: tuple[Certificate, ...] = ()
-    crls: tuple[Crl, ...] = ()
     if len(data) > max_answer_bytes(request):
         raise _invalid(request, source, f"{len(data)} bytes, more than {max_answer_bytes(request)}")
     try:
-        match request:
-            case AmdVcekRequest():
-                certificates = (_vcek(request, data, source),)
-            case AmdChainRequest():
-                certificates = _chain(request, data, source)
-            case _:  # AmdCrlRequest
-                crls = (_crl(request, data, source),)
+        content = _content(request, data, source)
     except (EvidenceError, ChainError) as exc:
         raise _invalid(request, source, exc.message) from exc
-    return Answer(request=request, source=source, data=data, certificates=certificates, crls=crls, cached=cached)
+    return Answer(
+        request=request,
+        source=source,
+        data=data,
+        certificates=content.certificates,
+        crls=content.crls,
+        documents=content.documents,
+        dates=content.dates,
+        issued=content.issued,
+        cached=cached,
+    )
+
+
+def _content(request: EndorsementRequest, data: bytes, source: str) -> _Content:
+    match request:
+        case AmdVcekRequest():
+            return _Content(certificates=(_vcek(request, data, source),))
+        case AmdChainRequest():
+            return _Content(certificates=_chain(request, data, source))
+        case AmdCrlRequest():
+            crl = _crl(request, data, source)
+            return _Content(crls=(crl,), issued=crl.this_update)
+        case IntelTcbInfoRequest():
+            return _tcb_info(request, data, source)
+        case IntelQeIdentityRequest():
+            return _qe_identity(request, data, source)
+        case _:  # IntelPckCrlRequest, IntelRootCrlRequest
+            return _intel_crl(request, data, source)
+
+
+# -- AMD's
 
 
 def _vcek(request: AmdVcekRequest, data: bytes, source: str) -> Certificate:
@@ -125,10 +216,70 @@ def _crl(request: AmdCrlRequest, data: bytes, source: str) -> Crl:
     return crl
 
 
+# -- Intel's
+
+
+def _tcb_info(request: IntelTcbInfoRequest, data: bytes, source: str) -> _Content:
+    document, chain = parse_intel_document(data, kind="tcb-info")
+    info = parse_tcb_info(document.body)
+    if (info.tee, info.fmspc) != (request.tee, request.fmspc):
+        raise _invalid(request, source, f"the TCB info of {info.tee.upper()}, FMSPC {info.fmspc.hex()}")
+    return _signed(request, document, info, chain, source)
+
+
+def _qe_identity(request: IntelQeIdentityRequest, data: bytes, source: str) -> _Content:
+    document, chain = parse_intel_document(data, kind="qe-identity")
+    identity = parse_qe_identity(document.body)
+    if identity.id is not (EnclaveId.TD_QE if request.tee == "tdx" else EnclaveId.QE):
+        raise _invalid(request, source, f"the identity of {identity.id}")
+    return _signed(request, document, identity, chain, source)
+
+
+def _signed(
+    request: EndorsementRequest,
+    document: IntelDocument,
+    content: TcbInfo | QeIdentity,
+    chain: tuple[Certificate, ...],
+    source: str,
+) -> _Content:
+    """Require that document and chain belong together: apart, neither is of use."""
+    if not any(document.is_signed_by(certificate.spki) for certificate in chain):
+        raise _invalid(request, source, "a document that none of its issuer chain signed")
+    return _Content(
+        certificates=chain,
+        documents=(document,),
+        dates=((content.issue_date, content.next_update), *_dates_of(chain)),
+        issued=content.issue_date,
+    )
+
+
+def _intel_crl(request: IntelPckCrlRequest | IntelRootCrlRequest, data: bytes, source: str) -> _Content:
+    crl, chain = parse_intel_crl(data)
+    wanted = _PCK_CAS[request.ca] if isinstance(request, IntelPckCrlRequest) else _ROOT_CA
+    if crl.issuer_common_name != wanted:
+        raise _invalid(request, source, f"a list of {crl.issuer_common_name}")
+    if isinstance(request, IntelPckCrlRequest) and not any(crl.is_signed_by(ca.as_issuer()) for ca in chain):
+        raise _invalid(request, source, "a list that none of its issuer chain signed")
+    return _Content(
+        certificates=chain,
+        crls=(crl,),
+        dates=((crl.this_update, crl.next_update), *_dates_of(chain)),
+        issued=crl.this_update,
+    )
+
+
+def _dates_of(chain: tuple[Certificate, ...]) -> tuple[Validity, ...]:
+    return tuple((certificate.not_before, certificate.not_after) for certificate in chain)
+
+
+# -- refusals
+
+
 def _invalid(request: EndorsementRequest, source: str, got: str) -> EndorsementError:
+    amd = isinstance(request, AmdVcekRequest | AmdChainRequest | AmdCrlRequest)
     return EndorsementError(
         f"the answer of {source} is not the {describe(request)}: {got}",
-        code="kds-answer-invalid",
+        code="kds-answer-invalid" if amd else "pcs-answer-invalid",
         expected=describe(request),
         got=got,
         hint="look for a proxy or mirror that answers in the place of the service",

@@ -1,9 +1,9 @@
 """From typed requests to endorsements: the cache first, then the service, within the rules of each kind.
 
-VCEKs and chains are kept for ever, revocation lists until their nextUpdate. Two things overrule that. A list that is
-out of date is still handed on beside the newer one, so that nothing that was revoked is forgotten. And what no longer
-fits together is fetched again: AMD has replaced an intermediate that it revoked (SEV-Genoa, 2022), and whoever kept
-the old one for ever would refuse good machines for ever.
+VCEKs and chains are kept for ever; revocation lists, TCB infos and QE identities until their nextUpdate. Two things
+overrule that. A list that is out of date is still handed on beside the newer one, so that nothing that was revoked
+is forgotten. And what no longer fits together is fetched again: AMD has replaced an intermediate that it revoked
+(SEV-Genoa, 2022), and whoever kept the old one for ever would refuse good machines for ever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 from attest.endorsements.bundle import BundleEntry
 from attest.endorsements.chains import require_issued
 from attest.endorsements.pool import Endorsements
-from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest, EndorsementRequest
+from attest.endorsements.requests import AmdChainRequest, AmdVcekRequest, EndorsementRequest
 from attest.endorsements.signatures import SignatureAlgorithm
 from attest.endorsements.x509 import Certificate, parse_certificate
 from attest.errors import ChainError, EndorsementError, EvidenceError
@@ -26,7 +26,7 @@ from attest.evidence.snp.needs import needed_endorsements
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch.answers import Answer, describe, read_answer
 from attest.fetch.cache import EndorsementCache
-from attest.fetch.kds import Progress
+from attest.fetch.client import Progress
 
 __all__ = [
     "EndorsementSource",
@@ -42,7 +42,7 @@ _LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
 
 
 class EndorsementSource(Protocol):
-    """A service that answers requests; ``KdsClient`` is one."""
+    """A service that answers requests; ``KdsClient`` and ``PcsClient`` are two."""
 
     @property
     def service(self) -> str:
@@ -54,7 +54,7 @@ class EndorsementSource(Protocol):
         ...
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return the body of an answer, or raise ``EndorsementError``."""
+        """Return what the service answered, in the form that a bundle keeps, or raise ``EndorsementError``."""
         ...
 
 
@@ -102,7 +102,7 @@ def gather_endorsements(
 
     Args:
         requests: what is needed.
-        at: moment of appraisal, aware; a cached revocation list that is not current then is fetched again.
+        at: moment of appraisal, aware; what is cached and not current then is fetched again.
         source: the service to ask.
         cache: answers of earlier calls; None keeps nothing.
         offline: answer from the cache alone.
@@ -131,8 +131,8 @@ def fetch_endorsements(
     """Answer all requests or raise; arguments as for ``gather_endorsements``.
 
     Raises:
-        EndorsementError: ``kds-not-found``, ``kds-throttled``, ``kds-unreachable``, ``kds-answer-invalid``, or
-            ``endorsement-not-cached`` when offline.
+        EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with ``kds`` or
+            ``pcs`` before it, or ``endorsement-not-cached`` when offline.
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone, or a request names no product line.
     """
@@ -228,7 +228,7 @@ class _Session:
         self._offline = offline
         self._progress = progress
         self._answers: dict[EndorsementRequest, Answer] = {}
-        self._earlier_lists: list[Answer] = []
+        self._earlier: list[Answer] = []
         self._out_of_reach: EndorsementError | None = None
 
     def obtain(self, request: EndorsementRequest) -> None:
@@ -238,7 +238,7 @@ class _Session:
         cached = self.cached(request)
         if cached is not None:
             self._answers[request] = cached
-            if self._offline or all(crl.is_current(self._at) for crl in cached.crls):
+            if self._offline or cached.is_current(self._at):
                 return
         try:
             self.fetch(request)
@@ -266,10 +266,11 @@ class _Session:
             raise
         answer = read_answer(request, data, source=self._source.url_of(request))
         earlier = self._answers.get(request)
-        if earlier is not None and isinstance(request, AmdCrlRequest):
-            self._earlier_lists.append(earlier)  # what it lists stays revoked, whatever the newer one says
+        steps_back = _steps_back(answer, earlier, at=self._at)
+        if earlier is not None and (answer.crls or steps_back):
+            self._earlier.append(earlier)  # what it lists stays revoked, whatever the newer one says
         self._answers[request] = answer
-        if self._cache and not _steps_back(answer, earlier, at=self._at):
+        if self._cache and not steps_back:
             self._cache.write(answer, service=self._source.service)
 
     def mend(self) -> None:
@@ -302,16 +303,17 @@ class _Session:
 
     def _is_revoked(self, chain: Answer) -> bool:
         intermediate, ark = chain.certificates
-        lists = [crl for answer in (*self._answers.values(), *self._earlier_lists) for crl in answer.crls]
+        lists = [crl for answer in (*self._answers.values(), *self._earlier) for crl in answer.crls]
         return any(intermediate.serial in crl.revoked and crl.is_signed_by(ark.as_issuer()) for crl in lists)
 
     def gathered(self) -> Gathered:
         """Return what there is."""
-        answers = (*self._answers.values(), *self._earlier_lists)
+        answers = (*self._answers.values(), *self._earlier)
         return Gathered(
             endorsements=Endorsements(
                 certificates=tuple(c for answer in answers for c in answer.certificates),
                 crls=tuple(crl for answer in answers for crl in answer.crls),
+                documents=tuple(document for answer in answers for document in answer.documents),
             ),
             entries=tuple(answer.entry() for answer in answers),
             failures=tuple(self.failures),
@@ -319,14 +321,13 @@ class _Session:
 
 
 def _steps_back(answer: Answer, earlier: Answer | None, *, at: datetime) -> bool:
-    """Say whether an answer holds an older revocation list than one that was seen, which then stays in the cache.
+    """Say whether an answer holds an older list or document than one that was seen, which then stays in the cache.
 
     One that claims to be from the future is no measure: it would never be replaced.
     """
-    if earlier is None or not answer.crls:
+    if earlier is None or answer.issued is None or earlier.issued is None:
         return False
-    (new,), (old,) = answer.crls, earlier.crls
-    return new.this_update < old.this_update <= at
+    return answer.issued < earlier.issued <= at
 
 
 def _issued(leaf: Answer, chain: Answer) -> bool:

@@ -8,7 +8,8 @@ from threading import Thread
 
 import pytest
 
-from attest.fetch import KdsClient, Timing
+from attest.fetch import KdsClient, PcsClient, Timing
+from attest.simulator.intel import SimulatedPcs, SimulatedPlatform
 from attest.simulator.kds import SimulatedKds
 
 AT = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
@@ -80,6 +81,20 @@ def simulated(*, this_update: datetime = AT, days: int = 365, revoked: tuple[int
     return answering
 
 
+PLATFORM = SimulatedPlatform.of()
+
+
+def simulated_pcs(pcs: SimulatedPcs | None = None) -> Answering:
+    """Answer as the software PCCS does, or as this one."""
+    service = pcs or SimulatedPcs.of(PLATFORM, at=AT, pccs=True)
+
+    def answering(path: str, query: str) -> Reply:
+        answer = service.answer(path, query)
+        return Reply(status=answer.status, body=answer.body, headers=tuple(answer.headers.items()))
+
+    return answering
+
+
 @dataclass(slots=True)
 class Watch:
     """A clock that stands still unless somebody sleeps."""
@@ -113,4 +128,11 @@ def watch() -> Watch:
 @pytest.fixture
 def kds(server: Server, watch: Watch) -> Iterator[KdsClient]:
     with KdsClient(timing=watch.timing(), base_url=server.url, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def pcs(server: Server, watch: Watch) -> Iterator[PcsClient]:
+    server.answering = simulated_pcs()
+    with PcsClient(timing=watch.timing(), base_url=server.url, trust_env=False) as client:
         yield client

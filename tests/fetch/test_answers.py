@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.endorsements.bundle import BundleEntry
-from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest, EndorsementRequest
+from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdRequest, AmdVcekRequest
 from attest.errors import EndorsementError
 from attest.evidence.snp.evidence import parse_snp_evidence
 from attest.evidence.snp.needs import needed_endorsements, vcek_request
@@ -30,7 +30,7 @@ CRL = AmdCrlRequest(product="Milan", kind="vcek")
 ALL = (VCEK, TURIN, CHAIN, VLEK_CHAIN, CRL)
 
 
-def body(request: EndorsementRequest) -> bytes:
+def body(request: AmdRequest) -> bytes:
     match request:
         case AmdVcekRequest():
             query = "&".join(f"{name}={level:02d}" for name, level in request.spls)
@@ -41,7 +41,7 @@ def body(request: EndorsementRequest) -> bytes:
             return simulated()(f"/{request.kind}/v1/{request.product}/crl", "").body
 
 
-def refused(request: EndorsementRequest, data: bytes) -> str:
+def refused(request: AmdRequest, data: bytes) -> str:
     with pytest.raises(EndorsementError) as raised:
         read_answer(request, data, source="https://kds.example/x")
     assert raised.value.code == "kds-answer-invalid"
@@ -49,7 +49,7 @@ def refused(request: EndorsementRequest, data: bytes) -> str:
 
 
 @pytest.mark.parametrize("request_", ALL, ids=describe)
-def test_what_was_asked_for_is_read(request_: EndorsementRequest) -> None:
+def test_what_was_asked_for_is_read(request_: AmdRequest) -> None:
     data = body(request_)
     answer = read_answer(request_, data, source="https://kds.example/x")
     assert (answer.data, answer.cached) == (data, False)
@@ -92,7 +92,7 @@ def test_the_real_chains_and_lists_are_read(vectors_dir: Path, product: SnpProdu
     [(asked, got) for asked in ALL for got in ALL if asked is not got],
     ids=lambda request: describe(request)[:24],
 )
-def test_an_answer_to_another_request_is_refused(request_: EndorsementRequest, other: EndorsementRequest) -> None:
+def test_an_answer_to_another_request_is_refused(request_: AmdRequest, other: AmdRequest) -> None:
     refused(request_, body(other))
 
 
@@ -127,7 +127,7 @@ def test_chains_and_lists_of_another_line_or_kind_are_refused() -> None:
 
 
 @pytest.mark.parametrize("request_", ALL, ids=describe)
-def test_truncated_lengthened_and_too_long_answers_are_refused(request_: EndorsementRequest) -> None:
+def test_truncated_lengthened_and_too_long_answers_are_refused(request_: AmdRequest) -> None:
     data = body(request_)
     refused(request_, data[: len(data) // 2])
     refused(request_, b"")

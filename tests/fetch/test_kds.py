@@ -11,7 +11,7 @@ import pytest
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest
 from attest.errors import ConfigurationError, EndorsementError
 from attest.fetch import KDS_URL, KdsClient, Timing
-from attest.fetch.kds import (
+from attest.fetch.client import (
     FIRST_WAIT_SECONDS,
     MAX_ATTEMPTS,
     MAX_TOTAL_WAIT_SECONDS,

@@ -1,0 +1,333 @@
+"""The one way in which this library asks a vendor's service: a request at a time, patient and suspicious.
+
+Services hand out few answers per client and then say 429; whoever asks again at once waits longer. So answers are
+cached (``cache.py``), and a refusal is waited out for as long as the service says, within bounds.
+
+What is deliberate here:
+
+* Hosts are configured. No address is taken from evidence or certificates (CRL distribution points included), and
+  redirects are refused.
+* The environment's proxies and certificate stores (``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``) are honoured:
+  sites without them cannot reach the vendor, and they can withhold an answer but not forge one, since everything is
+  signed by the vendor. What they see is what is asked for. ``trust_env=False`` turns this off.
+* Answers are read as they are sent, without content coding, up to a limit of bytes and of time.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from attest.errors import ConfigurationError, EndorsementError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["HttpAnswer", "HttpClient", "Progress", "ServiceWords", "Timing", "answer_invalid", "require_base_url"]
+
+MAX_ATTEMPTS = 5
+FIRST_WAIT_SECONDS = 1.0
+"""Doubles with each attempt, where the service does not say how long to wait."""
+MAX_WAIT_SECONDS = 60.0
+"""A service that asks for more is taken at its word: nothing is sent before, and the caller hears of it."""
+MAX_TOTAL_WAIT_SECONDS = 120.0
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 20.0
+"""Between two pieces of an answer."""
+TRANSFER_SECONDS = 60.0
+"""For one whole answer, so that one byte now and then does not hold the caller for ever."""
+
+_SECONDS = re.compile(r"[0-9]{1,9}")
+_NOT_FOUND = frozenset({400, 404})
+_THROTTLED = frozenset({429, 503})
+_UNWELL = frozenset({500, 502, 504})
+
+Progress = Callable[[str], None]
+"""Takes a line for people, such as how long the service asked to wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Clocks and patience, given by the caller.
+
+    Attributes:
+        now: the time of day, aware; only a ``Retry-After`` that states a date is compared with it.
+        monotonic: seconds that never run backwards.
+        sleep: waits for that many seconds.
+    """
+
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceWords:
+    """How refusals speak of a service: its codes, and words for people.
+
+    Attributes:
+        name: what it is.
+        known: what it would have had to know, when it says 404.
+        unknown: what to do then.
+    """
+
+    not_found: str
+    throttled: str
+    unreachable: str
+    answer_invalid: str
+    url_invalid: str
+    name: str
+    known: str
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """A whole answer of status 200.
+
+    Attributes:
+        headers: names in any case.
+    """
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Again:
+    """A refusal after which the same request may be sent once more.
+
+    Attributes:
+        error: what to raise when it is not.
+        wait: seconds that the service asked for, if it did.
+    """
+
+    error: EndorsementError
+    wait: float | None = None
+
+
+class HttpClient:
+    """Ask one service; nothing is sent and httpx is not loaded before the first request.
+
+    Args:
+        timing: clocks and sleep.
+        words: how refusals speak of the service.
+        trust_env: honour the environment's proxies and certificate stores; see the module.
+    """
+
+    def __init__(self, *, timing: Timing, words: ServiceWords, trust_env: bool) -> None:
+        """Prepare a client."""
+        self._timing = timing
+        self._words = words
+        self._trust_env = trust_env
+        self._client: httpx.Client | None = None
+
+    def close(self) -> None:
+        """Close the connections; a later request opens new ones."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def get(self, url: str, *, what: str, limit: int, progress: Progress) -> HttpAnswer:
+        """Return the service's answer, not read yet.
+
+        Args:
+            url: whose beginning ``require_base_url`` accepted.
+            what: what is asked for, for people.
+            limit: how many bytes the body may have.
+            progress: hears of the request and of every wait.
+
+        Raises:
+            EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid``.
+            ConfigurationError: ``…-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+        """
+        waited = 0.0
+        attempt = 1
+        while True:
+            progress(f"fetching the {what} from {_host_of(url)}")
+            outcome = self._once(url, limit=limit)
+            if isinstance(outcome, HttpAnswer):
+                return outcome
+            wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1) if outcome.wait is None else outcome.wait
+            if attempt == MAX_ATTEMPTS or wait > MAX_WAIT_SECONDS or waited + wait > MAX_TOTAL_WAIT_SECONDS:
+                raise outcome.error
+            progress(f"{outcome.error.message}; waiting {wait:.0f} s")
+            self._timing.sleep(wait)
+            waited += wait
+            attempt += 1
+
+    def _once(self, url: str, *, limit: int) -> HttpAnswer | _Again:
+        """Send one request and read its answer."""
+        import httpx
+
+        started = self._timing.monotonic()
+        body = b""
+        try:
+            with self._connected().stream("GET", url) as response:
+                refusal = self._refusal(url, response.status_code, response.headers)
+                if refusal is not None:
+                    return refusal
+                for piece in response.iter_raw():
+                    body += piece
+                    if len(body) > limit:
+                        raise answer_invalid(self._words, url, f"at most {limit} bytes", "more")
+                    if self._timing.monotonic() - started > TRANSFER_SECONDS:
+                        return self._unreachable_again(url, f"no whole answer within {TRANSFER_SECONDS:.0f} s")
+                return HttpAnswer(body=body, headers=response.headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as exc:
+            raise self._unreachable(url, str(exc) or type(exc).__name__) from exc  # seldom better a second later
+        except httpx.InvalidURL as exc:
+            raise _bad_url(self._words, _host_of(url)) from exc
+        except httpx.TransportError as exc:
+            return self._unreachable_again(url, str(exc) or type(exc).__name__)
+
+    def _connected(self) -> httpx.Client:
+        import httpx
+
+        if self._client is None:
+            try:
+                self._client = httpx.Client(
+                    trust_env=self._trust_env,
+                    follow_redirects=False,
+                    timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+                    headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
+                )
+            except (ValueError, OSError, ImportError) as exc:  # a proxy or certificate store that is none
+                raise ConfigurationError(
+                    f"the environment's proxy or certificate settings cannot be used: {exc}",
+                    code="network-settings-invalid",
+                    hint="look at HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
+                ) from exc
+        return self._client
+
+    def _refusal(self, url: str, status: int, headers: Mapping[str, str]) -> _Again | None:
+        """Judge status and headers: None to read on, or what may be tried again.
+
+        Raises:
+            EndorsementError: ``…-not-found`` or ``…-answer-invalid``.
+        """
+        if status in _THROTTLED:
+            wait = _retry_after(headers.get("Retry-After"), now=self._timing.now)
+            return _Again(error=self._throttled(url, status, wait), wait=wait)
+        if status in _UNWELL:
+            return self._unreachable_again(url, f"status {status}")
+        if status in _NOT_FOUND:
+            raise EndorsementError(
+                f"{url} does not exist (status {status})",
+                code=self._words.not_found,
+                expected=self._words.known,
+                got=f"status {status}",
+                hint=self._words.unknown,
+            )
+        if status != 200:
+            got = f"status {status}" + (", a redirect" if 300 <= status < 400 else "")
+            raise answer_invalid(self._words, url, "status 200", got)
+        coding = headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity":
+            raise answer_invalid(self._words, url, "an answer without content coding", coding[:40])
+        return None
+
+    def _throttled(self, url: str, status: int, wait: float | None) -> EndorsementError:
+        asked = "" if wait is None else f" and asks to wait {wait:.0f} s"
+        return EndorsementError(
+            f"{url} is too busy (status {status}){asked}",
+            code=self._words.throttled,
+            expected="status 200",
+            got=f"status {status}",
+            hint="ask again later; an answer that was received once is cached and not asked for again",
+            retryable=True,
+        )
+
+    def _unreachable_again(self, url: str, problem: str) -> _Again:
+        return _Again(error=self._unreachable(url, problem))
+
+    def _unreachable(self, url: str, problem: str) -> EndorsementError:
+        return EndorsementError(
+            f"{url} cannot be reached: {problem}",
+            code=self._words.unreachable,
+            expected="an answer",
+            got=problem,
+            hint="check the network and HTTPS_PROXY, or work from files with --offline and --endorsements PATH",
+            retryable=True,
+        )
+
+
+def answer_invalid(words: ServiceWords, url: str, expected: str, got: str) -> EndorsementError:
+    """Build the refusal of an answer that cannot be of the service."""
+    return EndorsementError(
+        f"{url} answered with {got}, expected {expected}",
+        code=words.answer_invalid,
+        expected=expected,
+        got=got,
+        hint="look for a proxy or mirror that answers in the place of the service",
+    )
+
+
+# -- addresses
+
+
+def require_base_url(base_url: str, words: ServiceWords) -> None:
+    """Refuse what would send requests elsewhere than its reader thinks, or unprotected over a network.
+
+    Raises:
+        ConfigurationError: ``…-url-invalid``.
+    """
+    try:
+        parts = urlsplit(base_url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as exc:
+        raise _bad_url(words, base_url) from exc
+    plain = parts.scheme == "http" and _is_loopback(host)
+    if (parts.scheme != "https" and not plain) or not host or parts.query or parts.fragment or "@" in parts.netloc:
+        raise _bad_url(words, base_url)
+    if not base_url.isascii() or not base_url.isprintable() or " " in base_url:
+        raise _bad_url(words, base_url)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _host_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _bad_url(words: ServiceWords, base_url: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{base_url!r} cannot be the address of {words.name}",
+        code=words.url_invalid,
+        expected="https://host[:port][/path] without user, query or fragment; http for the loopback address only",
+        got=base_url,
+    )
+
+
+# -- waiting
+
+
+def _retry_after(value: str | None, *, now: Callable[[], datetime]) -> float | None:
+    """Seconds that ``Retry-After`` asks for, at least one; None when it is absent or says nothing.
+
+    Spec: RFC 9110, section 10.2.3: seconds, or an HTTP date.
+    """
+    if value is None:
+        return None
+    if _SECONDS.fullmatch(value.strip()):
+        return max(float(value), 1.0)
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)  # "-0000": a time in UTC of an unknown place
+    return max((moment - now()).total_seconds(), 1.0)

@@ -1,0 +1,159 @@
+"""Client of Intel's provisioning certification service (PCS), or of the cache of it in a data centre (PCCS).
+
+How it asks, and what it refuses, is in ``client.py``. A document or list comes in the body and the certificates
+behind it in a header; an answer is both, so that what is cached or bundled can be verified without asking again.
+
+Spec: Intel, API for SGX and TDX Provisioning Certification Service, version 4; specs/intel-tdx-sgx.md, section 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from attest.endorsements.intel import MAX_DOCUMENT_BYTES
+from attest.endorsements.intel_answers import MAX_CHAIN_BYTES, intel_answer_bytes
+from attest.endorsements.requests import (
+    EndorsementRequest,
+    IntelPckCrlRequest,
+    IntelQeIdentityRequest,
+    IntelRequest,
+    IntelRootCrlRequest,
+    IntelTcbInfoRequest,
+)
+from attest.endorsements.x509 import MAX_CRL_BYTES
+from attest.evidence.intel.collateral_forms import der_without_padding, hex_text_of, percent_decoded_chains
+from attest.fetch.answers import describe
+from attest.fetch.client import HttpAnswer, HttpClient, Progress, ServiceWords, Timing, answer_invalid, require_base_url
+
+__all__ = ["PCS_ROOT_CRL_URL", "PCS_URL", "PcsClient", "PcsUpdate"]
+
+PCS_URL: Final = "https://api.trustedservices.intel.com"
+PCS_ROOT_CRL_URL: Final = "https://certificates.trustedservices.intel.com/IntelSGXRootCA.der"
+"""Intel keeps the list of the root on another host; everybody else answers for it at ``rootcacrl``."""
+
+PcsUpdate = Literal["standard", "early"]
+"""Which TCB evaluation: ``early`` knows a TCB recovery at once, ``standard`` months later, when it must be applied."""
+
+_CERTIFICATION = "certification/v4"
+_TCB_INFO_HEADERS = ("TCB-Info-Issuer-Chain", "SGX-TCB-Info-Issuer-Chain")
+_HEADERS: Mapping[type[IntelRequest], tuple[str, ...]] = {
+    IntelTcbInfoRequest: _TCB_INFO_HEADERS,
+    IntelQeIdentityRequest: ("SGX-Enclave-Identity-Issuer-Chain",),
+    IntelPckCrlRequest: ("SGX-PCK-CRL-Issuer-Chain",),
+    IntelRootCrlRequest: (),
+}
+_WORDS = ServiceWords(
+    not_found="pcs-not-found",
+    throttled="pcs-throttled",
+    unreachable="pcs-unreachable",
+    answer_invalid="pcs-answer-invalid",
+    url_invalid="pcs-url-invalid",
+    name="a provisioning certification service",
+    known="an answer for this FMSPC, TEE or CA",
+    unknown="Intel publishes nothing for a platform that it does not support in production, and nothing of TDX for one "
+    "that has only SGX; a PCCS may not know the platform yet",
+)
+
+
+class PcsClient:
+    """Ask Intel's PCS, or a PCCS, for TCB infos, QE identities and revocation lists.
+
+    Args:
+        timing: clocks and sleep.
+        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only. Anything but Intel's
+            own is taken for a PCCS, which also has the list of the root.
+        update: which TCB evaluation to ask for.
+        trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
+
+    Raises:
+        ConfigurationError: ``pcs-url-invalid``.
+    """
+
+    def __init__(
+        self, *, timing: Timing, base_url: str = PCS_URL, update: PcsUpdate = "standard", trust_env: bool = True
+    ) -> None:
+        """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
+        require_base_url(base_url, _WORDS)
+        self._base_url = base_url.rstrip("/")
+        self._update = update
+        self._http = HttpClient(timing=timing, words=_WORDS, trust_env=trust_env)
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving closes the connections."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; a later request opens new ones."""
+        self._http.close()
+
+    @property
+    def service(self) -> str:
+        """Whose answers these are, and of which evaluation: neither is mixed with another in a cache."""
+        return self._base_url if self._update == "standard" else f"{self._base_url}?update={self._update}"
+
+    def url_of(self, request: EndorsementRequest) -> str:
+        """Return the address that answers a request.
+
+        Raises:
+            TypeError: the request is for another vendor's service.
+        """
+        sgx = f"{self._base_url}/sgx/{_CERTIFICATION}"
+        match request:
+            case IntelTcbInfoRequest():
+                early = "" if self._update == "standard" else f"&update={self._update}"
+                return f"{self._base_url}/{request.tee}/{_CERTIFICATION}/tcb?fmspc={request.fmspc.hex()}{early}"
+            case IntelQeIdentityRequest():
+                early = "" if self._update == "standard" else f"?update={self._update}"
+                return f"{self._base_url}/{request.tee}/{_CERTIFICATION}/qe/identity{early}"
+            case IntelPckCrlRequest():
+                return f"{sgx}/pckcrl?ca={request.ca}&encoding=der"
+            case IntelRootCrlRequest():
+                return PCS_ROOT_CRL_URL if self._base_url == PCS_URL else f"{sgx}/rootcacrl"
+            case _:
+                msg = f"Intel's service does not answer {type(request).__name__}"
+                raise TypeError(msg)
+
+    def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
+        """Return the service's answer with its issuer chain, in the form of ``attest.endorsements.intel_answers``.
+
+        Raises:
+            EndorsementError: ``pcs-not-found``, ``pcs-throttled``, ``pcs-unreachable`` or ``pcs-answer-invalid``.
+            ConfigurationError: ``pcs-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+            TypeError: as ``url_of``.
+        """
+        url = self.url_of(request)
+        is_list = isinstance(request, IntelPckCrlRequest | IntelRootCrlRequest)
+        limit = 2 * MAX_CRL_BYTES if is_list else MAX_DOCUMENT_BYTES  # a list may come as hex
+        answer = self._http.get(url, what=describe(request), limit=limit, progress=progress)
+        body = _der(answer.body) if is_list else answer.body
+        return intel_answer_bytes(body, issuer_chain=_issuer_chain(request, answer, url))
+
+
+def _der(body: bytes) -> bytes:
+    """Return a list as DER; a PCCS sends hex, which begins with other bytes than DER does."""
+    return der_without_padding(hex_text_of(body) or body)
+
+
+def _issuer_chain(request: EndorsementRequest, answer: HttpAnswer, url: str) -> bytes:
+    """Return the PEM certificates of the header that belongs to the request; the list of the root has none.
+
+    Raises:
+        EndorsementError: ``pcs-answer-invalid``.
+    """
+    names = _HEADERS.get(type(request), ())  # type: ignore[arg-type]  # by now it is one of Intel's
+    if not names:
+        return b""
+    value = next((answer.headers[name] for name in names if name in answer.headers), "").encode("utf-8")
+    chain = percent_decoded_chains(value) if len(value) <= MAX_CHAIN_BYTES else None
+    if chain is None:
+        got = "no certificates in it" if value else "none"
+        raise answer_invalid(_WORDS, url, f"an issuer chain in the header {' or '.join(names)}", got)
+    return chain
