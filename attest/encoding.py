@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import accumulate
 from math import isfinite
 from typing import TypeAlias
 
@@ -44,7 +45,7 @@ MAX_JSON_DEPTH = 64
 MAX_CBOR_DEPTH = 32
 
 _MAX_UINT64 = (1 << 64) - 1
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_HEX = re.compile(r"[0-9a-fA-F]*+")
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:[Zz]|[+-]\d{2}:\d{2})")
 
 
@@ -58,7 +59,7 @@ def hex_bytes(text: str, *, what: str, length: int | None = None) -> bytes:
     Raises:
         EvidenceError: ``hex-invalid``, another character or another length in bytes.
     """
-    if not _HEX.fullmatch(text):
+    if len(text) % 2 or not _HEX.fullmatch(text):
         raise _refuse(what, "pairs of hex digits", f"{len(text)} characters of other text", code="hex-invalid")
     data = bytes.fromhex(text)
     if length is not None and len(data) != length:
@@ -126,20 +127,16 @@ def _finite(text: str) -> float:
     return number
 
 
-def _depth_of(text: str) -> int:
-    """Nesting depth of brackets outside strings, found before any recursion happens.
+_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""The closing quote is optional, so that an unterminated string is consumed once and the scan stays linear."""
+_NO_BRACKETS = re.compile(r"[^\[\]{}]++")
+_STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 
-    The closing quote is optional so that an unterminated string is consumed once and the scan stays linear.
-    """
-    depth = deepest = 0
-    for token in re.finditer(r'(?s)"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', text):
-        mark = token.group()
-        if mark in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif mark in "]}":
-            depth -= 1
-    return deepest
+
+def _depth_of(text: str) -> int:
+    """Nesting depth of brackets outside strings, found before any recursion happens."""
+    brackets = _NO_BRACKETS.sub("", _JSON_STRING.sub("", text))
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
 
 
 def json_value(data: bytes, *, what: str) -> JsonValue:

@@ -15,13 +15,16 @@ from datetime import datetime
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
-from attest.errors import AttestError, BindingError, EvidenceError, UnsupportedError
+from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
+from attest.errors import AttestError, BindingError, EvidenceError, UnsupportedError, VerificationError
 from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
 from attest.evidence.claims import claims_document
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
-from attest.evidence.formats import FORMATS, DeviceFormat, VerifiedDevice
+from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, Evidence, EvidenceItem
+from attest.evidence.eventlog.facts import facts_document, facts_of
+from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
+from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
+from attest.evidence.formats import FORMATS, KINDS, DeviceFormat, MediaFormat, VerifiedDevice
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
@@ -72,11 +75,13 @@ class VerifiedItem:
         name: its name in the evidence (``cpu``).
         format: the row of its format.
         verified: what the procedure of its format returned.
+        eventlog: the log that replays to its registers, if one came along.
     """
 
     name: str
     format: DeviceFormat
     verified: VerifiedDevice
+    eventlog: VerifiedEventLog | None = None
 
     @property
     def kind(self) -> str:
@@ -86,7 +91,10 @@ class VerifiedItem:
     @property
     def claims(self) -> dict[str, JsonValue]:
         """Everything that the evidence states, by the vendors' names; built on each access."""
-        return claims_document(self.format.claims, self.verified)
+        claims = claims_document(self.format.claims, self.verified)
+        if self.eventlog is not None:
+            claims["eventlog"] = facts_document(facts_of(self.eventlog))
+        return claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +128,7 @@ class VerifiedEvidence:
     def ignored(self) -> tuple[str, ...]:
         """Names of items of unknown kinds; nothing was concluded from them, though a binding still lists them."""
         known = {item.name for item in self.items}
-        own = (MEDIA_BINDING, MEDIA_ENDORSEMENTS)
+        own = (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG)
         return tuple(i.name for i in self.evidence.items if i.name not in known and i.essence not in own)
 
     @property
@@ -162,8 +170,10 @@ def verify(
         msg = "the moment of appraisal needs a time zone"
         raise ValueError(msg)
     # (1) Read everything before anything is judged.
-    cpu, form = _find_cpu(evidence)
-    parsed = form.parse(cpu.value)
+    cpu, media = _find_cpu(evidence)
+    parsed = media.parse(cpu.value)
+    form = media.kind_of(parsed)
+    log = _read_log(evidence, form)
     binding = _read_binding(evidence)
     pool = _with_presented(endorsements, evidence, at)
     # (2) Judge what holds the items together, then the items; one refusal does not hide another.
@@ -176,26 +186,29 @@ def verify(
     except AttestError as exc:
         failures.append(exc)
         checks += [replace(check, item=cpu.name) for check in exc.checks]
+    verified_log = _judge_log(log, form, parsed, checks, failures)
     # (3) The refusal that comes first in the order of exit codes speaks for all and carries every check.
     if failures or verified is None:
+        if verified is not None:
+            checks += [replace(check, item=cpu.name) for check in verified.checks]
         worst = min(failures, key=lambda failure: failure.exit_code)
         worst.checks = tuple(checks)
         raise worst
     return VerifiedEvidence(
         evidence=evidence,
-        items=(VerifiedItem(name=cpu.name, format=form, verified=verified),),
+        items=(VerifiedItem(name=cpu.name, format=form, verified=verified, eventlog=verified_log),),
         binding=binding,
         freshness=Freshness.NOT_EVALUATED if expected is None else Freshness.MATCHED,
         at=at,
         unchecked=unchecked,
-        composite_checks=composite.checks,
+        composite_checks=composite.checks if log is None else tuple(c for c in checks if c.item is None),
     )
 
 
 # -- (1) reading
 
 
-def _find_cpu(evidence: Evidence) -> tuple[EvidenceItem, DeviceFormat]:
+def _find_cpu(evidence: Evidence) -> tuple[EvidenceItem, MediaFormat]:
     """Find the one item that is the CPU's: none proves nothing, and two could be read as either."""
     known = [item for item in evidence.items if item.essence in FORMATS]
     if not known:
@@ -203,7 +216,7 @@ def _find_cpu(evidence: Evidence) -> tuple[EvidenceItem, DeviceFormat]:
         raise UnsupportedError(
             f"no item is CPU evidence that this version verifies ({types})",
             code="evidence-unsupported",
-            expected=f"one of {', '.join(sorted({form.kind for form in FORMATS.values()}))}",
+            expected=f"one of {', '.join(form.kind for form in KINDS)}",
             got=types,
         )
     if len(known) > 1:
@@ -212,6 +225,24 @@ def _find_cpu(evidence: Evidence) -> tuple[EvidenceItem, DeviceFormat]:
             f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
         )
     return known[0], FORMATS[known[0].essence]
+
+
+def _read_log(evidence: Evidence, form: DeviceFormat) -> ParsedEventLog | None:
+    """Read the event log that came along; beside a device without registers it could prove nothing."""
+    found = [item for item in evidence.items if item.essence == MEDIA_EVENT_LOG]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise EvidenceError("the evidence carries two event logs", code="evidence-ambiguous", field="eventlog")
+    if form.registers is None:
+        raise UnsupportedError(
+            f"an event log came along, and {form.kind} has no registers that it could replay to",
+            code="eventlog-without-registers",
+            field="eventlog",
+            expected="evidence with runtime measurement registers",
+            got=form.kind,
+        )
+    return parse_event_log(found[0].value)
 
 
 def _read_binding(evidence: Evidence) -> Binding | None:
@@ -227,12 +258,34 @@ def _with_presented(endorsements: Endorsements, evidence: Evidence, at: datetime
     for item in evidence.items:
         if item.essence == MEDIA_ENDORSEMENTS:
             presented = presented.merged(read_endorsements([(item.name, item.value)], at=at).endorsements)
-    if not presented.certificates and not presented.crls:
-        return endorsements
-    return presented.merged(endorsements)
+    return endorsements if presented == NO_ENDORSEMENTS else presented.merged(endorsements)
 
 
 # -- (2) what holds the items together
+
+
+def _judge_log(
+    log: ParsedEventLog | None,
+    form: DeviceFormat,
+    parsed: object,
+    checks: list[Check],
+    failures: list[AttestError],
+) -> VerifiedEventLog | None:
+    """Require that the log replays to the registers and that its data is what was measured; add the check."""
+    if log is None or form.registers is None:
+        return None
+    expected, verified = "the registers of the evidence, and data that was measured", None
+    outcome, got = Outcome.PASS, f"{len(log.events)} events replay"
+    try:
+        verified = verify_event_log(log, rtmrs=form.registers(parsed))
+    except VerificationError as exc:
+        exc.check = "eventlog.replay"
+        failures.append(exc)
+        outcome, expected, got = Outcome.FAIL, exc.expected or expected, exc.got or exc.message
+    checks.append(
+        Check(id="eventlog.replay", outcome=outcome, expected=expected, got=got, clause="intel-tdx-sgx.md 19, T13")
+    )
+    return verified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,10 +351,9 @@ def _require_committed(binding: Binding | None, report_data: bytes) -> _Judged:
     wanted = binding.report_data()
     if not hmac.compare_digest(wanted, report_data):
         raise BindingError(
-            "REPORT_DATA does not commit to the binding (offset 0x050)",
+            "REPORT_DATA does not commit to the binding",
             code="binding-report-data-mismatch",
             field="REPORT_DATA",
-            offset=0x050,
             expected=wanted.hex(),
             got=report_data.hex(),
             clause=_CLAUSES["binding.report_data"],
@@ -329,7 +381,7 @@ def _require_devices(binding: Binding | None, evidence: Evidence, cpu: EvidenceI
 
 
 def _is_device(item: EvidenceItem, cpu: EvidenceItem) -> bool:
-    return item is not cpu and item.essence not in (MEDIA_BINDING, MEDIA_ENDORSEMENTS)
+    return item is not cpu and item.essence not in (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG)
 
 
 def _require_fresh(

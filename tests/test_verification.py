@@ -237,6 +237,14 @@ def test_one_refusal_does_not_hide_another_and_the_first_by_exit_code_speaks() -
         run(report_evidence(bytes(forged)), endorsements=missing)
 
 
+def test_a_refusal_of_the_whole_still_tells_how_the_device_came_out() -> None:
+    with pytest.raises(BindingError) as outcome:
+        run(report_evidence(HONEST.report), expected=ExpectedFreshness(nonce=NONCE))
+    told = {check.id: check.outcome for check in outcome.value.checks}
+    assert told["freshness"] is Outcome.FAIL
+    assert told["snp.signature"] is Outcome.PASS
+
+
 def test_the_digest_of_evidence_ignores_order_and_notices_everything_else() -> None:
     evidence = bound_evidence(HONEST.guest, binding())
     cpu, bound = evidence.items

@@ -14,6 +14,7 @@ from attest.appraisal import AttestationResult
 from attest.checks import Unchecked
 from attest.cli.boundary import report_error
 from attest.cli.options import Question
+from attest.cli.reference_log import ReferenceLog, compared_document
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
 from attest.results.document import appraised_document, refused_document, verified_document
@@ -54,11 +55,18 @@ def print_document(document: JsonValue) -> None:
 
 
 def show_refusal(
-    refusal: Refusal, *, command: str, at: datetime, question: Question, unchecked: tuple[Unchecked, ...]
+    refusal: Refusal,
+    *,
+    command: str,
+    at: datetime,
+    question: Question,
+    unchecked: tuple[Unchecked, ...],
+    reference: ReferenceLog | None = None,
 ) -> int:
     """Tell why the evidence was refused, and return 3, 4 or 5."""
     error, display = refusal.error, question.display
     document = refused_document(error, command=command, at=at, unchecked=unchecked)
+    document |= _compared(reference, verified=False)
     if display.json:
         print_document(document)
     elif not display.quiet:
@@ -69,9 +77,9 @@ def show_refusal(
     return error.exit_code
 
 
-def show_verified(verified: VerifiedEvidence, *, question: Question) -> int:
+def show_verified(verified: VerifiedEvidence, *, question: Question, reference: ReferenceLog | None = None) -> int:
     """Tell that the evidence is genuine, and return 0."""
-    document = verified_document(verified)
+    document = verified_document(verified) | _compared(reference, verified=True)
     if question.display.json:
         print_document(document)
     elif not question.display.quiet:
@@ -81,9 +89,11 @@ def show_verified(verified: VerifiedEvidence, *, question: Question) -> int:
     return 0
 
 
-def show_appraised(results: tuple[AttestationResult, ...], *, question: Question) -> int:
+def show_appraised(
+    results: tuple[AttestationResult, ...], *, question: Question, reference: ReferenceLog | None = None
+) -> int:
     """Tell how the policies judged the evidence, and return 0 when all of them affirm, else 1."""
-    document = appraised_documents(results)
+    document = appraised_documents(results) | _compared(reference, verified=True)
     if question.display.json:
         print_document(document)
     elif not question.display.quiet:
@@ -91,6 +101,10 @@ def show_appraised(results: tuple[AttestationResult, ...], *, question: Question
 
         print_appraised(document, display=question.display)
     return 0 if all(result.affirmed for result in results) else EXIT_NOT_AFFIRMED
+
+
+def _compared(reference: ReferenceLog | None, *, verified: bool) -> dict[str, JsonValue]:
+    return {} if reference is None else {"reference_log": compared_document(reference, verified=verified)}
 
 
 def appraised_documents(results: tuple[AttestationResult, ...]) -> dict[str, JsonValue]:

@@ -52,6 +52,13 @@ def appraise(question: Question, policies: tuple[str, ...]) -> int:
         unchecked = relaxations(question, policy)
         verified = take_refusal(partial(verify_case, case, unchecked=unchecked))
         if isinstance(verified, Refusal):
-            return show_refusal(verified, command="appraise", at=at, question=question, unchecked=unchecked)
+            return show_refusal(
+                verified,
+                command="appraise",
+                at=at,
+                question=question,
+                unchecked=unchecked,
+                reference=case.reference,
+            )
         results.append(judge(verified, policy=policy, at=at))
-    return show_appraised(tuple(results), question=question)
+    return show_appraised(tuple(results), question=question, reference=case.reference)

@@ -18,9 +18,40 @@ _SHOWN_WHEN_SET = ("host_data", "family_id", "image_id", "id_key_digest", "autho
 
 def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
     """Yield names and values: what a person asks first, or every claim."""
-    if verbose or "measurement" not in claims:
+    if verbose:
         yield from _all(claims)
-        return
+    elif "measurement" in claims:
+        yield from _snp(claims)
+    else:
+        yield from _intel(claims)
+
+
+_INTEL_FIRST = ("mr_td", "mr_enclave", "mr_signer", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "report_data")
+
+
+def _intel(claims: _Claims) -> Iterator[tuple[str, Text]]:
+    """Tell what a TDX or SGX quote is about: what runs, on which platform, in which state."""
+    kind = "TDX" if "mr_td" in claims else "SGX"
+    yield "machine", plain(f"Intel {kind}, quote version {claims.get('version')}, FMSPC {claims.get('fmspc')}")
+    for name in _INTEL_FIRST:
+        if name in claims:
+            yield name.replace("_", " "), plain(claims[name], "bold" if name in ("mr_td", "mr_enclave") else "")
+    debug = next(
+        (c.get("debug") for c in (claims.get("td_attributes"), claims.get("attributes")) if isinstance(c, dict)), None
+    )
+    yield "debug", plain("ALLOWED" if debug else "off")
+    if "tcb_status" in claims:
+        advisories = claims.get("advisory_ids")
+        named = ", ".join(map(str, advisories)) if isinstance(advisories, list) and advisories else "no advisories"
+        yield (
+            "TCB status",
+            plain(f"{claims['tcb_status']} ({named}), evaluation {claims.get('tcb_evaluation_data_number')}"),
+        )
+    if "eventlog" in claims:
+        yield "event log", plain("replays to the registers; its facts are in --verbose and --json")
+
+
+def _snp(claims: _Claims) -> Iterator[tuple[str, Text]]:
     yield "machine", plain(_machine(claims))
     yield "measurement", plain(claims["measurement"], "bold")
     yield "report data", plain(claims.get("report_data", ""))

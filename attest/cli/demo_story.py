@@ -8,11 +8,10 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import sha384
 from pathlib import Path
 
 import click
@@ -20,24 +19,21 @@ import httpx
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from attest.checks import Unchecked
+from attest.cli.demo_machines import Machine, SnpMachine, TdxMachine, both_machines, facts_of
 from attest.cli.demo_service import Service, run_kms, running_service
 from attest.cli.files import read_file, walk_endorsements
-from attest.cli.simulated import simulated_bundle
 from attest.cli.text import visible
 from attest.encoding import JsonValue, json_value
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, EndorsementError
-from attest.evidence.binding import Binding
 from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
+from attest.evidence.envelope import Evidence
 from attest.evidence.forms import read_evidence
 from attest.evidence.recognition import MAX_FILE_BYTES
-from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.release.client import KeyReleaseClient, ReleaseRefusedError
 from attest.release.notes import VerifierKey
-from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
 __all__ = ["tell"]
@@ -45,10 +41,10 @@ __all__ = ["tell"]
 KEY_ID = "demo-model"
 ORIGIN = "kms.demo/simulated"
 SECRET_TEXT = b"These are the weights of a model that nobody may copy: 0.1875 -0.4375 0.8125"
-MINIMUM_TCB = SnpTcbVersion(bootloader=10, tee=0, snp=27, microcode=84)
-OLD_TCB = SnpTcbVersion(bootloader=9, tee=0, snp=20, microcode=60)
 NO_CRL = Unchecked(check="revocation", reason="the demonstration uses no network, and no current CRL was given")
+NO_TCB = Unchecked(check="tcb", reason="the demonstration uses no network, and no current TCB info was given")
 _DEMO_SECONDS = 20.0
+_LABEL_COLUMNS = 9
 
 
 @dataclass(slots=True)
@@ -58,6 +54,7 @@ class Narrator:
     colour: bool
     failed: list[str] = field(default_factory=list)
     _steps: int = 0
+    _about: str = ""
 
     def title(self, text: str) -> None:
         """Begin a part."""
@@ -65,18 +62,27 @@ class Narrator:
         self._print("")
         self._print(self._style(f"{self._steps}. {text}", bold=True))
 
+    @contextmanager
+    def about(self, machine: str) -> Iterator[None]:
+        """Put the name of a machine in front of every line of a block."""
+        self._about = f"{machine:{_LABEL_COLUMNS}}"
+        try:
+            yield
+        finally:
+            self._about = ""
+
     def tell(self, text: str) -> None:
         """Say something that is no outcome."""
-        self._print(f"   {visible(text)}")
+        self._print(f"   {self._about}  {visible(text)}")
 
     def good(self, text: str) -> None:
         """Tell an outcome that is as it should be."""
-        self._print(f"   {self._style(self._sign('✓', 'ok'), fg='green')} {visible(text)}")
+        self._print(f"   {self._about}{self._style(self._sign('✓', 'ok'), fg='green')} {visible(text)}")
 
     def bad(self, text: str) -> None:
         """Tell an outcome that is not."""
-        self.failed.append(text)
-        self._print(f"   {self._style(self._sign('✗', 'NOT AS EXPECTED:'), fg='red')} {visible(text)}")
+        self.failed.append(f"{self._about}{text}")
+        self._print(f"   {self._about}{self._style(self._sign('✗', 'NOT AS EXPECTED:'), fg='red')} {visible(text)}")
 
     @contextmanager
     def refusal(self, what: str, code: str, *, check: str = "") -> Iterator[None]:
@@ -122,15 +128,15 @@ def tell(evidence: tuple[str, ...], *, endorsements: tuple[str, ...], at: dateti
     began = time.monotonic()
     terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     out = Narrator(colour=colour and terminal)
-    click.echo("*** SIMULATED hardware: the programs are real, the machine is not, and nothing is proven about one ***")
-    workload = SimulatedGuest(
-        chip=SimulatedChip.of(SnpProduct.GENOA, tcb=MINIMUM_TCB), measurement=sha384(b"attest demo, workload").digest()
+    click.echo(
+        "*** SIMULATED hardware: the programs are real, the machines are not, and nothing is proven about one ***"
     )
+    machines = snp, tdx = both_machines()
     if evidence:
         _given_evidence(out, evidence, endorsements=endorsements, at=at)
-    _simulated_evidence(out, workload, at=now)
+    _simulated_evidence(out, snp, tdx, at=now)
     with tempfile.TemporaryDirectory(prefix="attest-demo-") as name:
-        _release(out, workload, folder=Path(name), at=now)
+        _release(out, machines, folder=Path(name), at=now)
     if not Path(name).exists():
         out.good("the service is stopped, and its files are removed")
     return _closing(out, seconds=time.monotonic() - began)
@@ -161,87 +167,111 @@ def _given_evidence(out: Narrator, files: tuple[str, ...], *, endorsements: tupl
             continue
         out.good(f"{file}: VERIFIED under the vendor's root")
         _tell_claims(out, verified)
-        if relaxed:
-            out.tell(f"UNCHECKED revocation: {NO_CRL.reason}")
+        for unchecked in relaxed:
+            out.tell(f"UNCHECKED {unchecked.check}: {unchecked.reason}")
 
 
-def _verify_given(file: str, data: bytes, pool: Endorsements, *, at: datetime) -> tuple[VerifiedEvidence, bool]:
-    """Verify somebody's evidence under the vendors' anchors; without a current CRL, say so instead of fetching one."""
+def _verify_given(
+    file: str, data: bytes, pool: Endorsements, *, at: datetime
+) -> tuple[VerifiedEvidence, tuple[Unchecked, ...]]:
+    """Verify somebody's evidence under the vendors' anchors; what nobody gave is left out by name, not fetched."""
     evidence = read_evidence([(file, data)]).evidence
-
-    def judge(unchecked: tuple[Unchecked, ...]) -> VerifiedEvidence:
-        return verify(evidence, endorsements=pool, anchors=TrustAnchors.vendors(), at=at, unchecked=unchecked)
-
-    try:
-        return judge(()), False
-    except EndorsementError:
-        return judge((NO_CRL,)), True
+    for unchecked in ((), (NO_CRL,)):
+        try:
+            return _verify(evidence, pool, at=at, unchecked=unchecked), unchecked
+        except EndorsementError:
+            continue
+    return _verify(evidence, pool, at=at, unchecked=(NO_CRL, NO_TCB)), (NO_CRL, NO_TCB)
 
 
-def _simulated_evidence(out: Narrator, workload: SimulatedGuest, *, at: datetime) -> None:
-    out.title("Simulated evidence: is it genuine, and the answer to my question?")
-    nonce = secrets.token_bytes(32)
-    report = workload.extended_report(nonce.ljust(64, b"\0"), crl=simulated_crl(workload.chip.product, at=at))
-    judge = _judge(at=at, nonce=nonce)
-    verified = judge(report, TrustAnchors.simulation())
-    out.good(f"a report with its certificates: VERIFIED, {len(verified.checks)} checks, freshness {verified.freshness}")
-    _tell_claims(out, verified)
-    flipped = report[:0x90] + bytes([report[0x90] ^ 1]) + report[0x91:]
-    with out.refusal("one bit of the measurement changed", "snp-signature-invalid"):
-        judge(flipped, TrustAnchors.simulation())
-    with out.refusal("the same report, asked with another nonce", "nonce-mismatch"):
-        _judge(at=at, nonce=secrets.token_bytes(32))(report, TrustAnchors.simulation())
-    with out.refusal("the same report, without --allow-simulated", "simulated-root-refused"):
-        judge(report, TrustAnchors.vendors())
+def _verify(
+    evidence: Evidence, pool: Endorsements, *, at: datetime, unchecked: tuple[Unchecked, ...]
+) -> VerifiedEvidence:
+    return verify(evidence, endorsements=pool, anchors=TrustAnchors.vendors(), at=at, unchecked=unchecked)
 
 
-def _judge(*, at: datetime, nonce: bytes) -> Callable[[bytes, TrustAnchors], VerifiedEvidence]:
-    def judge(data: bytes, anchors: TrustAnchors) -> VerifiedEvidence:
+def _simulated_evidence(out: Narrator, snp: SnpMachine, tdx: TdxMachine, *, at: datetime) -> None:
+    out.title("Two machines, simulated: is their evidence genuine, and the answer to my question?")
+    for machine in (snp, tdx):
+        with out.about(machine.label):
+            _genuine_and_not(out, machine, at=at)
+    with out.about(tdx.label), out.refusal("an event log of another boot", "eventlog-register-mismatch"):
+        judge = _Judge(machine=tdx, nonce=secrets.token_bytes(32), at=at)
+        judge.verify(tdx.with_log_of_another_boot(judge.honest()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judge:
+    """Asks one machine one question."""
+
+    machine: Machine
+    nonce: bytes
+    at: datetime
+
+    def honest(self) -> Evidence:
+        """Return the machine's answer."""
+        return self.machine.evidence(self.nonce.ljust(64, b"\0"))
+
+    def verify(
+        self, evidence: Evidence, *, anchors: TrustAnchors | None = None, nonce: bytes | None = None
+    ) -> VerifiedEvidence:
+        """Verify evidence as the answer to this question, by default in the laboratory."""
         return verify(
-            read_evidence([("report", data)]).evidence,
-            endorsements=Endorsements(),
-            anchors=anchors,
-            at=at,
-            expected=ExpectedFreshness(nonce=nonce),
+            evidence,
+            endorsements=self.machine.endorsements(self.at),
+            anchors=anchors or TrustAnchors.simulation(),
+            at=self.at,
+            expected=ExpectedFreshness(nonce=nonce or self.nonce),
         )
 
-    return judge
+
+def _genuine_and_not(out: Narrator, machine: Machine, *, at: datetime) -> None:
+    judge = _Judge(machine=machine, nonce=secrets.token_bytes(32), at=at)
+    honest = judge.honest()
+    verified = judge.verify(honest)
+    out.good(f"{machine.form}: VERIFIED, {len(verified.checks)} checks, freshness {verified.freshness}")
+    _tell_claims(out, verified)
+    with out.refusal("one bit of the measurement changed", machine.forgery_code):
+        judge.verify(machine.forged(honest))
+    with out.refusal("the same evidence, asked with another nonce", "nonce-mismatch"):
+        judge.verify(honest, nonce=secrets.token_bytes(32))
+    with out.refusal("the same evidence, without --allow-simulated", "simulated-root-refused"):
+        judge.verify(honest, anchors=TrustAnchors.vendors())
 
 
 def _tell_claims(out: Narrator, verified: VerifiedEvidence) -> None:
     for item in verified.items:
-        claims = item.claims
-        tcb = claims.get("reported_tcb")
-        levels = " ".join(f"{part} {level}" for part, level in tcb.items()) if isinstance(tcb, dict) else ""
-        out.tell(f"  {item.kind} {claims.get('product')}, firmware {levels}")
-        out.tell(f"  measurement {claims.get('measurement')}")
+        for fact in facts_of(item.claims):
+            out.tell(f"  {fact}")
 
 
 # -- 2 to 4: the key
 
 
-def _release(out: Narrator, workload: SimulatedGuest, *, folder: Path, at: datetime) -> None:
+def _release(out: Narrator, machines: Sequence[Machine], *, folder: Path, at: datetime) -> None:
     out.title("A model owner encrypts a model, and gives its key to a key-release service")
-    sealed = _owner(out, workload, folder=folder, at=at)
+    sealed = _owner(out, machines, folder=folder, at=at)
     with running_service(folder / "kms" / "kms.toml", endorsements=folder / "endorsements", folder=folder) as service:
         out.good(f"kms serve listens on {service.url}")
         out.tell(f"  workloads know it by its key: {service.identity}")
         with httpx.Client(base_url=service.url, trust_env=False, timeout=_DEMO_SECONDS) as http:
             story = _Workloads(out=out, http=http, service=service, at=at)
-            story.honest(workload, sealed)
-            story.refused(workload)
+            story.honest(machines, sealed)
+            story.refused(machines)
 
 
-def _owner(out: Narrator, workload: SimulatedGuest, *, folder: Path, at: datetime) -> bytes:
+def _owner(out: Narrator, machines: Sequence[Machine], *, folder: Path, at: datetime) -> bytes:
     """Encrypt the model, set the service up, import the key; return the encrypted model."""
     key = AESGCM.generate_key(256)
     iv = secrets.token_bytes(12)
     sealed = iv + AESGCM(key).encrypt(iv, SECRET_TEXT, KEY_ID.encode())
     out.good(f"model.enc: {len(sealed)} bytes of AES-256-GCM; without the key: {sealed[:20].hex()}...")
     (folder / "endorsements").mkdir()
-    (folder / "endorsements" / "chip.endorsements").write_bytes(simulated_bundle(workload.chip, at=at, days=1))
+    for machine in machines:
+        for name, data in machine.endorsement_files(at).items():
+            (folder / "endorsements" / name).write_bytes(data)
     policy, key_file = folder / "policy.json", folder / "model.key"
-    policy.write_text(json.dumps(_policy(workload)))
+    policy.write_text(json.dumps(_policy(machines)))
     descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(key)
@@ -250,41 +280,48 @@ def _owner(out: Narrator, workload: SimulatedGuest, *, folder: Path, at: datetim
     run_kms(["key", "import", KEY_ID, "--from", str(key_file), "--policy", str(policy), *config])
     key_file.unlink()
     out.good("kms init, kms key import: from here on only the service has the key, wrapped on its disk")
-    out.tell(f"  policy: only measurement {workload.measurement.hex()}")
-    out.tell(f"  policy: only {workload.chip.product} with firmware of at least {MINIMUM_TCB}")
+    out.good("one policy for both machines; each is judged by the section of its kind")
+    for machine in machines:
+        with out.about(machine.label):
+            out.tell(f"only measurement {machine.measurement.hex()}")
+            out.tell(machine.policy()[2])
     return sealed
 
 
-def _policy(workload: SimulatedGuest) -> dict[str, JsonValue]:
-    product = str(workload.chip.product)
+def _policy(machines: Sequence[Machine]) -> dict[str, JsonValue]:
+    sections: dict[str, JsonValue] = {name: section for name, section, _ in (machine.policy() for machine in machines)}
     return {
         "schema": "attest.policy/1",
         "name": KEY_ID,
         "version": 1,
         "simulated": {"unchecked": "attest demo runs on simulated hardware"},
-        "reference_values": {"workload": {"values": [workload.measurement.hex()], "origin": "attest demo"}},
-        "snp": {
-            "products": [product],
-            "measurement": ["workload"],
-            "minimum_tcb": {product: {**MINIMUM_TCB.components()}},
+        "reference_values": {
+            f"{machine.policy()[0]}-workload": {"values": [machine.measurement.hex()], "origin": "attest demo"}
+            for machine in machines
         },
+        **sections,
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Workloads:
-    """Workloads that come to the service, one honest and three that are not."""
+    """Workloads that come to the service, honest ones and others."""
 
     out: Narrator
     http: httpx.Client
     service: Service
     at: datetime
 
-    def honest(self, workload: SimulatedGuest, sealed: bytes) -> None:
+    def honest(self, machines: Sequence[Machine], sealed: bytes) -> None:
         """Obtain the key and open the model."""
-        self.out.title("The workload proves itself, and gets the key")
+        self.out.title("The workload proves itself, and gets the key: on either machine")
+        for machine in machines:
+            with self.out.about(machine.label):
+                self._honest(machine, sealed)
+
+    def _honest(self, machine: Machine, sealed: bytes) -> None:
         try:
-            released = self._obtain(workload)
+            released = self._obtain(machine)
         except AttestError as exc:
             self.out.bad(f"REFUSED, {exc.code}: {_first(exc)}")
             return
@@ -296,24 +333,27 @@ class _Workloads:
         else:
             self.out.bad("model.enc decrypts to something else")
 
-    def refused(self, workload: SimulatedGuest) -> None:
+    def refused(self, machines: Sequence[Machine]) -> None:
         """Try what must not work."""
         self.out.title("What does not get the key")
-        other = replace(workload, measurement=sha384(b"attest demo, another image").digest())
-        with self.out.refusal("another image on the same machine", "policy-not-met", check="policy.snp.measurement"):
-            self._obtain(other)
-        old = replace(workload, chip=SimulatedChip.of(workload.chip.product, tcb=OLD_TCB))
-        with self.out.refusal("the right image on old firmware", "policy-not-met", check="policy.snp.minimum_tcb"):
-            self._obtain(old)
-        with self.out.refusal("a recorded request sent a second time", "challenge-used"):
-            self._replay(workload)
+        for machine in machines:
+            with self.out.about(machine.label):
+                self._refused(machine)
 
-    def _obtain(self, workload: SimulatedGuest) -> bytes:
+    def _refused(self, machine: Machine) -> None:
+        with self.out.refusal("another image on the same machine", "policy-not-met", check=machine.image_check):
+            self._obtain(machine.with_other_image())
+        with self.out.refusal("the right image on old firmware", "policy-not-met", check=machine.firmware_check):
+            self._obtain(machine.with_old_firmware(self.at))
+        with self.out.refusal("a recorded request sent a second time", "challenge-used"):
+            self._replay(machine)
+
+    def _obtain(self, machine: Machine) -> bytes:
         client = KeyReleaseClient(self.http, service=VerifierKey.parse(self.service.identity))
-        (key,) = client.release((KEY_ID,), attester=self._attester(workload))
+        (key,) = client.release((KEY_ID,), attester=machine.bound)
         return key.material
 
-    def _replay(self, workload: SimulatedGuest) -> None:
+    def _replay(self, machine: Machine) -> None:
         """Record an honest exchange on the wire, and send its request again."""
         recorded: list[bytes] = []
 
@@ -324,7 +364,7 @@ class _Workloads:
         hooks = self.http.event_hooks
         self.http.event_hooks = {"request": [record], "response": []}
         try:
-            self._obtain(workload)
+            self._obtain(machine)
         finally:
             self.http.event_hooks = hooks
         answer = self.http.post("/v1/releases", content=recorded[0], headers={"Content-Type": "application/json"})
@@ -337,15 +377,3 @@ class _Workloads:
                 status=answer.status_code,
                 failed_checks=(),
             )
-
-    def _attester(self, workload: SimulatedGuest) -> Callable[[Binding], Evidence]:
-        def attest(binding: Binding) -> Evidence:
-            report = workload.extended_report(binding.report_data())
-            return Evidence(
-                items=(
-                    EvidenceItem(name="cpu", media_type=MEDIA_SNP_EXTENDED, value=report),
-                    EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=binding.to_bytes()),
-                )
-            )
-
-        return attest

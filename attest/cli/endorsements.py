@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleGroup
-from attest.cli.options import TIME, Display, display_options, network_options
+from attest.cli.options import TIME, Display, Network, display_options, network_options
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -39,6 +39,7 @@ def endorsements() -> None:
     examples=(
         "attest endorsements fetch report.bin -o report.endorsements",
         "attest endorsements fetch *.bin -o site.endorsements --days 7 --sign-with bundle-key.pem",
+        "attest endorsements fetch quote.bin -o quote.endorsements --pcs https://pccs.example:8081",
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
@@ -61,15 +62,13 @@ def fetch(
     force: bool,
     days: int,
     sign_with: str | None,
-    cache: str | None,
-    kds: str | None,
-    product: str | None,
+    network: Network,
     display: Display,
 ) -> int:
     """Fetch everything that each INPUT needs, and write it as one offline bundle.
 
     Each INPUT is the evidence of one machine. Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence,
-    5 something could not be had; nothing is written then.
+    4 a quote whose certificate is not Intel's, 5 something could not be had; nothing is written then.
     """
     from attest.cli.answering import print_document
     from attest.cli.clock import now
@@ -87,7 +86,7 @@ def fetch(
     entries: list[BundleEntry] = []
     for file in read_inputs(inputs, limit=MAX_FILE_BYTES):
         evidence = read_evidence([file]).evidence
-        gathered = fetch_missing(evidence, at=at, cache=cache, kds=kds, product=product, display=display)
+        gathered = fetch_missing(evidence, at=at, network=network, display=display)
         gathered.require()
         entries += gathered.entries
     bundle = build_bundle(entries, created=at, expires=at + timedelta(days=days))

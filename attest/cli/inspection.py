@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 
+from attest.cli.inspection_eventlog import event_log
+from attest.cli.inspection_intel import intel_quote
 from attest.encoding import JsonValue, rfc3339_text
 from attest.endorsements.bundle import ParsedBundle, parse_bundle
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
@@ -14,6 +16,8 @@ from attest.evidence.envelope import (
     MEDIA_BINDING,
     MEDIA_CONFIGFS_TSM,
     MEDIA_ENDORSEMENTS,
+    MEDIA_EVENT_LOG,
+    MEDIA_INTEL_QUOTE,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     Evidence,
@@ -52,6 +56,8 @@ def inspection(files: list[tuple[str, bytes]]) -> _Facts:
 def _file(name: str, data: bytes) -> _Facts:
     found = recognise(name, data)
     facts: _Facts = {"name": name, "bytes": len(data), "sha256": sha256(data).hexdigest(), "form": found.form or "none"}
+    if found.form == "ccel":
+        return {**facts, "label": found.label, "event_log": event_log(found.data)}
     if found.form is not None or found.read is None:
         recognised = read_evidence([(name, data)])  # refuses by name what this version does not read
         return {**facts, "label": recognised.forms[0], "evidence": _evidence(recognised.evidence)}
@@ -143,6 +149,8 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_CONFIGFS_TSM: _configfs,
     MEDIA_BINDING: _binding,
     MEDIA_ENDORSEMENTS: _endorsements,
+    MEDIA_INTEL_QUOTE: intel_quote,
+    MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
 }
 
 

@@ -14,13 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from attest.checks import Unchecked
 from attest.cli.files import read_file, read_inputs, walk_endorsements
 from attest.cli.options import Display, Question
+from attest.cli.reference_log import ReferenceLog, read_reference_log
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_BINDING
+from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
+from attest.evidence.formats import FORMATS
 from attest.evidence.forms import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
@@ -41,6 +43,7 @@ class Case:
     expected: ExpectedFreshness | None
     at: datetime
     question: Question
+    reference: ReferenceLog | None
 
 
 def open_case(question: Question, *, at: datetime) -> Case:
@@ -56,11 +59,12 @@ def open_case(question: Question, *, at: datetime) -> Case:
     bundle_keys = read_bundle_keys(question.bundle_keys)
     files = read_inputs(question.inputs, limit=MAX_FILE_BYTES)
     recognised = read_evidence(files, form=question.form)
+    recognised = replace(recognised, evidence=_with_log(recognised.evidence, question.eventlog))
     for (name, _), label in zip(files, recognised.forms, strict=True):
         question.display.note(f"{name}: {label}")
     bound = any(item.essence == MEDIA_BINDING for item in recognised.evidence.items)
     expected = _expected(question, bound=bound)
-    _require_registers(question)
+    reference = read_reference_log(question.reference_log, recognised.evidence)
     endorsements = _endorsements(question, at=at, bundle_keys=bundle_keys)
     return Case(
         recognised=recognised,
@@ -69,6 +73,7 @@ def open_case(question: Question, *, at: datetime) -> Case:
         expected=expected,
         at=at,
         question=question,
+        reference=reference,
     )
 
 
@@ -83,10 +88,17 @@ def verify_case(case: Case, *, unchecked: tuple[Unchecked, ...]) -> VerifiedEvid
     try:
         return _verify(case, unchecked)
     except EndorsementError:
-        if case.question.offline:
+        if case.question.offline or not _may_be_fetched(case.recognised.evidence):
             raise
     fetched = _fetch(case)
     return _verify(replace(case, endorsements=case.endorsements.merged(fetched)), unchecked)
+
+
+def _may_be_fetched(evidence: Evidence) -> bool:
+    """Say whether a service is known that has what is missing."""
+    from attest.fetch import can_be_fetched
+
+    return can_be_fetched(evidence)
 
 
 def _verify(case: Case, unchecked: tuple[Unchecked, ...]) -> VerifiedEvidence:
@@ -107,9 +119,7 @@ def _fetch(case: Case) -> Endorsements:
     gathered = fetch_missing(
         case.recognised.evidence,
         at=case.at,
-        cache=question.cache,
-        kds=question.kds,
-        product=question.product,
+        network=question.network,
         display=question.display,
     )
     for failure in gathered.failures:
@@ -200,17 +210,27 @@ def _require_agreement(nonce: bytes | None, report_data: bytes | None) -> None:
         )
 
 
-def _require_registers(question: Question) -> None:
-    """No evidence that this version verifies has registers that a log could replay to."""
-    if question.eventlog is None:
-        return
-    read_file(question.eventlog, limit=MAX_SMALL_FILE_BYTES, what="--eventlog")
-    raise ConfigurationError(
-        "--eventlog: this evidence has no registers that an event log could replay to",
-        code="eventlog-without-registers",
-        expected="evidence with runtime measurement registers",
-        got="a SEV-SNP report, which has a launch measurement only",
-        hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
+def _with_log(evidence: Evidence, file: str | None) -> Evidence:
+    """Put the event log beside the quote to whose registers it must replay.
+
+    Raises:
+        ConfigurationError: ``eventlog-without-registers``, or the file cannot be read.
+        EvidenceError: the evidence is malformed.
+    """
+    if file is None:
+        return evidence
+    log = read_file(file, limit=MAX_ITEM_BYTES, what="--eventlog")
+    kinds = [media.kind_of(media.parse(i.value)) for i in evidence.items if (media := FORMATS.get(i.essence))]
+    if not any(kind.registers for kind in kinds):
+        raise ConfigurationError(
+            "--eventlog: this evidence has no registers that an event log could replay to",
+            code="eventlog-without-registers",
+            expected="evidence with runtime measurement registers: a TDX quote",
+            got=", ".join(kind.kind for kind in kinds) or "none",
+            hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
+        )
+    return replace(
+        evidence, items=(*evidence.items, EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log))
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
@@ -19,6 +19,7 @@ __all__ = [
     "TIME",
     "Display",
     "Hex",
+    "Network",
     "Question",
     "display_options",
     "network_options",
@@ -220,8 +221,33 @@ def display_options(command: _Command) -> _Command:
     )(run)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Whom to ask for what is missing, and where answers are kept; None: as everybody does."""
+
+    cache: str | None
+    kds: str | None
+    pcs: str | None
+    pcs_update: Literal["standard", "early"]
+    product: str | None
+
+
 def network_options(command: _Command) -> _Command:
-    """Add what is about fetching: ``--cache``, ``--kds`` and ``--product``."""
+    """Add ``--cache``, ``--kds``, ``--pcs``, ``--pcs-update`` and ``--product``; the command gets one ``network``."""
+
+    @wraps(command)
+    def run(
+        *,
+        cache: str | None,
+        kds: str | None,
+        pcs: str | None,
+        pcs_update: Literal["standard", "early"],
+        product: str | None,
+        **options: object,
+    ) -> object:
+        network = Network(cache=cache, kds=kds, pcs=pcs, pcs_update=pcs_update, product=product)
+        return command(network=network, **options)
+
     return _stack(
         [
             click.option(
@@ -235,12 +261,24 @@ def network_options(command: _Command) -> _Command:
                 help="Another key distribution service than AMD's: a mirror, or 'attest simulate kds'.",
             ),
             click.option(
+                "--pcs",
+                metavar="URL",
+                help="Another provisioning certification service than Intel's: a PCCS, or 'attest simulate pcs'.",
+            ),
+            click.option(
+                "--pcs-update",
+                type=click.Choice(["standard", "early"]),
+                default="standard",
+                show_default=True,
+                help="Which of Intel's TCB evaluations to fetch: early knows a new flaw months before standard does.",
+            ),
+            click.option(
                 "--product",
                 type=click.Choice(PRODUCTS),
                 help="Product line of a version 2 report, which does not name it. Only used to fetch.",
             ),
         ]
-    )(command)
+    )(run)
 
 
 def nonce_options(command: _Command) -> _Command:
@@ -275,14 +313,13 @@ class Question:
     offline: bool
     unchecked: tuple[Unchecked, ...]
     eventlog: str | None
+    reference_log: str | None
     trust: tuple[tuple[str, str], ...]
     form: str | None
     anchors: str | None
     allow_simulated: bool
     bundle_keys: tuple[str, ...]
-    cache: str | None
-    kds: str | None
-    product: str | None
+    network: Network
     display: Display
 
 
@@ -306,6 +343,11 @@ _QUESTION: tuple[_Decorator, ...] = (
         "Shown in every result. Repeatable.",
     ),
     click.option("--eventlog", metavar="FILE", help="Event log that must replay to the evidence's registers."),
+    click.option(
+        "--reference-log",
+        metavar="FILE",
+        help="Event log of a known good boot: names, for each register, the first event that differs from it.",
+    ),
     click.option(
         "--trust",
         type=_Trusted(),

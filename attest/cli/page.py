@@ -96,6 +96,8 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
     out.print(plain("checks", "bold"))
     out.print(table)
     out.print()
+    if "reference_log" in document:
+        _print_reference(out, _dict(document["reference_log"]))
 
 
 def _check(check: _Document, *, verbose: bool) -> RenderableType:
@@ -108,6 +110,39 @@ def _check(check: _Document, *, verbose: bool) -> RenderableType:
         return Text.assemble(title, ": ", plain(check["got"]), overflow="fold")
     rows = [(name, plain(check[name])) for name in ("expected", "got", "clause") if check.get(name)]
     return Group(title, facts(rows, indent=2))
+
+
+def _print_reference(out: Console, compared: _Document) -> None:
+    """Show, for each register that differs from the known good boot, the first event that does."""
+    out.print(plain("reference log", "bold"))
+    if compared["verified"] is not True:
+        out.print(plain("  The evidence was refused; its registers and its log are a stranger's word.", "yellow"))
+    if compared["agrees"] is True:
+        out.print(plain("  no difference: the registers are those of the known good boot"))
+    for register in _list(compared, "registers"):
+        out.print(plain(f"  {register['register']} differs{_position(register)}", "yellow"))
+        out.print(facts(_compared_rows(register), indent=4))
+    out.print()
+
+
+def _position(register: _Document) -> str:
+    at = register.get("position")
+    return ", and no event tells where" if at is None else f" from its event {at} on"
+
+
+def _compared_rows(register: _Document) -> Iterator[tuple[str, RenderableType]]:
+    for side in ("expected", "got"):
+        yield side, plain(register[side])
+        event = _dict(register.get(f"{side}_event"))
+        if event:
+            text = event.get("text", "its data is no text")
+            yield "", plain(f"event {event['number']}, {event['type']}, {event['digest']}: {text}")
+        elif "position" in register:
+            yield "", plain("no event: the log has ended")
+    for name in ("missing", "extra"):
+        events = _list(register, name)
+        if events:
+            yield name, plain(", ".join(f"event {event['number']}" for event in events))
 
 
 def _print_verdict(out: Console, word: str, style: str, told: str, document: _Document) -> None:

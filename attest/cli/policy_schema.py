@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from attest.checks import Unchecked
 from attest.encoding import JsonValue
+from attest.evidence.intel.status import TcbStatus
+from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
+from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.model import SCHEMA
 
 __all__ = ["policy_schema"]
@@ -43,9 +46,12 @@ def policy_schema() -> _Schema:
                     "additionalProperties": _reference(),
                 },
                 "snp": _snp(),
+                "tdx": _tdx(),
+                "sgx": _sgx(),
             },
-            required=["schema", "name", "version", "snp"],
+            required=["schema", "name", "version"],
         ),
+        "anyOf": [{"required": [kind]} for kind in ("snp", "tdx", "sgx")],
     }
 
 
@@ -84,10 +90,119 @@ def _snp() -> _Schema:
     )
 
 
+def _tdx() -> _Schema:
+    strict = "demanded when left out"
+    digests = _list(_hex(48))
+    rtmrs = {f"rtmr{i}": _demand(_list({"type": "string"}), "names under reference_values") for i in range(4)}
+    modules: _Schema = {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": "^[0-9]{1,3}$"},
+        "additionalProperties": _integer(0, 255),
+    }
+    return _object(
+        {
+            "mr_td": _demand(_list({"type": "string"}), "names under reference_values"),
+            **rtmrs,
+            "td_attributes": _bits(
+                TD_ATTRIBUTE_BITS,
+                "bits of TDATTRIBUTES; debug false, sept_ve_disable true, migratable false when left out",
+            ),
+            "unnamed_attributes": _demand({"const": False}, strict),
+            "unknown_xfam": _demand({"const": False}, strict),
+            "service_td": _demand({"const": False}, "demanded when left out and mr_service_td is not stated"),
+            "mr_service_td": _demand(digests, "MRSERVICETD"),
+            "mr_seam": _demand(digests, "MRSEAM"),
+            "mr_config_id": _demand(digests, "MRCONFIGID"),
+            "mr_owner": _demand(digests, "MROWNER"),
+            "mr_owner_config": _demand(digests, "MROWNERCONFIG"),
+            "minimum_tdx_module_svn": _demand(
+                modules, "for each version of the TDX module its least SVN; a version without one is refused"
+            ),
+            **_intel_tcb(),
+            "event_log": _event_log(),
+        },
+        required=["mr_td"],
+    )
+
+
+def _sgx() -> _Schema:
+    return _object(
+        {
+            "mr_enclave": _demand(_list({"type": "string"}), "names under reference_values, with 32-byte digests"),
+            "attributes": _bits(ATTRIBUTE_BITS, "bits of ATTRIBUTES; debug is false when left out"),
+            "mr_signer": _demand(_list(_hex(32)), "MRSIGNER"),
+            "isv_prod_id": _demand(_list(_integer(0, 0xFFFF)), "ISVPRODID"),
+            "minimum_isv_svn": _integer(0, 0xFFFF),
+            "config_id": _demand(_list(_hex(64)), "CONFIGID"),
+            **_intel_tcb(),
+        },
+        required=["mr_enclave"],
+    )
+
+
+def _intel_tcb() -> dict[str, _Schema]:
+    """Return the keys that TDX and SGX share."""
+    statuses = [str(status) for status in TcbStatus if status is not TcbStatus.REVOKED]
+    advisory = _object(
+        {
+            "reason": {"type": "string", "minLength": 1},
+            "expires": {"type": "string", "format": "date-time", "description": "last moment, included"},
+        },
+        required=["reason", "expires"],
+    )
+    advisories: _Schema = {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": "^INTEL-SA-[0-9]{5}$"},
+        "additionalProperties": advisory,
+    }
+    switches = tuple((name, 0) for name in ("dynamic_platform", "cached_keys", "smt_enabled"))
+    return {
+        "tcb_status": _demand(_list({"enum": [*statuses]}), "statuses that are accepted; UpToDate when left out"),
+        "accepted_advisories": _demand(advisories, "advisories that are tolerated; none when left out"),
+        "minimum_tcb_evaluation_data_number": _integer(1, 2**31, "of TCB info and of QE identity"),
+        "fmspcs": _demand(_list(_hex(6)), "platform families that are accepted"),
+        "ppids": _demand(_list(_hex(16)), "machines that are accepted"),
+        "denied_ppids": _list(_hex(16)),
+        "platform": _bits(switches, "what the PCK certificate says of the platform"),
+    }
+
+
+def _event_log() -> _Schema:
+    others = "; together with the other lists of its register it must name every event there"
+    stores = _table({name: _demand(_list(_hex(48)), "SHA-384 of the value") for name in ("pk", "kek", "db", "dbx")})
+    application = _object(
+        {
+            "domain": {"type": "string", "pattern": r"^\S+$"},
+            "operation": {"type": "string", "pattern": r"^\S+$"},
+            "contents": _list({"type": "string"}),
+        },
+        required=["domain", "operation"],
+    )
+    texts = _list({"type": "string", "minLength": 1})
+    return _object(
+        {
+            "required": _demand({"const": True}, "demanded when left out"),
+            "secure_boot": _demand({"const": True}, "the firmware's variable SecureBoot"),
+            "signature_stores": stores,
+            "boot_variables": _demand(_list({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex"),
+            "kernel_command_lines": _demand(texts, "of GRUB" + others),
+            "grub_commands": _demand(texts, "of GRUB" + others),
+            "load_options": _demand(_list(_hex(48)), "digests" + others),
+            "initrds": _demand(_list(_hex(48)), "digests" + others),
+            "other_loader_events": _demand(_list(_hex(48)), "digests" + others),
+            "application_events": _demand(_list(application), "what must and may be there" + others),
+            "other_runtime_events": _demand(_list(_hex(48)), "digests" + others),
+        },
+        required=[],
+    )
+
+
 def _reference() -> _Schema:
     return _object(
         {
-            "values": _list(_hex(48)),
+            "values": {"anyOf": [_list(_hex(48)), _list(_hex(32))], "description": "all SHA-384, or all SHA-256"},
             "origin": {"type": "string", "minLength": 1, "description": "where the values come from"},
             "expires": {"type": "string", "format": "date-time", "description": "last moment, included"},
         },

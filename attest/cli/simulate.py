@@ -16,6 +16,7 @@ from attest.cli.options import PRODUCTS, TIME, Display, Hex, display_options, no
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.simulator import SimulatedChip
+    from attest.simulator.intel import SimulatedPlatform
 
 __all__ = ["shout", "simulate"]
 
@@ -71,6 +72,8 @@ def _chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: th
     examples=(
         "attest simulate evidence --nonce-text hello -o evidence.bin",
         "attest verify evidence.bin --nonce-text hello --allow-simulated --offline",
+        "attest simulate td --nonce-text hello -o quote.bin --collateral-out intel.json --eventlog-out boot.log",
+        "attest verify quote.bin --eventlog boot.log --endorsements intel.json --nonce-text hello --allow-simulated",
     ),
 )
 def simulate() -> None:
@@ -184,6 +187,120 @@ def endorsements(
 
 
 @simulate.command(
+    short_help="Make the quote of a simulated TDX trust domain.",
+    examples=(
+        "attest simulate td --nonce-text hello -o quote.bin --collateral-out intel.json",
+        "attest simulate td --form envelope --nonce 00112233 -o evidence.json",
+        "attest simulate td --out-of-date --debug -o bad.bin",
+    ),
+)
+@click.option(
+    "--platform", metavar="NAME", default="platform 0", show_default=True, help="Another name, another machine."
+)
+@click.option(
+    "--quote-version",
+    type=click.Choice(["4", "5"]),
+    default="4",
+    show_default=True,
+    help="Version of the quote; 5 carries a TD report of TDX 1.5.",
+)
+@click.option("--mr-td", type=Hex(length=48), metavar="HEX", help="Build-time measurement, 48 bytes.")
+@nonce_options
+@click.option("--command-line", metavar="TEXT", help="The kernel's, as the log tells it and RTMR2 measures it.")
+@click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot.")
+@click.option("--debug", is_flag=True, help="A TD that the host may debug.")
+@click.option("--out-of-date", "old", is_flag=True, help="On a platform that Intel calls OutOfDate.")
+@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of which the collateral is. Default: now.")
+@click.option(
+    "--form",
+    type=click.Choice(["quote", "envelope"]),
+    default="quote",
+    show_default=True,
+    help="Quote alone, or envelope with quote and event log.",
+)
+@click.option("--collateral-out", metavar="FILE", help="Write what Intel says of the machine, a JSON bundle.")
+@click.option("--eventlog-out", metavar="FILE", help="Write the event log of the boot (CCEL).")
+@click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+def td(
+    *,
+    platform: str,
+    quote_version: str,
+    mr_td: bytes | None,
+    nonce: bytes | None,
+    nonce_text: bytes | None,
+    report_data: bytes | None,
+    command_line: str | None,
+    no_secure_boot: bool,
+    debug: bool,
+    old: bool,
+    moment: datetime | None,
+    form: str,
+    collateral_out: str | None,
+    eventlog_out: str | None,
+    output: str,
+    force: bool,
+) -> int:
+    """Make the quote of a simulated trust domain. The same options give the same bytes."""
+    from attest.cli.clock import now
+    from attest.cli.files import write_output
+    from attest.cli.judging import one_report_data
+    from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
+    from attest.simulator.intel import SimulatedTd, typical_boot
+
+    machine = _platform(platform, old=old, at=moment or now())
+    secure = not no_secure_boot
+    boot = typical_boot(secure_boot=secure)
+    if command_line is not None:
+        boot = typical_boot(secure_boot=secure, command_line=command_line)
+    domain = SimulatedTd(platform=machine, log=boot)
+    domain = replace(domain, mr_td=mr_td or domain.mr_td, td_attributes=domain.td_attributes | debug)
+    data = one_report_data(nonce=nonce, nonce_text=nonce_text, report_data=report_data) or bytes(64)
+    made, log = domain.quote(data, version=int(quote_version)), domain.event_log()
+    if form == "envelope":
+        cpu = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=made)
+        made = Evidence(items=(cpu, EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log))).to_json()
+    shout()
+    write_output(output, made, force=force)
+    if collateral_out is not None:
+        write_output(collateral_out, machine.collateral("tdx", at=moment or now()).to_json(), force=force)
+    if eventlog_out is not None:
+        write_output(eventlog_out, log, force=force)
+    return 0
+
+
+@simulate.command(
+    short_help="Make what Intel says of a simulated machine.",
+    examples=(
+        "attest simulate collateral -o intel.json",
+        "attest verify quote.bin --allow-simulated --endorsements intel.json --offline",
+    ),
+)
+@click.option(
+    "--platform", metavar="NAME", default="platform 0", show_default=True, help="Whose; they all have one FMSPC."
+)
+@click.option(
+    "--tee", type=click.Choice(["tdx", "sgx"]), default="tdx", show_default=True, help="For TDX or for SGX quotes."
+)
+@click.option("--revoke", is_flag=True, help="The revocation list names the machine's certificate.")
+@click.option("--at", "moment", type=TIME, metavar="TIME", help="Current from the first of this month. Default: now.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+def collateral(*, platform: str, tee: str, revoke: bool, moment: datetime | None, output: str, force: bool) -> int:
+    """Make TCB info, QE identity and revocation lists, in one JSON bundle (QuoteCollateralV3), current for 45 days."""
+    from attest.cli.clock import now
+    from attest.cli.files import write_output
+
+    at = moment or now()
+    machine = _platform(platform, old=False, at=at)
+    revoked = (machine.pck_template().serial,) if revoke else ()
+    made = machine.collateral("sgx" if tee == "sgx" else "tdx", at=at, revoked=revoked)
+    shout()
+    write_output(output, made.to_json(), force=force)
+    return 0
+
+
+@simulate.command(
     short_help="Serve a simulated key distribution service on the loopback address.",
     examples=(
         "attest simulate kds --port 8751",
@@ -197,6 +314,26 @@ def kds(port: int) -> int:
 
     shout()
     return serve_kds(port)
+
+
+@simulate.command(
+    short_help="Serve simulated collateral of Intel on the loopback address.",
+    examples=(
+        "attest simulate pcs --port 8752",
+        "attest verify quote.bin --allow-simulated --pcs http://127.0.0.1:8752",
+    ),
+)
+@click.option("--platform", metavar="NAME", default="platform 0", show_default=True, help="The machine that it knows.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8752, show_default=True, help="0 takes any free port.")
+def pcs(platform: str, port: int) -> int:
+    """Serve TCB info, QE identities and revocation lists of this month on 127.0.0.1, as the PCCS of a data centre does.
+
+    It runs until interrupted, and prints its address first.
+    """
+    from attest.cli.simulated import serve_pcs
+
+    shout()
+    return serve_pcs(port, platform=platform)
 
 
 @simulate.command(
@@ -236,3 +373,12 @@ def _chip(product: str, report_version: int, name: str, tcb: dict[str, int] | No
         raise click.UsageError(f"--tcb: {product} has exactly the parts {', '.join(sorted(parts))}")
     levels = None if tcb is None else SnpTcbVersion(**tcb)
     return SimulatedChip.of(line, name=name, report_version=report_version, tcb=levels, csp_id=csp)
+
+
+def _platform(name: str, *, old: bool, at: datetime) -> SimulatedPlatform:
+    """Make the machine of a name, with current firmware or with that of a level which is OutOfDate."""
+    from attest.cli.simulated import out_of_date
+    from attest.simulator.intel import SimulatedPlatform
+
+    machine = SimulatedPlatform.of(name)
+    return out_of_date(machine, at=at) if old else machine

@@ -34,7 +34,17 @@ def verify(question: Question) -> int:
     from attest.cli.judging import open_case, verify_case
 
     at = question.at or now()
-    outcome = take_refusal(lambda: verify_case(open_case(question, at=at), unchecked=question.unchecked))
+    case = take_refusal(lambda: open_case(question, at=at))
+    if isinstance(case, Refusal):
+        return show_refusal(case, command="verify", at=at, question=question, unchecked=question.unchecked)
+    outcome = take_refusal(lambda: verify_case(case, unchecked=question.unchecked))
     if isinstance(outcome, Refusal):
-        return show_refusal(outcome, command="verify", at=at, question=question, unchecked=question.unchecked)
-    return show_verified(outcome, question=question)
+        return show_refusal(
+            outcome,
+            command="verify",
+            at=at,
+            question=question,
+            unchecked=question.unchecked,
+            reference=case.reference,
+        )
+    return show_verified(outcome, question=question, reference=case.reference)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+LABELS = ("SEV-SNP", "TDX")
 RUN = "from attest.cli.main import main; raise SystemExit(main())"
 
 
@@ -57,10 +58,15 @@ def test_every_step_comes_out_as_it_should(tmp_path: Path) -> None:
         "SIMULATED",
         "VERIFIED",
         "snp-signature-invalid",
+        "quote-signature-invalid",
+        "eventlog-register-mismatch",
+        "one policy for both machines",
         "RELEASED",
         "These are the weights",
         "policy.snp.measurement",
         "policy.snp.minimum_tcb",
+        "policy.tdx.mr_td",
+        "policy.tdx.tcb_status",
         "challenge-used",
         "Everything came out as it should",
     ):
@@ -71,12 +77,38 @@ def test_every_step_comes_out_as_it_should(tmp_path: Path) -> None:
 
 
 @pytest.mark.loopback
+def test_both_machines_go_through_the_same_story(tmp_path: Path) -> None:
+    lines = demo(tmp_path).stdout.splitlines()
+    told = {
+        label: [line.removeprefix(f"   {label}").strip() for line in lines if label in line[:11]] for label in LABELS
+    }
+    outcomes = {
+        label: [line.split(": REFUSED, policy-not-met")[0] for line in found if line.startswith("✓")]
+        for label, found in told.items()
+    }
+    snp, tdx = (outcomes[label] for label in LABELS)
+    # What a machine presents and how its own checks are called may differ; the story does not.
+    assert len(tdx) == len(snp) + 1  # the event log, which SEV-SNP has not
+    assert snp[-3:] == tdx[-3:]
+    assert [line for line in snp if "RELEASED" in line] == [line for line in tdx if "RELEASED" in line] != []
+
+
+@pytest.mark.loopback
 def test_evidence_of_ones_own_comes_first(tmp_path: Path, vectors_dir: Path) -> None:
     snp = vectors_dir / "sev-snp"
     ran = demo(tmp_path, snp / "genoa-v5-vcek/report.bin", "--endorsements", snp, "--at", "2026-11-01T00:00:00Z")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "VERIFIED under the vendor's root" in ran.stdout
     assert "UNCHECKED revocation" in ran.stdout
+
+
+@pytest.mark.loopback
+def test_what_nobody_gave_for_a_tdx_quote_is_left_out_by_name(tmp_path: Path, vectors_dir: Path) -> None:
+    quote = vectors_dir / "tdx/v4-b0c06f000000-uptodate/quote.bin"
+    ran = demo(tmp_path, quote, "--at", "2025-06-20T00:00:00Z")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "UNCHECKED revocation" in ran.stdout
+    assert "UNCHECKED tcb" in ran.stdout
 
 
 @pytest.mark.loopback

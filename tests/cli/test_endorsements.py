@@ -11,9 +11,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from attest.cli.clock import now
 from attest.encoding import rfc3339_text
+from attest.simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from tests.cli.conftest import Attest, Files
 
 LAB = ("--allow-simulated",)
+PLATFORM = SimulatedPlatform.of()
 
 
 @pytest.fixture
@@ -108,6 +110,92 @@ def test_a_bundle_is_fetched_signed_shown_checked_and_used(
     assert (ran.code, "expired" in ran.err) == (5, True)
     used = ("--endorsements", "bundle", "--bundle-key", public, "--offline", "-q")
     assert attest("verify", files.report, *LAB, *used).code == 0
+
+
+@pytest.fixture
+def pcs() -> Iterator[tuple[str, list[str]]]:
+    """A simulated PCCS on the loopback address, and what was asked of it."""
+    asked: list[str] = []
+    service = SimulatedPcs.of(PLATFORM, at=now(), pccs=True)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            url = urlsplit(self.path)
+            answer = service.answer(url.path, url.query)
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+QUOTES = {
+    "tdx": SimulatedTd(platform=PLATFORM).quote(Files.REPORT_DATA),
+    "sgx": SimulatedEnclave(platform=PLATFORM).quote(Files.REPORT_DATA),
+}
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("tee", QUOTES)
+def test_what_a_quote_needs_is_fetched_once_and_kept(
+    attest: Attest, files: Files, pcs: tuple[str, list[str]], tee: str
+) -> None:
+    url, asked = pcs
+    verify = ("verify", files.write("quote.bin", QUOTES[tee]), *LAB, "--nonce-text", files.NONCE, "--pcs", url)
+    assert attest(*verify, "--offline", "-q").code == 5
+    assert asked == []
+    for _ in range(2):
+        ran = attest(*verify, "--json")
+        assert (ran.code, ran.document["items"][0]["kind"], len(asked)) == (0, tee, 4)
+    assert attest(*verify, "--pcs-update", "early", "-q").code == 0
+    assert sum("update=early" in path for path in asked) == 2
+
+
+@pytest.mark.loopback
+def test_a_bundle_for_a_quote_is_fetched_shown_and_used(
+    attest: Attest, files: Files, pcs: tuple[str, list[str]]
+) -> None:
+    url, _ = pcs
+    both = [files.write(f"{tee}.bin", quote) for tee, quote in QUOTES.items()]
+    ran = attest("endorsements", "fetch", *both, "--pcs", url, "-o", "bundle")
+    assert (ran.code, "intel-tcb-info from" in ran.out, "intel-crl from" in ran.out) == (0, True, True)
+    shown = attest("endorsements", "show", "bundle", "--json").document["files"][0]["bundle"]
+    assert len(shown["entries"]) == 6  # both lists serve both
+    for quote in both:
+        assert attest("verify", quote, *LAB, "--endorsements", "bundle", "--offline", "-q").code == 0
+
+
+@pytest.mark.loopback
+def test_a_platform_that_intel_does_not_know_is_exit_5_and_named(
+    attest: Attest, files: Files, pcs: tuple[str, list[str]]
+) -> None:
+    url, _ = pcs
+    stranger = SimulatedTd(platform=SimulatedPlatform.of(fmspc=bytes.fromhex("00906ed50000")))
+    quote = files.write("quote.bin", stranger.quote(bytes(64)))
+    ran = attest("endorsements", "fetch", quote, "--pcs", url, "-o", "bundle")
+    assert (ran.code, "00906ed50000" in ran.err, "hint:" in ran.err) == (5, True, True)
+    assert not (files.folder / "bundle").exists()
+    ran = attest("verify", quote, *LAB, "--pcs", url)
+    assert (ran.code, "warning:" in ran.err) == (5, True)
+
+
+def test_an_address_that_is_none_is_exit_2(attest: Attest, files: Files) -> None:
+    quote = files.write("quote.bin", QUOTES["tdx"])
+    ran = attest("verify", quote, *LAB, "--pcs", "http://pccs.example")
+    assert (ran.code, "pccs.example" in ran.err) == (2, True)
 
 
 def test_evidence_without_a_report_is_exit_3(attest: Attest, files: Files) -> None:

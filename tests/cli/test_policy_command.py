@@ -3,9 +3,13 @@
 import dataclasses
 from pathlib import Path
 
+from attest.policy.eventlog import EventLogDemands
+from attest.policy.intel import SgxDemands, TcbDemands, TdxDemands
 from attest.policy.model import PolicyDocument
 from attest.policy.snp import SnpDemands
 from tests.cli.conftest import Attest, Document, Files
+from tests.policy.documents import policy_of
+from tests.policy.intel_documents import sgx_document, tdx_document
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -35,6 +39,13 @@ def test_the_schema_has_exactly_the_keys_of_the_model(attest: Attest) -> None:
     names = {field.name for field in dataclasses.fields(PolicyDocument)} | {"schema"}
     assert set(schema["properties"]) == names
     assert set(schema["properties"]["snp"]["properties"]) == {f.name for f in dataclasses.fields(SnpDemands)}
+    shared = {f.name for f in dataclasses.fields(TcbDemands)}
+    rtmrs = {f"rtmr{number}" for number in range(4)}
+    tdx = schema["properties"]["tdx"]["properties"]
+    assert set(tdx) == {f.name for f in dataclasses.fields(TdxDemands)} - {"tcb", "rtmrs"} | shared | rtmrs
+    assert set(tdx["event_log"]["properties"]) == {f.name for f in dataclasses.fields(EventLogDemands)}
+    sgx = {f.name for f in dataclasses.fields(SgxDemands)} - {"tcb"} | shared
+    assert set(schema["properties"]["sgx"]["properties"]) == sgx
 
 
 def complies(schema: Document, value: object) -> bool:
@@ -42,22 +53,24 @@ def complies(schema: Document, value: object) -> bool:
     import re
 
     if "anyOf" in schema:
-        return any(complies(one, value) for one in schema["anyOf"])
+        rest = {name: part for name, part in schema.items() if name != "anyOf"}
+        return any(complies(one, value) for one in schema["anyOf"]) and ("type" not in rest or complies(rest, value))
     if "const" in schema:
         return bool(value == schema["const"])
     if "enum" in schema:
         return value in schema["enum"]
-    match schema["type"]:
+    match schema.get("type", "object"):
         case "object":
             known, other = schema.get("properties", {}), schema.get("additionalProperties")
             return (
                 isinstance(value, dict)
                 and set(schema.get("required", ())) <= set(value)
                 and len(value) >= schema.get("minProperties", 0)
+                and all(re.search(schema.get("propertyNames", {"pattern": ""})["pattern"], name) for name in value)
                 and all(
                     complies(known[name], member)
                     if name in known
-                    else isinstance(other, dict) and complies(other, member)
+                    else other is None or (isinstance(other, dict) and complies(other, member))
                     for name, member in value.items()
                 )
             )
@@ -80,3 +93,19 @@ def test_shipped_policies_comply_with_the_schema(attest: Attest) -> None:
         document = YAML(typ="safe", pure=True).load(path.read_bytes())
         assert complies(schema, document), path.name
         assert not complies(schema, document | {"unknown": 1})
+        assert not complies(schema, {name: document[name] for name in document if name not in {"snp", "tdx", "sgx"}})
+
+
+def test_what_a_policy_can_say_of_intel_complies_with_the_schema(attest: Attest) -> None:
+    schema = attest("policy", "schema").document
+    for change in (
+        {"accepted_advisories": {"INTEL-SA-00837": {"reason": "x", "expires": "2027-01-01T00:00:00Z"}}},
+        {"minimum_tdx_module_svn": {"1": 6}, "rtmr3": ["other"], "platform": {"cached_keys": False}},
+        {"event_log": {"application_events": [{"domain": "a", "operation": "b", "contents": ["c d"]}]}},
+        {"event_log": {"initrds": ["00" * 48], "grub_commands": {"unchecked": "x"}}},
+    ):
+        assert complies(schema, tdx_document(**change)), change
+        assert policy_of(tdx_document(**change)).rules
+    assert complies(schema, sgx_document(isv_prod_id=[1], tcb_status=["OutOfDate"]))
+    assert not complies(schema, tdx_document(accepted_advisories={"SA-00837": {"reason": "x", "expires": "x"}}))
+    assert not complies(schema, tdx_document(event_log={"required": False}))

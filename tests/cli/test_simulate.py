@@ -55,6 +55,64 @@ def test_a_bundle_serves_a_bare_report_and_ends(attest: Attest) -> None:
         assert ran.code == code, when
 
 
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_a_td_verifies_with_its_collateral_and_its_log(attest: Attest, version: str) -> None:
+    out = ("-o", "q", "--collateral-out", "c", "--eventlog-out", "l")
+    made = attest("simulate", "td", "--quote-version", version, "--nonce-text", "n", "--at", WHEN, *out)
+    assert (made.code, made.out) == (0, "")
+    assert "SIMULATED" in made.err
+    ran = attest("verify", "q", "--eventlog", "l", "--endorsements", "c", *LAB, "--nonce-text", "n", "--json")
+    assert (ran.code, ran.check("eventlog.replay")["outcome"]) == (0, "pass")
+    claims = ran.document["items"][0]["claims"]
+    assert (claims["version"], claims["tcb_status"]) == (int(version), "UpToDate")
+    assert attest("verify", "q", *LAB, "--nonce-text", "n", "-q").code == 5
+
+
+def test_every_option_of_a_td_shows_in_the_claims(attest: Attest) -> None:
+    attest(
+        *("simulate", "td", "-o", "e", "--form", "envelope", "--at", WHEN, "--mr-td", "ab" * 48, "--debug"),
+        *("--report-data", "ef" * 64, "--command-line", "/vmlinuz quiet", "--no-secure-boot", "--out-of-date"),
+    )
+    attest("simulate", "collateral", "--at", WHEN, "-o", "c")
+    claims = attest("verify", "e", "--endorsements", "c", *LAB, "--json").document["items"][0]["claims"]
+    assert (claims["mr_td"], claims["report_data"]) == ("ab" * 48, "ef" * 64)
+    assert claims["td_attributes"]["debug"] is True
+    assert (claims["tcb_status"], claims["advisory_ids"]) == ("OutOfDate", ["INTEL-SA-01036", "INTEL-SA-01079"])
+    assert claims["eventlog"]["secure_boot"]["enabled"] is False
+    assert claims["eventlog"]["kernel_command_lines"][0]["text"] == "/vmlinuz quiet"
+
+
+def test_collateral_revokes_one_machine_and_serves_the_others(attest: Attest) -> None:
+    attest("simulate", "td", "-o", "a", "--at", WHEN)
+    attest("simulate", "td", "-o", "b", "--at", WHEN, "--platform", "platform 1")
+    attest("simulate", "collateral", "-o", "c", "--revoke", "--at", WHEN)
+    attest("simulate", "collateral", "-o", "s", "--tee", "sgx", "--at", WHEN)
+    for quote, collateral, code in (("a", "c", 4), ("b", "c", 0), ("a", "s", 5)):
+        assert attest("verify", quote, "--endorsements", collateral, *LAB, "-q").code == code, (quote, collateral)
+
+
+def test_collateral_lasts_45_days_from_the_first_of_its_month(attest: Attest) -> None:
+    attest("simulate", "td", "-o", "q", "--collateral-out", "c", "--at", "2026-06-20T00:00:00Z")
+    for when, code in (("2026-06-01T00:00:00Z", 0), ("2026-07-16T00:00:00Z", 0), ("2026-07-16T00:00:01Z", 5)):
+        options = ("--offline", "--allow-simulated", "--endorsements", "c", "--at", when, "-q")
+        assert attest("verify", "q", *options).code == code, when
+
+
+def test_nothing_of_a_simulated_td_is_accepted_by_default(attest: Attest) -> None:
+    attest("simulate", "td", "-o", "q", "--collateral-out", "c", "--at", WHEN)
+    ran = attest("verify", "q", "--endorsements", "c", "--offline", "--at", WHEN)
+    assert ran.code == 4
+    assert "simulated-root-refused" in ran.out + ran.err
+
+
+def test_wrong_options_of_a_td(attest: Attest) -> None:
+    for options in (["--quote-version", "3"], ["--mr-td", "00"], ["--nonce", "00", "--report-data", "11" * 64]):
+        assert attest("simulate", "td", *options, "-o", "e").code == 2, options
+    attest("simulate", "td", "-o", "e")
+    assert attest("simulate", "td", "-o", "e").code == 2
+    assert attest("simulate", "td", "-o", "e", "--force").code == 0
+
+
 def test_wrong_options(attest: Attest) -> None:
     for options in (
         ["--tcb", "bootloader=1"],
@@ -109,6 +167,29 @@ def test_a_service_runs_until_it_is_stopped(attest: Attest, files: Files, number
         _, err = process.communicate(timeout=10)
         assert process.returncode == 0
         assert b"SIMULATED" in err
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.loopback
+def test_a_verifier_fetches_what_it_needs_from_the_simulated_intel(attest: Attest) -> None:
+    command = [sys.executable, "-c", "from attest.cli.main import main; raise SystemExit(main())"]
+    process = subprocess.Popen(
+        [*command, "simulate", "pcs", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        attest("simulate", "td", "--nonce-text", "n", "-o", "q")
+        ran = attest("verify", "q", "--nonce-text", "n", "--allow-simulated", "--pcs", url, "--cache", "cache", "-q")
+        assert ran.code == 0, ran.err
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+        assert process.returncode == 0
     finally:
         process.kill()
         process.wait()

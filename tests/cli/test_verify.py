@@ -154,7 +154,7 @@ def test_malformed_comes_before_does_not_hold_before_endorsements(attest: Attest
 
 def test_what_is_empty_or_of_another_kind_is_exit_3(attest: Attest, files: Files) -> None:
     quote = b"\x04\0\x02\0\x81\0\0\0" + bytes(700)
-    for data, code in ((b"", "evidence-empty"), (b"nonsense", None), (quote, "evidence-unsupported")):
+    for data, code in ((b"", "evidence-empty"), (b"nonsense", None), (quote, "quote-vendor-unsupported")):
         ran = attest("verify", files.write("given", data), *LAB, "--json")
         assert ran.code == 3
         assert ran.document["checks"][0]["outcome"] == "fail"

@@ -24,23 +24,29 @@ from attest.errors import AttestError
 from attest.evidence.binding import parse_binding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import parse_envelope
+from attest.evidence.eventlog.structure import parse_event_log
 from attest.evidence.forms import read_evidence
+from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 from attest.policy import load_policy
 from attest.policy.load import MAX_POLICY_BYTES
+from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.verification import verify
 from tests.samples import AT, binding, bound_evidence, scene
 
 SECONDS = 30
 CRASHES = Path(__file__).parent / "crashes"
 HONEST = scene()
+PLATFORM = SimulatedPlatform.of("fuzz")
+TD = SimulatedTd(platform=PLATFORM)
+POOL = HONEST.endorsements.merged(PLATFORM.collateral("tdx", at=AT).endorsements())
 
 
 def _verify(data: bytes) -> None:
     verify(
         read_evidence([("input", data)]).evidence,
-        endorsements=HONEST.endorsements,
+        endorsements=POOL,
         anchors=TrustAnchors.simulation(),
         at=AT,
     )
@@ -53,6 +59,8 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "crl": parse_crl,
     "envelope": parse_envelope,
     "binding": parse_binding,
+    "quote": parse_quote,
+    "eventlog": parse_event_log,
     "forms": lambda data: read_evidence([("input", data)]),
     "endorsements": lambda data: read_endorsements([("input", data)], at=AT),
     "anchors": lambda data: read_anchor_file(data, base=TrustAnchors.vendors()),
@@ -72,13 +80,22 @@ def seeds(target: str) -> Iterator[bytes]:
         "crl": [crl.der for crl in pool.crls],
         "envelope": [evidence.to_json(), evidence.to_cbor()],
         "binding": [binding().to_bytes()],
+        "quote": [TD.quote(bytes(64)), TD.quote(bytes(64), version=5)],
+        "eventlog": [TD.event_log()],
     }
     everything["forms"] = everything["verify"] = [
         *everything["report"],
         *everything["envelope"],
         guest.extended_report(bytes(64)),
+        *everything["quote"],
     ]
-    everything["endorsements"] = [*everything["table"], *everything["certificate"], *everything["crl"]]
+    collateral = PLATFORM.collateral("tdx", at=AT)
+    everything["endorsements"] = [
+        *everything["table"],
+        *everything["certificate"],
+        *everything["crl"],
+        collateral.to_json(),
+    ]
     yield from everything.get(target, [b"schema: attest.policy/1\nname: x\n", b'schema = "attest.anchors/1"\n'])
 
 

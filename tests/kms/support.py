@@ -7,11 +7,12 @@ from hashlib import sha256, shake_256
 from pathlib import Path
 
 from attest import Binding, Evidence, EvidenceItem
-from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_EXTENDED
+from attest.evidence.envelope import MEDIA_BINDING, MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, MEDIA_SNP_EXTENDED
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, VerifierKey, WorkloadKey, release_info
 from attest.release.wire import ROLE, read_receipt
 from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
+from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.secret import SecretBytes
 from kms.releases import ReleaseService
@@ -43,6 +44,26 @@ snp:
 
 def policy_text(*, name: str = "unit", measurement: bytes = GUEST.measurement, more: str = "") -> bytes:
     return POLICY.format(name=name, measurement=measurement.hex(), more=more).encode()
+
+
+TD = SimulatedTd(platform=SimulatedPlatform.of())
+TDX_POLICY = """
+schema: attest.policy/1
+name: {name}
+version: 1
+simulated: {{unchecked: "a test on the simulator"}}
+reference_values:
+  good:
+    values: ["{mr_td}"]
+    origin: the simulator
+tdx:
+  mr_td: [good]
+{more}
+"""
+
+
+def tdx_policy_text(*, name: str = "unit-tdx", mr_td: bytes = TD.mr_td, more: str = "") -> bytes:
+    return TDX_POLICY.format(name=name, mr_td=mr_td.hex(), more=more).encode()
 
 
 @dataclass
@@ -83,6 +104,13 @@ def write_endorsements(folder: Path, *, at: datetime) -> None:
     directory = folder / "endorsements"
     directory.mkdir(exist_ok=True)
     (directory / "crl.der").write_bytes(simulated_crl(SnpProduct.GENOA, at=at))
+
+
+def write_intel_collateral(folder: Path, platform: SimulatedPlatform = TD.platform, *, at: datetime = AT) -> None:
+    """Put what Intel says of a platform among the service's endorsements, as operators do."""
+    directory = folder / "endorsements"
+    directory.mkdir(exist_ok=True)
+    (directory / f"{platform.sgx.fmspc.hex()}.json").write_bytes(platform.collateral("tdx", at=at).to_json())
 
 
 @dataclass
@@ -183,6 +211,20 @@ class Workload:
 
     def with_measurement(self, measurement: bytes) -> "Workload":
         return replace(self, guest=replace(self.guest, measurement=measurement))
+
+
+@dataclass(frozen=True)
+class TdWorkload(Workload):
+    """A simulated trust domain that wants keys."""
+
+    td: SimulatedTd = TD
+    with_log: bool = False
+
+    def attest(self, binding: Binding) -> Evidence:
+        quote = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=self.td.quote(binding.report_data()))
+        bound = EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=binding.to_bytes())
+        log = EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=self.td.event_log())
+        return Evidence(items=(quote, bound, log) if self.with_log else (quote, bound))
 
 
 def open_sealed(

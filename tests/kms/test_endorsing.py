@@ -4,21 +4,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from attest import Binding
+from attest import Binding, Evidence, EvidenceItem, TrustAnchors, verify
 from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.intel_answers import intel_answer_bytes
 from attest.endorsements.requests import EndorsementRequest
 from attest.errors import ConfigurationError, EndorsementError
+from attest.evidence.envelope import MEDIA_INTEL_QUOTE
 from attest.evidence.snp.tcb import SnpProduct
-from attest.fetch import KdsClient, Timing
+from attest.fetch import EndorsementSource, KdsClient, PcsClient, Timing, VendorServices
 from attest.simulator import SimulatedKds, simulated_crl
+from attest.simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from kms.endorsing import REREAD_SECONDS, EndorsementDesk, FetchService
 from tests.kms.support import AT, Harness, Workload
 
+PLATFORM = SimulatedPlatform.of()
 CRL = simulated_crl(SnpProduct.GENOA, at=AT)
 EVIDENCE = Workload().attest(
     Binding(context="kms-release/v1", role="workload", audience="kms", nonce=b"n" * 32, key=b"k")
@@ -101,11 +106,50 @@ class DeadSource(FakeSource):
         raise EndorsementError("out of reach", code="kds-unreachable", retryable=True)
 
 
+class FakePcs:
+    """Intel's service in memory."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._pcs = SimulatedPcs.of(PLATFORM, at=AT)
+        self._urls = PcsClient(timing=Timing(now=lambda: AT))
+
+    @property
+    def service(self) -> str:
+        return "fake"
+
+    def url_of(self, request: EndorsementRequest) -> str:
+        return self._urls.url_of(request)
+
+    def get(self, request: EndorsementRequest, *, progress: Callable[[str], None]) -> bytes:
+        url = urlsplit(self.url_of(request))
+        self.asked.append(url.path)
+        answer = self._pcs.answer(url.path, url.query)
+        chain = next((unquote(value) for name, value in answer.headers.items() if "Chain" in name), "")
+        return intel_answer_bytes(answer.body, issuer_chain=chain.encode())
+
+
+def asking(*, amd: EndorsementSource | None = None, intel: EndorsementSource | None = None) -> FetchService:
+    return FetchService(vendors=VendorServices(amd=amd or FakeSource(), intel=intel or FakePcs()), cache=None)
+
+
+@pytest.mark.parametrize("tee", ["tdx", "sgx"])
+def test_what_a_quote_of_intel_needs_is_fetched(tee: str) -> None:
+    td = SimulatedTd(platform=PLATFORM) if tee == "tdx" else SimulatedEnclave(platform=PLATFORM)
+    item = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=td.quote(bytes(64)))
+    amd, intel = FakeSource(), FakePcs()
+    found = desk(service=asking(amd=amd, intel=intel)).fetched(Evidence(items=(item,)), at=AT)
+    assert found is not None
+    assert (len(found.documents), len(found.crls)) == (2, 2)
+    assert (len(intel.asked), amd.asked) == (4, [])
+    verify(Evidence(items=(item,)), endorsements=found, anchors=TrustAnchors.simulation(), at=AT)
+
+
 def test_what_the_files_lack_is_fetched_when_that_is_wanted(harness: Harness) -> None:
     source = FakeSource()
     assert desk().fetched(EVIDENCE, at=AT) is None
-    assert desk(service=FetchService(source=DeadSource(), cache=None)).fetched(EVIDENCE, at=AT) is None
-    found = desk(service=FetchService(source=source, cache=None)).fetched(EVIDENCE, at=AT)
+    assert desk(service=asking(amd=DeadSource())).fetched(EVIDENCE, at=AT) is None
+    found = desk(service=asking(amd=source)).fetched(EVIDENCE, at=AT)
     assert found is not None
     assert len(found.crls) == 1
     assert any(url.endswith("/crl") for url in source.asked)
@@ -114,7 +158,7 @@ def test_what_the_files_lack_is_fetched_when_that_is_wanted(harness: Harness) ->
 def test_a_release_asks_the_vendor_only_for_what_is_missing(harness: Harness) -> None:
     harness.add_key("model")
     source = FakeSource()
-    fetching = EndorsementDesk(harness.settings.endorsements, service=FetchService(source=source, cache=None))
+    fetching = EndorsementDesk(harness.settings.endorsements, service=asking(amd=source))
     fetching.reload(at=AT)
     services = replace(harness.services, endorsements=fetching)
     online = Harness(
