@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from itertools import accumulate
 from math import isfinite
 from typing import TypeAlias
 
@@ -67,16 +66,21 @@ def hex_bytes(text: str, *, what: str, length: int | None = None) -> bytes:
     return data
 
 
+_URL_TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")
+_STANDARD_TO_URL = bytes.maketrans(b"+/", b"-_")
+
+
 def _decode64(text: str, *, what: str, url: bool) -> bytes:
-    alphabet = b"-_" if url else b"+/"
-    padding = "=" * (-len(text) % 4) if url else ""
+    """Decode strictly, and encode again: one sequence of bytes has one spelling."""
     name = "base64url without padding" if url else "base64 with padding"
     try:
-        data = base64.b64decode((text + padding).encode("ascii"), altchars=alphabet, validate=True)
+        encoded = text.encode("ascii")
+        standard = encoded.translate(_URL_TO_STANDARD) + b"=" * (-len(text) % 4) if url else encoded
+        data = binascii.a2b_base64(standard, strict_mode=True)
     except (ValueError, binascii.Error) as exc:
         raise _refuse(what, name, "other text", code="base64-invalid") from exc
-    again = base64.b64encode(data, altchars=alphabet).decode()
-    if (again.rstrip("=") if url else again) != text:
+    again = binascii.b2a_base64(data, newline=False)
+    if (again.translate(_STANDARD_TO_URL).rstrip(b"=") if url else again) != encoded:
         raise _refuse(what, name, "another spelling of the same bytes", code="base64-invalid")
     return data
 
@@ -127,16 +131,26 @@ def _finite(text: str) -> float:
     return number
 
 
-_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""The closing quote is optional, so that an unterminated string is consumed once and the scan stays linear."""
-_NO_BRACKETS = re.compile(r"[^\[\]{}]++")
-_STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
+_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
+"""What is neither a quote nor a bracket."""
+_ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
+_REST_OF_STRING = re.compile(rb'"[^"]*+"?')
 
 
-def _depth_of(text: str) -> int:
-    """Nesting depth of brackets outside strings, found before any recursion happens."""
-    brackets = _NO_BRACKETS.sub("", _JSON_STRING.sub("", text))
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+def _is_deeper(data: bytes, limit: int) -> bool:
+    """Say whether brackets outside strings nest deeper than a limit, found before any recursion happens.
+
+    In passes over all bytes at once: escapes go, then all but quotes and brackets, then strings; then each pass takes
+    the innermost pairs away. What is left over is no JSON, and the parser will say so.
+    """
+    marks = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(_ONE_BRACKET, _STRUCTURE).replace(b'""', b"")
+    brackets = _REST_OF_STRING.sub(b"", marks)
+    for _ in range(limit):
+        fewer = brackets.replace(b"{}", b"")
+        if len(fewer) in (0, len(brackets)):
+            return False
+        brackets = fewer
+    return True
 
 
 def json_value(data: bytes, *, what: str) -> JsonValue:
@@ -147,7 +161,7 @@ def json_value(data: bytes, *, what: str) -> JsonValue:
     """
     try:
         text = data.decode("utf-8")
-        if _depth_of(text) > MAX_JSON_DEPTH:
+        if _is_deeper(data, MAX_JSON_DEPTH):
             msg = f"nested deeper than {MAX_JSON_DEPTH}"
             raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the text
         value: JsonValue = json.loads(

@@ -25,7 +25,7 @@ _COMMANDS = {
     ),
     "policy": LazyEntry("attest.cli.policy:policy", "Check policy documents, and describe their keys."),
     "simulate": LazyEntry("attest.cli.simulate:simulate", "SIMULATED hardware for trying things out."),
-    "demo": LazyEntry("attest.cli.demo:demo", "See it work: verify, release a key, and three refusals."),
+    "demo": LazyEntry("attest.cli.demo:demo", "See it work, on SNP and on TDX: verify, release a key, refuse."),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
 _EXAMPLES = (

@@ -259,8 +259,10 @@ def parse_crl(der: bytes) -> Crl:
             msg = "the signature algorithm outside differs from the signed one inside"
             raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the bytes
         entries = tbs.revoked or []
-        extensions = [*_extensions(tbs.extensions), *(e for r in entries for e in _extensions(r.extensions or []))]
-        if tbs.version != 1 or any(extension.critical for extension in extensions):
+        critical = any(e.critical for e in _extensions(tbs.extensions)) or any(
+            extension.critical for entry in entries for extension in entry.extensions or ()
+        )
+        if tbs.version != 1 or critical:
             msg = "expected version 2 without critical extensions"
             raise ValueError(msg)  # noqa: TRY301
         issuer = _whole(tbs.issuer)
