@@ -26,11 +26,12 @@ __all__ = [
     "parse_pcs_answer",
 ]
 
-MAX_DOCUMENT_BYTES = 1024 * 1024
-"""The largest TCB info seen has 16 KiB."""
+MAX_DOCUMENT_BYTES = 256 * 1024
+"""The largest seen has 7 KiB; one with as many levels as are read has 150."""
 _SIGNATURE_BYTES = 64
 _COORDINATE_BYTES = 32
-_REMEMBERED = 1024
+_REMEMBERED = 64
+"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
 _ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
 _BLANK = " \t\n\r"
 _DECODER = json.JSONDecoder()

@@ -40,7 +40,8 @@ MAX_CANDIDATES = 8
 TCB_SIGNING_NAME = "Intel SGX TCB Signing"
 _CLAUSE = "intel-tdx-sgx.md 8, T08"
 _FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"
-_REMEMBERED = 1024
+_REMEMBERED = 64
+"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
 
 _Content = TypeVar("_Content", TcbInfo, QeIdentity)
 _Piece = Literal["tcb-info", "qe-identity", "tcb-signing"]

@@ -15,7 +15,8 @@ from attest.evidence.intel.tcb_info import MAX_EVALUATION_NUMBER, ComponentLevel
 
 __all__ = ["EnclaveId", "QeIdentity", "parse_qe_identity"]
 
-_REMEMBERED = 1024
+_REMEMBERED = 64
+"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
 
 
 class EnclaveId(enum.StrEnum):

@@ -34,7 +34,8 @@ MAX_EVALUATION_NUMBER = 0xFFFF_FFFF
 COMPONENTS = 16
 _MAX_SVN = 0xFF
 _MAX_WIDE_SVN = 0xFFFF
-_REMEMBERED = 1024
+_REMEMBERED = 64
+"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
 
 Tee: TypeAlias = Literal["sgx", "tdx"]
 
