@@ -122,7 +122,7 @@ def _yaml(data: bytes) -> JsonValue:
             if getattr(event, "tag", None) is not None:
                 raise _unreadable(f"the tag {event.tag} is not allowed")
         value: object = reader.load(data)
-    except (YAMLError, ValueError, RecursionError) as exc:
+    except (YAMLError, ValueError, TypeError, RecursionError) as exc:  # TypeError: a list or mapping as a key
         raise _unreadable(" ".join(str(exc).split())[:300]) from exc
     return _plain(value, "policy")
 
