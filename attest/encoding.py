@@ -44,7 +44,6 @@ MAX_JSON_DEPTH = 64
 MAX_CBOR_DEPTH = 32
 
 _MAX_UINT64 = (1 << 64) - 1
-_HEX = re.compile(r"[0-9a-fA-F]*+")
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:[Zz]|[+-]\d{2}:\d{2})")
 
 
@@ -58,9 +57,11 @@ def hex_bytes(text: str, *, what: str, length: int | None = None) -> bytes:
     Raises:
         EvidenceError: ``hex-invalid``, another character or another length in bytes.
     """
-    if len(text) % 2 or not _HEX.fullmatch(text):
-        raise _refuse(what, "pairs of hex digits", f"{len(text)} characters of other text", code="hex-invalid")
-    data = bytes.fromhex(text)
+    try:
+        data = binascii.unhexlify(text)  # stricter than bytes.fromhex, which skips blanks
+    except ValueError as exc:
+        got = f"{len(text)} characters of other text"
+        raise _refuse(what, "pairs of hex digits", got, code="hex-invalid") from exc
     if length is not None and len(data) != length:
         raise _refuse(what, f"{length} bytes of hex", f"{len(data)} bytes", code="hex-invalid")
     return data
@@ -133,6 +134,7 @@ def _finite(text: str) -> float:
 
 _STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
 """What is neither a quote nor a bracket."""
+_TOO_DEEP = f"nested deeper than {MAX_JSON_DEPTH}"
 _ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
 _REST_OF_STRING = re.compile(rb'"[^"]*+"?')
 
@@ -140,10 +142,14 @@ _REST_OF_STRING = re.compile(rb'"[^"]*+"?')
 def _is_deeper(data: bytes, limit: int) -> bool:
     """Say whether brackets outside strings nest deeper than a limit, found before any recursion happens.
 
-    In passes over all bytes at once: escapes go, then all but quotes and brackets, then strings; then each pass takes
-    the innermost pairs away. What is left over is no JSON, and the parser will say so.
+    In passes over all bytes at once: all but quotes and brackets go, then strings; then each pass takes the innermost
+    pairs away. What is left over is no JSON, and the parser will say so.
+
+    Args:
+        data: a text without escapes.
+        limit: levels that are still allowed.
     """
-    marks = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(_ONE_BRACKET, _STRUCTURE).replace(b'""', b"")
+    marks = data.translate(_ONE_BRACKET, _STRUCTURE).replace(b'""', b"")
     brackets = _REST_OF_STRING.sub(b"", marks)
     for _ in range(limit):
         fewer = brackets.replace(b"{}", b"")
@@ -151,6 +157,31 @@ def _is_deeper(data: bytes, limit: int) -> bool:
             return False
         brackets = fewer
     return True
+
+
+def _require_writable(value: JsonValue, limit: int) -> None:
+    """Require a value to nest no deeper than a limit, and all text in it to be encodable.
+
+    Half of a surrogate pair can be written as an escape, and no encoder could write it again.
+    """
+    level: list[JsonValue] = [value]
+    depth = 0
+    while level:
+        inner: list[JsonValue] = []
+        for each in level:
+            if isinstance(each, str):
+                each.encode("utf-8")
+            elif isinstance(each, (list, dict)):
+                if depth == limit:
+                    raise ValueError(_TOO_DEEP)
+                inner += each
+                if isinstance(each, dict):
+                    inner += each.values()
+        level, depth = inner, depth + 1
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_members, parse_constant=_no_constant, parse_float=_finite)
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def json_value(data: bytes, *, what: str) -> JsonValue:
@@ -161,16 +192,20 @@ def json_value(data: bytes, *, what: str) -> JsonValue:
     """
     try:
         text = data.decode("utf-8")
-        if _is_deeper(data, MAX_JSON_DEPTH):
-            msg = f"nested deeper than {MAX_JSON_DEPTH}"
-            raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the text
-        value: JsonValue = json.loads(
-            text, object_pairs_hook=_unique_members, parse_constant=_no_constant, parse_float=_finite
-        )
-        if "\\ud" in text.lower():  # perhaps half of a surrogate pair, which no encoder could write again
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        # Escapes hide where strings end and make bytes slow to measure. Where there are any, the value is measured once
+        # it is read, and the interpreter's own limit on recursion guards the reading.
+        escapes = b"\\" in data
+        if not escapes and _is_deeper(data, MAX_JSON_DEPTH):
+            raise ValueError(_TOO_DEEP)  # noqa: TRY301  one translation for every defect of the text
+        if text.startswith(_BYTE_ORDER_MARK):
+            raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
+        value: JsonValue = _DECODER.decode(text)
+        if escapes:
+            _require_writable(value, MAX_JSON_DEPTH)
     except (ValueError, RecursionError) as exc:
-        raise EvidenceError(f"{what} is not one strict JSON document: {exc}", code="json-invalid", field=what) from exc
+        reason = _TOO_DEEP if isinstance(exc, RecursionError) else str(exc)
+        message = f"{what} is not one strict JSON document: {reason}"
+        raise EvidenceError(message, code="json-invalid", field=what) from exc
     return value
 
 

@@ -173,6 +173,35 @@ def test_json_may_be_nested_to_a_limit(depth: int, accepted: bool) -> None:
             json_value(text, what="document")
 
 
+@pytest.mark.parametrize("opening", [b"[", b'{"\\n":'])
+@pytest.mark.parametrize("innermost", [b"", b'"\\n"', b'"\\n", {}, []'])
+def test_the_limit_is_the_same_for_text_with_escapes(opening: bytes, innermost: bytes) -> None:
+    closing = b"]" if opening == b"[" else b"}"
+    begin, end = opening * (MAX_JSON_DEPTH - 2), closing * (MAX_JSON_DEPTH - 2)
+    json_value(begin + b"[[" + innermost.removesuffix(b", {}, []") + b"]]" + end, what="document")
+    with pytest.raises(EvidenceError, match="nested deeper than 64"):
+        json_value(begin + b"[[[" + innermost + b"]]]" + end, what="document")
+
+
+def test_text_with_escapes_that_is_far_too_deep_is_refused() -> None:
+    deep = b"[" * 100_000 + b'"\\n"' + b"]" * 100_000
+    with pytest.raises(EvidenceError, match="nested deeper than 64"):
+        json_value(deep, what="document")
+
+
+@pytest.mark.parametrize("text", [b'{"\\ud800": 1}', b'[[{"a": "\\uDFFF"}]]', b'["\\ud83d", "\\ude00"]'])
+def test_half_of_a_surrogate_pair_is_refused_wherever_it_stands(text: bytes) -> None:
+    with pytest.raises(EvidenceError, match="surrogates not allowed") as caught:
+        json_value(text, what="document")
+    assert caught.value.code == "json-invalid"
+    assert json_value(b'["\\ud83d\\ude00"]', what="document") == ["\N{GRINNING FACE}"]
+
+
+def test_a_byte_order_mark_is_refused() -> None:
+    with pytest.raises(EvidenceError, match="BOM"):
+        json_value(b"\xef\xbb\xbf{}", what="document")
+
+
 def test_brackets_in_strings_and_beside_each_other_do_not_count_as_depth() -> None:
     deep = '"' + "[{" * 200 + '\\"[["'
     assert json_value(f"[{deep}, {deep}]".encode(), what="document") == [json.loads(deep)] * 2

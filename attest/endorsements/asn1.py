@@ -1,10 +1,12 @@
 """The structures of RFC 5280 that are read here, declared for the ASN.1 decoder of ``cryptography``.
 
-What is compared or hashed stays an undecoded element (``TLV``). The decoder takes DER only.
+What is compared or hashed stays an undecoded element (``TLV``). The decoder takes DER only. Structures that lists
+repeat are ``SimpleNamespace``: the decoder names every member anyway, and this ``__init__`` is not written in Python.
 """
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Annotated, TypeVar, cast
 
 from cryptography import x509
@@ -20,6 +22,7 @@ __all__ = [
     "TbsCrl",
     "inside",
     "tlv",
+    "whole",
 ]
 
 _T = TypeVar("_T")
@@ -28,10 +31,16 @@ _T = TypeVar("_T")
 def tlv(tag: int, *content: bytes) -> bytes:
     """Put a DER head of one tag byte before the content."""
     body = b"".join(content)
-    if len(body) < 0x80:
-        return bytes([tag, len(body)]) + body
-    length = len(body).to_bytes((len(body).bit_length() + 7) // 8, "big")
-    return bytes([tag, 0x80 | len(length)]) + length + body
+    size = len(body)
+    if size < 0x80:
+        return bytes((tag, size)) + body
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((tag, 0x80 | len(length))) + length + body
+
+
+def whole(element: asn1.TLV) -> bytes:
+    """Put the head back before an element; the decoder takes DER only, so these are the bytes that were read."""
+    return asn1.encode_der(element)
 
 
 def inside(element: asn1.TLV, cls: type[_T]) -> _T:
@@ -48,9 +57,10 @@ class Validity:
 
 
 @asn1.sequence
-class EncodedExtension:
+class EncodedExtension(SimpleNamespace):
     """Extension (section 4.1.2.9); ``value`` is what the OCTET STRING holds."""
 
+    __init__ = SimpleNamespace.__init__
     oid: x509.ObjectIdentifier
     critical: Annotated[bool, asn1.Default(False)]  # noqa: FBT003  the ASN.1 default
     value: bytes
@@ -80,9 +90,10 @@ class Signed:
 
 
 @asn1.sequence
-class Revoked:
+class Revoked(SimpleNamespace):
     """One entry of revokedCertificates (section 5.1.2.6)."""
 
+    __init__ = SimpleNamespace.__init__
     serial: int
     date: asn1.UTCTime | asn1.GeneralizedTime
     extensions: list[EncodedExtension] | None
@@ -102,9 +113,10 @@ class TbsCrl:
 
 
 @asn1.sequence
-class Attribute:
+class Attribute(SimpleNamespace):
     """AttributeTypeAndValue (section 4.1.2.4)."""
 
+    __init__ = SimpleNamespace.__init__
     oid: x509.ObjectIdentifier
     value: asn1.TLV
 

@@ -65,6 +65,12 @@ _ALGORITHMS: dict[bytes, SignatureAlgorithm] = {
     bytes.fromhex("300a06082a8648ce3d040303"): SignatureAlgorithm.ECDSA_SHA384,
 }
 
+_PSS_SHA384 = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
+_ECDSA = {
+    SignatureAlgorithm.ECDSA_SHA256: ec.ECDSA(hashes.SHA256()),
+    SignatureAlgorithm.ECDSA_SHA384: ec.ECDSA(hashes.SHA384()),
+}
+
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 
@@ -81,9 +87,9 @@ def load_public_key(spki: bytes) -> PublicKey:
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
         raise ChainError(f"public key cannot be read: {exc}", code="public-key-invalid") from exc
     match key:
-        case rsa.RSAPublicKey() if key.key_size in _RSA_BITS:
-            return key
         case ec.EllipticCurvePublicKey() if key.curve.name in _CURVES:
+            return key
+        case rsa.RSAPublicKey() if key.key_size in _RSA_BITS:
             return key
         case _:
             raise ChainError(
@@ -111,18 +117,15 @@ def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: byt
 
 
 def _verify(signed: bytes, signature: bytes, algorithm: bytes, spki: bytes) -> bool:
-    key = load_public_key(spki)
+    key, named = load_public_key(spki), _ALGORITHMS.get(algorithm)
+    scheme = None if named is None else _ECDSA.get(named)
     try:
-        match _ALGORITHMS.get(algorithm), key:
-            case SignatureAlgorithm.RSA_PSS_SHA384, rsa.RSAPublicKey():
-                scheme = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
-                key.verify(signature, signed, scheme, hashes.SHA384())
-            case SignatureAlgorithm.ECDSA_SHA256, ec.EllipticCurvePublicKey():
-                key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
-            case SignatureAlgorithm.ECDSA_SHA384, ec.EllipticCurvePublicKey():
-                key.verify(signature, signed, ec.ECDSA(hashes.SHA384()))
-            case _:
-                return False
+        if scheme is not None and isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(signature, signed, scheme)
+        elif named is SignatureAlgorithm.RSA_PSS_SHA384 and isinstance(key, rsa.RSAPublicKey):
+            key.verify(signature, signed, _PSS_SHA384, hashes.SHA384())
+        else:
+            return False
     except InvalidSignature:
         return False
     return True

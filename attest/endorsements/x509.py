@@ -15,9 +15,10 @@ from functools import lru_cache
 from hashlib import sha256
 
 from cryptography.hazmat import asn1
+from cryptography.x509.oid import NameOID
 
 from attest.encoding import base64_bytes
-from attest.endorsements.asn1 import EncodedExtension, NameHolder, Signed, TbsCertificate, TbsCrl, inside, tlv
+from attest.endorsements.asn1 import EncodedExtension, NameHolder, Signed, TbsCertificate, TbsCrl, inside, tlv, whole
 from attest.endorsements.signatures import signature_holds
 from attest.errors import EvidenceError
 
@@ -40,7 +41,6 @@ MAX_EXTENSIONS = 64
 _REMEMBERED = 1024
 _REMEMBERED_CRLS = 32
 """Few, because a list may have a mebibyte, and the Attester may present what it likes."""
-_COMMON_NAME = "2.5.4.3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +146,11 @@ def _malformed(what: str, problem: object) -> EvidenceError:
     return EvidenceError(f"{what} cannot be read: {problem}", code=f"{what}-malformed", field=what)
 
 
-def _whole(element: asn1.TLV) -> bytes:
-    """Put the head back before an element; the decoder takes DER only, so it is the head that was read."""
-    return tlv(element.tag_bytes[0], bytes(element.data))
-
-
 @lru_cache(maxsize=_REMEMBERED)
 def _common_name(name: bytes) -> str | None:
     """Return the CN of a DER Name; None when there is none, two, or one that is no text."""
     holder = asn1.decode_der(NameHolder, tlv(0x30, name))
-    values = [a.value for rdn in holder.name for a in rdn.as_list() if a.oid.dotted_string == _COMMON_NAME]
+    values = [a.value for rdn in holder.name for a in rdn.as_list() if a.oid == NameOID.COMMON_NAME]
     if len(values) != 1:
         return None
     text = bytes(values[0].data)
@@ -174,11 +169,11 @@ def _bits(value: asn1.BitString, *, what: str) -> bytes:
 
 
 def _extensions(decoded: list[EncodedExtension]) -> tuple[Extension, ...]:
-    found = tuple(Extension(oid=e.oid.dotted_string, critical=e.critical, value=e.value) for e in decoded)
+    found = tuple([Extension(oid=e.oid.dotted_string, critical=e.critical, value=e.value) for e in decoded])
     if len(found) > MAX_EXTENSIONS:
         msg = f"{len(found)} extensions, more than {MAX_EXTENSIONS}"
         raise ValueError(msg)
-    if len({extension.oid for extension in found}) != len(found):
+    if len({extension.oid for extension in decoded}) != len(found):
         msg = "one extension stands twice"
         raise ValueError(msg)
     return found
@@ -209,17 +204,17 @@ def parse_certificate(der: bytes) -> Certificate:
     try:
         outer = _signed_parts(der, limit=MAX_CERTIFICATE_BYTES)
         tbs = inside(outer.tbs, TbsCertificate)
-        algorithm = _whole(outer.algorithm)
-        if _whole(tbs.signature) != algorithm:  # the outer one is not signed: a flipped byte in it would pass
+        algorithm = whole(outer.algorithm)
+        if whole(tbs.signature) != algorithm:  # the outer one is not signed: a flipped byte in it would pass
             msg = "the signature algorithm outside differs from the signed one inside"
             raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the bytes
         if tbs.version != 2:
             msg = f"version {tbs.version + 1}, expected 3"
             raise ValueError(msg)  # noqa: TRY301
-        issuer, subject = _whole(tbs.issuer), _whole(tbs.subject)
+        issuer, subject = whole(tbs.issuer), whole(tbs.subject)
         return Certificate(
             der=der,
-            tbs=_whole(outer.tbs),
+            tbs=whole(outer.tbs),
             signature=_bits(outer.signature, what="signature"),
             algorithm=algorithm,
             serial=tbs.serial,
@@ -229,7 +224,7 @@ def parse_certificate(der: bytes) -> Certificate:
             issuer_common_name=_common_name(issuer),
             not_before=_moment(tbs.validity.not_before),
             not_after=_moment(tbs.validity.not_after),
-            spki=_whole(tbs.spki),
+            spki=whole(tbs.spki),
             extensions=_extensions(tbs.extensions),
         )
     except (ValueError, OverflowError) as exc:
@@ -254,8 +249,8 @@ def parse_crl(der: bytes) -> Crl:
     try:
         outer = _signed_parts(der, limit=MAX_CRL_BYTES)
         tbs = inside(outer.tbs, TbsCrl)
-        algorithm = _whole(outer.algorithm)
-        if _whole(tbs.signature) != algorithm:
+        algorithm = whole(outer.algorithm)
+        if whole(tbs.signature) != algorithm:
             msg = "the signature algorithm outside differs from the signed one inside"
             raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the bytes
         entries = tbs.revoked or []
@@ -265,10 +260,10 @@ def parse_crl(der: bytes) -> Crl:
         if tbs.version != 1 or critical:
             msg = "expected version 2 without critical extensions"
             raise ValueError(msg)  # noqa: TRY301
-        issuer = _whole(tbs.issuer)
+        issuer = whole(tbs.issuer)
         return Crl(
             der=der,
-            tbs=_whole(outer.tbs),
+            tbs=whole(outer.tbs),
             signature=_bits(outer.signature, what="signature"),
             algorithm=algorithm,
             issuer=issuer,
@@ -290,7 +285,5 @@ def pem_blocks(text: bytes) -> tuple[tuple[str, bytes], ...]:
     Raises:
         EvidenceError: ``base64-invalid``, a block whose content is not base64.
     """
-    return tuple(
-        (match[1].decode(), base64_bytes(b"".join(match[2].split()).decode(), what=f"PEM {match[1].decode()}"))
-        for match in _PEM.finditer(text)
-    )
+    found = [(label.decode(), b"".join(lines.split()).decode()) for label, lines in _PEM.findall(text)]
+    return tuple([(label, base64_bytes(encoded, what=f"PEM {label}")) for label, encoded in found])

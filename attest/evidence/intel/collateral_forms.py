@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 from attest.encoding import JsonValue, hex_bytes, json_value
@@ -126,8 +126,9 @@ class _Reading:
             self.problems.append(f"{name}: {exc.message}")
 
     def take_bundle(self, value: Mapping[str, JsonValue]) -> None:
+        read = cache(_certificates)  # for this bundle only, in which two chains are often the same text
         for name in _CHAINS:
-            self.take(name, partial(_chain, value, name), self.certificates)
+            self.take(name, partial(_chain, value, name, read), self.certificates)
         for name in _LISTS:
             self.take(name, partial(_lists, value, name), self.crls)
         for name in _DOCUMENTS:
@@ -144,8 +145,13 @@ def _text(value: Mapping[str, JsonValue], name: str) -> str:
     return text.rstrip("\0")
 
 
-def _chain(value: Mapping[str, JsonValue], name: str) -> list[Certificate]:
-    text = _text(value, name)
+def _chain(
+    value: Mapping[str, JsonValue], name: str, read: Callable[[str], tuple[Certificate, ...]]
+) -> tuple[Certificate, ...]:
+    return read(_text(value, name))
+
+
+def _certificates(text: str) -> tuple[Certificate, ...]:
     data = text.encode("utf-8")
     blocks = pem_blocks(percent_decoded_chains(data) or data)
     labels = {label for label, _ in blocks}
@@ -154,7 +160,7 @@ def _chain(value: Mapping[str, JsonValue], name: str) -> list[Certificate]:
             f"expected 1 to {MAX_CHAIN_CERTIFICATES} PEM certificates, got {len(blocks)} PEM blocks",
             code="collateral-malformed",
         )
-    return [parse_certificate(der) for _, der in blocks]
+    return tuple([parse_certificate(der) for _, der in blocks])
 
 
 def _lists(value: Mapping[str, JsonValue], name: str) -> list[Crl]:

@@ -6,12 +6,13 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Literal, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat import asn1
 
-from attest.endorsements.asn1 import inside, tlv
+from attest.endorsements.asn1 import inside, tlv, whole
 from attest.endorsements.x509 import Certificate
 from attest.errors import ChainError, EvidenceError
 
@@ -22,12 +23,19 @@ PckCa = Literal["platform", "processor"]
 _CAS: dict[str, PckCa] = {"Intel SGX PCK Platform CA": "platform", "Intel SGX PCK Processor CA": "processor"}
 
 _EXTENSION = "1.2.840.113741.1.13.1"
-_COMPONENTS = 16
-_PCE_SVN = ".2.17"
-_CPU_SVN = ".2.18"
-_KNOWN = frozenset(f".{number}" for number in range(1, 8))
-_KNOWN_TCB = frozenset(f".2.{number}" for number in range(1, 19))
-_KNOWN_CONFIGURATION = frozenset(f".7.{number}" for number in range(1, 4))
+
+
+def _identifiers(owner: str, count: int) -> tuple[x509.ObjectIdentifier, ...]:
+    return tuple(x509.ObjectIdentifier(f"{owner}.{number}") for number in range(1, count + 1))
+
+
+_PPID, _TCB, _PCE_ID, _FMSPC, _SGX_TYPE, _INSTANCE, _CONFIGURATION = _identifiers(_EXTENSION, 7)
+*_COMPONENTS, _PCE_SVN, _CPU_SVN = _identifiers(f"{_EXTENSION}.2", 18)
+_DYNAMIC, _CACHED_KEYS, _SMT = _identifiers(f"{_EXTENSION}.7", 3)
+_MEMBERS = frozenset(_identifiers(_EXTENSION, 7))
+_TCB_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.2", 18))
+_CONFIGURATION_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.7", 3))
+_MAX_SVN = 0xFF
 _ENUMERATED = b"\x0a"
 _CLAUSE = "Intel SGX PCK certificate and CRL profile, 3.5; intel-tdx-sgx.md 6"
 _T = TypeVar("_T")
@@ -79,21 +87,42 @@ class PckCertificate:
 
 
 @asn1.sequence
-class _Member:
-    """One pair of object identifier and value."""
+class _Element(SimpleNamespace):
+    """One pair of object identifier and value, the value left as it is; see ``endorsements.asn1`` for its base."""
 
+    __init__ = SimpleNamespace.__init__
     oid: x509.ObjectIdentifier
     value: asn1.TLV
 
 
 @asn1.sequence
-class _MembersHolder:
+class _ElementsHolder:
     """A SEQUENCE of pairs inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
+
+    members: list[_Element]
+
+
+_Value = int | bytes | bool | asn1.TLV
+
+
+@asn1.sequence
+class _Member(SimpleNamespace):
+    """The same pair; a value of one of the first three kinds is decoded, which is faster than doing so one by one."""
+
+    __init__ = SimpleNamespace.__init__
+    oid: x509.ObjectIdentifier
+    value: _Value
+
+
+@asn1.sequence
+class _MembersHolder:
+    """The same SEQUENCE of pairs."""
 
     members: list[_Member]
 
 
-_Members = Mapping[str, asn1.TLV]
+_Elements = Mapping[x509.ObjectIdentifier, asn1.TLV]
+_Members = Mapping[x509.ObjectIdentifier, _Value]
 
 
 @lru_cache(maxsize=1024)
@@ -112,28 +141,30 @@ def read_pck(certificate: Certificate) -> PckCertificate:
     extension = certificate.extension(_EXTENSION)
     if extension is None:
         raise _malformed("SGX extension", _EXTENSION, "none")
-    found = _members(extension.value, "SGX extension")
-    tcb = _members(_whole(_member(found, ".2", "TCB")), "TCB")
-    configuration = _members(_whole(found[".7"]), "configuration") if ".7" in found else {}
-    components = tuple(_integer(tcb, f".2.{i}", f"TCB component {i}", 0xFF) for i in range(1, _COMPONENTS + 1))
+    found = _elements(extension.value, "SGX extension")
+    tcb = _members(whole(_member(found, _TCB, "TCB")), "TCB")
+    configuration: _Members = {}
+    if _CONFIGURATION in found:
+        configuration = _members(whole(found[_CONFIGURATION]), "configuration")
+    components = _components(tcb)
     cpu_svn = _octets(tcb, _CPU_SVN, "CPUSVN", 16)
     if cpu_svn != bytes(components):
         raise _malformed("CPUSVN", f"{bytes(components).hex()}, the components", cpu_svn.hex())
-    unknown = (set(found) - _KNOWN) | (set(tcb) - _KNOWN_TCB) | (set(configuration) - _KNOWN_CONFIGURATION)
+    unknown = (found.keys() - _MEMBERS) | (tcb.keys() - _TCB_MEMBERS) | (configuration.keys() - _CONFIGURATION_MEMBERS)
     return PckCertificate(
         certificate=certificate,
-        ppid=_octets(found, ".1", "PPID", 16),
+        ppid=_octets(found, _PPID, "PPID", 16),
         component_svns=components,
         cpu_svn=cpu_svn,
         pce_svn=_integer(tcb, _PCE_SVN, "PCESVN", 0xFFFF),
-        pce_id=_octets(found, ".3", "PCEID", 2),
-        fmspc=_octets(found, ".4", "FMSPC", 6),
+        pce_id=_octets(found, _PCE_ID, "PCEID", 2),
+        fmspc=_octets(found, _FMSPC, "FMSPC", 6),
         sgx_type=_sgx_type(found),
-        platform_instance_id=_octets(found, ".6", "platform instance id", 16) if ".6" in found else None,
-        dynamic_platform=_boolean(configuration, ".7.1", "dynamic platform"),
-        cached_keys=_boolean(configuration, ".7.2", "cached keys"),
-        smt_enabled=_boolean(configuration, ".7.3", "SMT enabled"),
-        unknown_members=tuple(sorted(unknown)),
+        platform_instance_id=_octets(found, _INSTANCE, "platform instance id", 16) if _INSTANCE in found else None,
+        dynamic_platform=_boolean(configuration, _DYNAMIC, "dynamic platform"),
+        cached_keys=_boolean(configuration, _CACHED_KEYS, "cached keys"),
+        smt_enabled=_boolean(configuration, _SMT, "SMT enabled"),
+        unknown_members=tuple(sorted(oid.dotted_string.removeprefix(_EXTENSION) for oid in unknown)),
         ca=_ca(certificate),
     )
 
@@ -147,24 +178,32 @@ def _ca(certificate: Certificate) -> PckCa:
     return ca
 
 
-def _members(der: bytes, what: str) -> dict[str, asn1.TLV]:
-    """Read a SEQUENCE OF pairs; names are kept relative to the extension's, as ``.2.17``."""
-    decoded = _decoded(what, "a SEQUENCE of pairs", lambda: asn1.decode_der(_MembersHolder, tlv(0x30, der)))
-    found = {member.oid.dotted_string.removeprefix(_EXTENSION): member.value for member in decoded.members}
-    if len(found) != len(decoded.members):
+def _elements(der: bytes, what: str) -> _Elements:
+    """Read a SEQUENCE OF pairs, each member once."""
+    holder = tlv(0x30, der)
+    decoded = _decoded(what, "a SEQUENCE of pairs", lambda: asn1.decode_der(_ElementsHolder, holder)).members
+    return _once({member.oid: member.value for member in decoded}, len(decoded), what)
+
+
+def _members(der: bytes, what: str) -> _Members:
+    """Read a SEQUENCE OF pairs, each member once, with its values."""
+    try:
+        decoded = asn1.decode_der(_MembersHolder, tlv(0x30, der)).members
+    except (ValueError, OverflowError):
+        return _elements(der, what)  # a broken value is refused by its name, where anybody asks for it
+    return _once({member.oid: member.value for member in decoded}, len(decoded), what)
+
+
+def _once(found: Mapping[x509.ObjectIdentifier, _T], count: int, what: str) -> Mapping[x509.ObjectIdentifier, _T]:
+    if len(found) != count:
         raise _malformed(what, "each member once", "one that stands twice")
     return found
 
 
-def _member(found: _Members, name: str, what: str) -> asn1.TLV:
-    if name not in found:
-        raise _malformed(what, f"a member {_EXTENSION}{name}", "none")
-    return found[name]
-
-
-def _whole(element: asn1.TLV) -> bytes:
-    """Put the head back before an element; the decoder takes DER only, so it is the head that was read."""
-    return tlv(element.tag_bytes[0], bytes(element.data))
+def _member(found: Mapping[x509.ObjectIdentifier, _T], oid: x509.ObjectIdentifier, what: str) -> _T:
+    if oid not in found:
+        raise _malformed(what, f"a member {oid.dotted_string}", "none")
+    return found[oid]
 
 
 def _decoded(what: str, expected: str, decode: Callable[[], _T]) -> _T:
@@ -174,30 +213,45 @@ def _decoded(what: str, expected: str, decode: Callable[[], _T]) -> _T:
         raise _malformed(what, expected, "other DER") from exc
 
 
-def _octets(found: _Members, name: str, what: str, size: int) -> bytes:
-    element = _member(found, name, what)
-    value = _decoded(what, "an OCTET STRING", lambda: inside(element, bytes))
+def _of_kind(value: _Value, kind: type[_T], what: str, expected: str) -> _T:
+    if type(value) is kind:
+        return value
+    if isinstance(value, asn1.TLV):
+        return _decoded(what, expected, lambda: inside(value, kind))
+    raise _malformed(what, expected, "other DER")
+
+
+def _octets(found: _Members, oid: x509.ObjectIdentifier, what: str, size: int) -> bytes:
+    value = _of_kind(_member(found, oid, what), bytes, what, "an OCTET STRING")
     if len(value) != size:
         raise _malformed(what, f"{size} bytes", f"{len(value)} bytes")
     return value
 
 
-def _integer(found: _Members, name: str, what: str, most: int) -> int:
-    element = _member(found, name, what)
-    value = _decoded(what, "an INTEGER", lambda: inside(element, int))
+def _integer(found: _Members, oid: x509.ObjectIdentifier, what: str, most: int) -> int:
+    value = _of_kind(_member(found, oid, what), int, what, "an INTEGER")
     if not 0 <= value <= most:
         raise _malformed(what, f"0 to {most}", "another number")
     return value
 
 
-def _boolean(found: _Members, name: str, what: str) -> bool | None:
-    element = found.get(name)
-    return None if element is None else _decoded(what, "a BOOLEAN", lambda: inside(element, bool))
+def _components(tcb: _Members) -> tuple[int, ...]:
+    values = [tcb.get(oid) for oid in _COMPONENTS]
+    found = tuple([value for value in values if type(value) is int and 0 <= value <= _MAX_SVN])
+    if len(found) == len(_COMPONENTS):
+        return found
+    # Again, one at a time, which says what is wrong and where.
+    return tuple(_integer(tcb, oid, f"TCB component {i}", _MAX_SVN) for i, oid in enumerate(_COMPONENTS, start=1))
 
 
-def _sgx_type(found: _Members) -> SgxType:
+def _boolean(found: _Members, oid: x509.ObjectIdentifier, what: str) -> bool | None:
+    value = found.get(oid)
+    return None if value is None else _of_kind(value, bool, what, "a BOOLEAN")
+
+
+def _sgx_type(found: _Elements) -> SgxType:
     """SGX type is an ENUMERATED, which the decoder does not know: one byte, by its tag."""
-    element = _member(found, ".5", "SGX type")
+    element = _member(found, _SGX_TYPE, "SGX type")
     value = bytes(element.data)
     if element.tag_bytes != _ENUMERATED or value not in {bytes([kind]) for kind in SgxType}:
         raise _malformed("SGX type", "ENUMERATED 0, 1 or 2", f"tag {element.tag_bytes.hex()}, {value.hex()[:40]}")

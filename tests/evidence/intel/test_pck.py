@@ -171,6 +171,28 @@ def test_an_svn_out_of_range_or_at_odds_with_cpusvn_is_refused(changed: dict[str
     refused(members(sgx_members(m2=members(tcb_members(**changed)))))
 
 
+@pytest.mark.parametrize(
+    ("changed", "field", "expected"),
+    [
+        ({"m5": b"\x02\x02\x00\x01"}, "TCB component 5", "an INTEGER"),
+        ({"m16": b"\x02\x00"}, "TCB component 16", "an INTEGER"),
+        ({"m3": der.TRUE}, "TCB component 3", "an INTEGER"),
+        ({"m3": der.NULL}, "TCB component 3", "an INTEGER"),
+        ({"m2": der.integer(256)}, "TCB component 2", "0 to 255"),
+        ({"m17": b"\x02\x02\x00\x01"}, "PCESVN", "an INTEGER"),
+        ({"m18": der.integer(5)}, "CPUSVN", "an OCTET STRING"),
+    ],
+)
+def test_the_member_of_the_tcb_that_is_wrong_is_named(changed: dict[str, bytes], field: str, expected: str) -> None:
+    error = refused(members(sgx_members(m2=members(tcb_members(**changed)))))
+    assert (error.field, error.expected) == (field, expected)
+
+
+def test_a_broken_value_of_a_member_that_is_not_known_is_ignored() -> None:
+    found = read(members(sgx_members(m2=members(tcb_members(m19=b"\x02\x02\x00\x01")))))
+    assert (found.component_svns, found.unknown_members) == (COMPONENTS, (".2.19",))
+
+
 @pytest.mark.parametrize("most", [0, 65535])
 def test_pcesvn_may_be_any_16_bits(most: int) -> None:
     assert read(members(sgx_members(m2=members(tcb_members(m17=der.integer(most)))))).pce_svn == most
