@@ -20,13 +20,18 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from attest.encoding import hex_bytes
-from attest.endorsements.roots import AMD_ARK_MODULI, INTEL_SGX_ROOT_POINT
+from attest.endorsements.roots import (
+    AMD_ARK_MODULI,
+    INTEL_SGX_ROOT_POINT,
+    NVIDIA_DEVICE_ROOT_POINT,
+    NVIDIA_RIM_ROOT_POINT,
+)
 from attest.endorsements.x509 import Issuer
 from attest.errors import ConfigurationError, EvidenceError
 
 __all__ = ["Anchor", "AnchorRole", "TrustAnchors", "amd_name", "intel_name", "read_anchor_file"]
 
-AnchorRole = Literal["amd-ark", "intel-sgx-root"]
+AnchorRole = Literal["amd-ark", "intel-sgx-root", "nvidia-device-root", "nvidia-rim-root"]
 """What an anchor may vouch for. Later evidence formats add their own."""
 
 ANCHOR_FILE_SCHEMA = "attest.anchors/1"
@@ -54,11 +59,57 @@ _SIMULATED_ARK_PINS = {
 }
 _SIMULATED_INTEL_SGX_ROOT_PIN = "3dd59826230b942f0a45738183b131c27abed7cdc77dd808fd9c4b03bf8be90e"
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NvidiaRoot:
+    """What is known of one of NVIDIA's two roots, and of the simulator's in its place."""
+
+    name: str
+    role: AnchorRole
+    product: str
+    pin: str
+    point: str
+    not_before: datetime
+    not_after: datetime
+    attributes: tuple[tuple[x509.ObjectIdentifier, str], ...]
+    simulated_pin: str
+
+
+_NVIDIA_ROOTS = (
+    _NvidiaRoot(
+        name="NVIDIA Device Identity CA",
+        role="nvidia-device-root",
+        product="NVIDIA",
+        pin="a90c4eb5acfd3e3d03a25db6a26b84f720ad0503196c627c21ddd48dd85b06a4",
+        point=NVIDIA_DEVICE_ROOT_POINT,
+        not_before=datetime(2021, 11, 5, tzinfo=UTC),
+        not_after=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+        attributes=((NameOID.COMMON_NAME, "NVIDIA Device Identity CA"), (NameOID.ORGANIZATION_NAME, "NVIDIA")),
+        simulated_pin="e0f6187a76af3c041fe805cf7068302a8672bedd2cb3b30b9740ec504e4887bd",
+    ),
+    _NvidiaRoot(
+        name="NVIDIA CoRIM signing Root CA",
+        role="nvidia-rim-root",
+        product="NVIDIA RIM",
+        pin="dec1dc316477aa851eebdf51327ae9f864bc8d89254657ed1e7eb9168af1e1a3",
+        point=NVIDIA_RIM_ROOT_POINT,
+        not_before=datetime(2023, 3, 16, 15, 37, 34, tzinfo=UTC),
+        not_after=datetime(2053, 3, 8, 15, 37, 34, tzinfo=UTC),
+        attributes=(
+            (NameOID.COUNTRY_NAME, "US"),
+            (NameOID.ORGANIZATION_NAME, "NVIDIA"),
+            (NameOID.COMMON_NAME, "NVIDIA CoRIM signing Root CA"),
+        ),
+        simulated_pin="d97e254e1e8911884874ae00c1cbb510a30b4cfeedffaa5d5efef25ed50acf77",
+    ),
+)
+
 # SubjectPublicKeyInfo of an RSA key of 4096 bits with exponent 65537: all that is left to fill in is the modulus.
 _RSA_4096_SPKI_HEAD = bytes.fromhex("30820222300d06092a864886f70d01010105000382020f003082020a0282020100")
 _RSA_65537_SPKI_TAIL = bytes.fromhex("0203010001")
 # SubjectPublicKeyInfo of a P-256 key: what is left is the uncompressed point.
 _P256_SPKI_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
+_P384_SPKI_HEAD = bytes.fromhex("3076301006072a8648ce3d020106052b81040022036200")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +241,20 @@ def _vendors() -> TrustAnchors:
             for product, pin in _AMD_ARK_PINS.items()
         )
     )
-    return amd.with_anchors((intel,))
+    nvidia = tuple(
+        Anchor(
+            name=root.name,
+            role=root.role,
+            product=root.product,
+            spki_sha256=bytes.fromhex(root.pin),
+            subject=x509.Name([x509.NameAttribute(oid, value) for oid, value in root.attributes]).public_bytes(),
+            spki=_P384_SPKI_HEAD + bytes.fromhex(root.point),
+            not_before=root.not_before,
+            not_after=root.not_after,
+        )
+        for root in _NVIDIA_ROOTS
+    )
+    return amd.with_anchors((intel, *nvidia))
 
 
 @lru_cache(maxsize=1)
@@ -214,7 +278,17 @@ def _simulation() -> TrustAnchors:
             for product, pin in _SIMULATED_ARK_PINS.items()
         )
     )
-    return amd.with_anchors((intel,))
+    nvidia = tuple(
+        Anchor(
+            name=f"SIMULATED {root.name}",
+            role=root.role,
+            product=root.product,
+            spki_sha256=bytes.fromhex(root.simulated_pin),
+            simulated=True,
+        )
+        for root in _NVIDIA_ROOTS
+    )
+    return amd.with_anchors((intel, *nvidia))
 
 
 def read_anchor_file(text: bytes, *, base: TrustAnchors) -> TrustAnchors:

@@ -1,6 +1,6 @@
 """Offline bundles: what a vendor says, in one file that can be carried to a machine without a network.
 
-Every certificate and revocation list in a bundle is signed by its vendor, so a bundle can lie about nothing. What
+Everything in a bundle is signed by its vendor, so a bundle can lie about nothing. What
 it can do is withhold: a copy of last year hides what was revoked since. Therefore every bundle ends at a stated
 moment, and an operator who wants to know who put it together signs it and lists the keys that count.
 
@@ -31,7 +31,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from attest.encoding import CborValue, cbor_bytes, cbor_value, rfc3339, rfc3339_text
 from attest.endorsements.intel import IntelDocument, IntelDocumentKind
 from attest.endorsements.intel_answers import parse_intel_crl, parse_intel_document
+from attest.endorsements.ocsp_answers import OcspAnswer, parse_ocsp
 from attest.endorsements.pool import Endorsements
+from attest.endorsements.rims import RimDocument, parse_rim_answer
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError
 
@@ -65,9 +67,18 @@ MAX_SIGNATURES = 16
 MAX_SOURCE_CHARACTERS = 2048
 MAX_CHAIN_CERTIFICATES = 8
 
-EntryKind = Literal["amd-vcek", "amd-chain", "amd-crl", "intel-tcb-info", "intel-qe-identity", "intel-crl"]
-"""What an entry holds: one DER certificate, PEM certificates, one DER revocation list; or an answer of Intel's with its
-issuer chain (``intel_answers.py``)."""
+EntryKind = Literal[
+    "amd-vcek",
+    "amd-chain",
+    "amd-crl",
+    "intel-tcb-info",
+    "intel-qe-identity",
+    "intel-crl",
+    "nvidia-rim",
+    "nvidia-ocsp",
+]
+"""What an entry holds: one DER certificate, PEM certificates, one DER revocation list; an answer of Intel's with its
+issuer chain (``intel_answers.py``); an answer of NVIDIA's RIM service; or one OCSP answer."""
 
 _DOMAIN = b"attest endorsement bundle v1\0"
 _FORMAT_HEAD = cbor_bytes("format")
@@ -87,7 +98,8 @@ class BundleEntry:
     Attributes:
         kind: what ``data`` holds.
         source: where it came from, for people; nothing is ever fetched from here.
-        data: DER for ``amd-vcek`` and ``amd-crl``, PEM for ``amd-chain``, CBOR of body and issuer chain for Intel's.
+        data: DER for ``amd-vcek``, ``amd-crl`` and ``nvidia-ocsp``, PEM for ``amd-chain``, CBOR of body and issuer
+            chain for Intel's, JSON for ``nvidia-rim``.
     """
 
     kind: EntryKind
@@ -118,7 +130,7 @@ class ParsedBundle:
         entries: the vendors' answers.
         signatures: in the order of their key ids, no key twice; empty for an unsigned bundle.
         inner: the bundle without its signatures, as received: what is signed.
-        endorsements: the certificates, revocation lists and documents of all entries.
+        endorsements: what all entries hold.
     """
 
     created: datetime
@@ -345,6 +357,8 @@ def _parse_inner(inner: bytes, value: CborValue, signatures: tuple[BundleSignatu
             certificates=tuple(certificate for content in contents for certificate in content.certificates),
             crls=tuple(crl for content in contents for crl in content.crls),
             documents=tuple(document for content in contents for document in content.documents),
+            rims=tuple(rim for content in contents for rim in content.rims),
+            ocsp=tuple(answer for content in contents for answer in content.ocsp),
         ),
     )
 
@@ -367,6 +381,8 @@ class _Content:
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
     documents: tuple[IntelDocument, ...] = ()
+    rims: tuple[RimDocument, ...] = ()
+    ocsp: tuple[OcspAnswer, ...] = ()
 
 
 _DOCUMENTS: dict[EntryKind, IntelDocumentKind] = {"intel-tcb-info": "tcb-info", "intel-qe-identity": "qe-identity"}
@@ -385,6 +401,10 @@ def _read_content(entry: BundleEntry, path: str) -> _Content:
             case "intel-crl":
                 crl, chain = parse_intel_crl(entry.data)
                 return _Content(certificates=chain, crls=(crl,))
+            case "nvidia-rim":
+                return _Content(rims=(parse_rim_answer(entry.data).document,))
+            case "nvidia-ocsp":
+                return _Content(ocsp=(parse_ocsp(entry.data),))
             case _:  # intel-tcb-info, intel-qe-identity
                 document, chain = parse_intel_document(entry.data, kind=_DOCUMENTS[entry.kind])
                 return _Content(certificates=chain, documents=(document,))

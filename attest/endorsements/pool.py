@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attest.endorsements.intel import IntelDocument
+from attest.endorsements.ocsp import OcspAnswer
+from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Crl
 
 __all__ = ["NO_ENDORSEMENTS", "Endorsements"]
@@ -20,11 +22,15 @@ class Endorsements:
         certificates: in the order of arrival, without repetition.
         crls: likewise.
         documents: TCB infos and QE identities of Intel, likewise.
+        rims: reference integrity manifests of NVIDIA, likewise.
+        ocsp: answers about the revocation of single certificates, likewise.
     """
 
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
     documents: tuple[IntelDocument, ...] = ()
+    rims: tuple[RimDocument, ...] = ()
+    ocsp: tuple[OcspAnswer, ...] = ()
     _by_subject: Mapping[bytes, tuple[Certificate, ...]] = field(init=False, repr=False)
     _by_common_name: Mapping[str, tuple[Certificate, ...]] = field(init=False, repr=False)
 
@@ -41,6 +47,10 @@ class Endorsements:
         if self.documents:
             documents = tuple({(d.body, d.signature): d for d in self.documents}.values())
             object.__setattr__(self, "documents", documents)
+        if self.rims:
+            object.__setattr__(self, "rims", tuple(dict.fromkeys(self.rims)))
+        if self.ocsp:
+            object.__setattr__(self, "ocsp", tuple({answer.der: answer for answer in self.ocsp}.values()))
         object.__setattr__(self, "_by_subject", {name: tuple(found) for name, found in by_subject.items()})
         object.__setattr__(self, "_by_common_name", {name: tuple(found) for name, found in by_common_name.items()})
 
@@ -57,7 +67,7 @@ class Endorsements:
         added = tuple(more)
         if not added:
             return self
-        return Endorsements(certificates=(*added, *self.certificates), crls=self.crls, documents=self.documents)
+        return replace(self, certificates=(*added, *self.certificates))
 
     def merged(self, other: Endorsements) -> Endorsements:
         """Return both together."""
@@ -65,6 +75,8 @@ class Endorsements:
             certificates=(*self.certificates, *other.certificates),
             crls=(*self.crls, *other.crls),
             documents=(*self.documents, *other.documents),
+            rims=(*self.rims, *other.rims),
+            ocsp=(*self.ocsp, *other.ocsp),
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from attest.endorsements.x509 import Issuer
+
 __all__ = [
     "AmdChainRequest",
     "AmdCrlRequest",
@@ -19,6 +21,9 @@ __all__ = [
     "IntelRootCrlRequest",
     "IntelTcbInfoRequest",
     "IntelTee",
+    "NvidiaOcspRequest",
+    "NvidiaRequest",
+    "NvidiaRimRequest",
 ]
 
 AmdKeyKind = Literal["vcek", "vlek"]
@@ -89,6 +94,33 @@ class IntelRootCrlRequest:
     """The revocation list of the Intel SGX Root CA."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvidiaRimRequest:
+    """The reference integrity manifest of one driver, VBIOS or switch BIOS.
+
+    Attributes:
+        id: as NVIDIA's RIM service names it (``NV_GPU_DRIVER_GH100_550.144.03``).
+    """
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvidiaOcspRequest:
+    """The revocation status of one certificate of a device chain or of a RIM's signers.
+
+    Attributes:
+        name: the certificate's common name, for people.
+        serial: its number.
+        issuer: who issued it: an OCSP request names it by digests of name and key.
+    """
+
+    name: str
+    serial: int
+    issuer: Issuer
+
+
 AmdRequest: TypeAlias = AmdVcekRequest | AmdChainRequest | AmdCrlRequest
 IntelRequest: TypeAlias = IntelTcbInfoRequest | IntelQeIdentityRequest | IntelPckCrlRequest | IntelRootCrlRequest
-EndorsementRequest: TypeAlias = AmdRequest | IntelRequest
+NvidiaRequest: TypeAlias = NvidiaRimRequest | NvidiaOcspRequest
+EndorsementRequest: TypeAlias = AmdRequest | IntelRequest | NvidiaRequest

@@ -1,7 +1,8 @@
 """Root public keys of the vendors, as constants, so that a chain needs no root certificate.
 
-RSA moduli and points are public facts, taken from the root certificates that AMD's and Intel's services serve. A
-test compares each with its pin in ``anchors.py`` and, where the real certificates are at hand, with those.
+RSA moduli and points are public facts, taken from the root certificates that AMD's and Intel's services serve and
+that NVIDIA publishes. A test compares each with its pin in ``anchors.py`` and, where the real certificates are at
+hand, with those.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["AMD_ARK_MODULI", "INTEL_SGX_ROOT_POINT"]
+__all__ = ["AMD_ARK_MODULI", "INTEL_SGX_ROOT_POINT", "NVIDIA_DEVICE_ROOT_POINT", "NVIDIA_RIM_ROOT_POINT"]
 
 AMD_ARK_MODULI: Final[Mapping[str, str]] = {
     "Milan": (
@@ -59,3 +60,15 @@ INTEL_SGX_ROOT_POINT: Final = (
     "67918e2edc88e40d860bd0cc4ee26aacc988e505a953558c453f6b0904ae7394"
 )
 """Public key of the Intel SGX Root CA, the one root of SGX and TDX: an uncompressed point of P-256, hex."""
+
+NVIDIA_DEVICE_ROOT_POINT: Final = (
+    "040e4c14a33bf8a5626658db4129607e4cbf4519c4412716f4d0d917c4978005bdeabeaefd57bc66082d718a4f8b6052"
+    "e1516ee8a7c422b84de857071bb58fd395bea0cfa1c63ee7c80d6bd63901d91cbbd187d3857dc16b5cceaf238ff8c27dbd"
+)
+"""Uncompressed point on P-384, 97 bytes, of ``NVIDIA Device Identity CA``."""
+
+NVIDIA_RIM_ROOT_POINT: Final = (
+    "04b840b28bdbcd33e230da57d4cf2065747030682d4717b4c2829d7641c1325139b74da831c2be3c779e7e2b65489566"
+    "080e4ecd94021075c57f15fedeb862c8f906ae8fddc7b12238597dbdf0fa56e78453833f6d0be43af3871a47f057584799"
+)
+"""Uncompressed point on P-384, 97 bytes, of ``NVIDIA CoRIM signing Root CA``."""

@@ -1,4 +1,4 @@
-"""Endorsements from files: certificates, revocation lists, SNP certificate tables, Intel's collateral and bundles.
+"""Endorsements from files: certificates, revocation lists, vendors' own documents and answers, and bundles.
 
 Each form is recognised once, by what only it begins with; no decoder is tried on the off chance. What does not
 belong is passed over with a note; what is recognised and cannot be read is passed over with a warning, and is then
@@ -23,7 +23,15 @@ from attest.endorsements.bundle import (
     verify_bundle,
 )
 from attest.endorsements.intel import IntelDocument
+from attest.endorsements.ocsp import OcspAnswer, looks_like_ocsp, parse_ocsp
 from attest.endorsements.pool import Endorsements
+from attest.endorsements.rims import (
+    RimDocument,
+    looks_like_rim,
+    looks_like_rim_answer,
+    parse_rim_answer,
+    read_rim_document,
+)
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import EndorsementError, EvidenceError
 from attest.evidence.intel.collateral_forms import (
@@ -48,7 +56,7 @@ MAX_PEM_BLOCKS = 4096
 
 _PEM_LABEL = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
 _PERCENT_PEM = b"-----BEGIN%20CERTIFICATE-----"
-_Reader = Literal["certificate", "crl"]
+_Reader = Literal["certificate", "crl", "ocsp"]
 _PEM_READERS: dict[bytes, _Reader] = {b"CERTIFICATE": "certificate", b"X509 CRL": "crl"}
 _TABLE_READERS: dict[str, _Reader | None] = {
     "VCEK": "certificate",
@@ -59,7 +67,7 @@ _TABLE_READERS: dict[str, _Reader | None] = {
     "PLATFORM": None,
 }
 _TABLE_GUIDS = frozenset(guid.bytes for guid in KINDS)
-_NOTHING = "no certificate, revocation list, certificate table or endorsement bundle"
+_NOTHING = "no certificate, revocation list, certificate table, RIM, OCSP answer or endorsement bundle"
 _SEQUENCE = 0x30
 _LONG_FORM = 0x80
 
@@ -85,7 +93,7 @@ def read_endorsements(
     """Read endorsements out of files of any recognised form.
 
     A bundle that must not be used (expired, from the future, not signed by a listed key) is passed over with a
-    warning. Its revocation lists alone stay, as lists that are out of date: what they revoke stays revoked.
+    warning. Its revocation lists and OCSP answers alone stay, as out of date: what they revoke stays revoked.
 
     Args:
         files: name and content; at most ``MAX_FILES`` of at most ``MAX_FILE_BYTES`` each.
@@ -120,20 +128,28 @@ class _Reading:
         self._crls: list[Crl] = []
         self._outdated: list[Crl] = []
         self._documents: list[IntelDocument] = []
+        self._rims: list[RimDocument] = []
+        self._ocsp: list[OcspAnswer] = []
+        self._outdated_ocsp: list[OcspAnswer] = []
         self._warnings: list[str] = []
         self._notes: list[str] = []
 
     @property
     def full(self) -> bool:
-        found = len(self._certificates) + len(self._crls) + len(self._outdated) + len(self._documents)
-        return found >= MAX_ENDORSEMENTS
+        lists = len(self._crls) + len(self._outdated)
+        documents = len(self._documents) + len(self._rims)
+        answers = len(self._ocsp) + len(self._outdated_ocsp)
+        return len(self._certificates) + lists + documents + answers >= MAX_ENDORSEMENTS
 
     def outcome(self) -> EndorsementFiles:
-        # A list that is also at hand on its own counts as such: of equal ones the pool keeps the last.
-        crls = (*self._outdated, *self._crls)
+        # A list or answer that is also at hand on its own counts as such: of equal ones the pool keeps the last.
         return EndorsementFiles(
             endorsements=Endorsements(
-                certificates=tuple(self._certificates), crls=crls, documents=tuple(self._documents)
+                certificates=tuple(self._certificates),
+                crls=(*self._outdated, *self._crls),
+                documents=tuple(self._documents),
+                rims=tuple(self._rims),
+                ocsp=(*self._outdated_ocsp, *self._ocsp),
             ),
             warnings=tuple(self._warnings),
             notes=tuple(self._notes),
@@ -158,6 +174,8 @@ class _Reading:
             self._take_table(name, data)
         elif form == "collateral":
             self._take_collateral(name, data)
+        elif form == "rim":
+            self._take_rim(name, data)
         elif form == "hex":
             self.take(name, hex_text_of(data) or b"")
         elif form == "pem":
@@ -169,6 +187,8 @@ class _Reading:
         try:
             if reader == "certificate":
                 self._certificates.append(parse_certificate(der))
+            elif reader == "ocsp":
+                self._ocsp.append(parse_ocsp(der))
             else:
                 self._crls.append(parse_crl(der_without_padding(der)))
         except EvidenceError as exc:
@@ -208,6 +228,13 @@ class _Reading:
             if reader is not None:
                 self._take_der(f"{name}, {entry.kind} of the certificate table", entry.data, reader)
 
+    def _take_rim(self, name: str, data: bytes) -> None:
+        """Take a RIM as it was signed, or the JSON in which NVIDIA's service serves it, after comparing the digest."""
+        try:
+            self._rims.append(read_rim_document(data) if looks_like_rim(data) else parse_rim_answer(data).document)
+        except EvidenceError as exc:
+            self.warn(name, exc.message)
+
     def _take_collateral(self, name: str, data: bytes) -> None:
         try:
             found = read_collateral(data)
@@ -231,17 +258,24 @@ class _Reading:
         except EndorsementError as exc:
             self.warn(name, f"{exc.message} ({exc.code})")
             if bundle is not None:
-                self._outdated += [replace(crl, next_update=crl.this_update) for crl in bundle.endorsements.crls]
+                self._keep_negatives(bundle.endorsements)
             return
         self._certificates += found.certificates
         self._crls += found.crls
         self._documents += found.documents
+        self._rims += found.rims
+        self._ocsp += found.ocsp
+
+    def _keep_negatives(self, found: Endorsements) -> None:
+        """Keep lists and answers as out of date: what they revoke stays revoked, what they do not proves nothing."""
+        self._outdated += [replace(crl, next_update=crl.this_update) for crl in found.crls]
+        self._outdated_ocsp += [replace(answer, next_update=answer.this_update) for answer in found.ocsp]
 
 
 # -- recognition
 
 
-_Form = Literal["bundle", "table", "collateral", "hex", "pem"]
+_Form = Literal["bundle", "table", "collateral", "rim", "hex", "pem"]
 
 
 def _form_of(data: bytes) -> _Form | _Reader | None:
@@ -253,6 +287,8 @@ def _form_of(data: bytes) -> _Form | _Reader | None:
         return der
     if len(data) <= MAX_FILE_BYTES and _der_kind(hex_text_of(data) or b"") is not None:
         return "hex"
+    if looks_like_rim(data) or looks_like_rim_answer(data):
+        return "rim"
     if looks_like_collateral(data):
         return "collateral"
     return "pem" if _PEM_LABEL.search(data, 0, MAX_FILE_BYTES) or _PERCENT_PEM in data[:MAX_FILE_BYTES] else None
@@ -262,8 +298,11 @@ def _der_kind(data: bytes) -> _Reader | None:
     """Tell a certificate from a revocation list by the first element of what is signed.
 
     Both are a SEQUENCE of a SEQUENCE; a v3 certificate goes on with its version under the tag [0], a v2 list with
-    the bare INTEGER 1 and the algorithm. Requests, private keys and OCSP answers go on otherwise.
+    the bare INTEGER 1 and the algorithm. An OCSP answer is a SEQUENCE of its status. Requests and private keys go on
+    otherwise.
     """
+    if looks_like_ocsp(data):
+        return "ocsp"
     first = _content_of_sequence(data, _content_of_sequence(data, 0))
     if data[first : first + 1] == b"\xa0":
         return "certificate"

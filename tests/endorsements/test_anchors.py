@@ -9,15 +9,16 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.endorsements.anchors import Anchor, TrustAnchors, amd_name, intel_name, read_anchor_file
+from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors, amd_name, intel_name, read_anchor_file
 from attest.endorsements.chains import require_issued
 from attest.endorsements.roots import AMD_ARK_MODULI
 from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
-from attest.endorsements.x509 import parse_certificate
+from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct
 from attest.simulator.intel.keys import IntelAuthority, authority_key, spki_of
 from attest.simulator.keys import CaRole, simulated_ca_key
+from attest.simulator.nvidia import DEVICE_ROOT, RIM_ROOT
 from tests.endorsements import made
 
 # specs: AMD's key distribution service, measured from the DER of each root.
@@ -27,14 +28,22 @@ PUBLISHED_PINS = {
     "ARK-Turin": "4f125410563a2ab9a50356f9243f6fe0b6f73de98603f53f90339c70e9d7ad08",
     # specs/intel-tdx-sgx.md, section 7.
     "Intel SGX Root CA": "a0af031289f5d5d4132f9186068a7fc13628633ba235777472e29b6b6c67a49e",
+    # specs/nvidia-gpu.md, section 6.2.
+    "NVIDIA Device Identity CA": "a90c4eb5acfd3e3d03a25db6a26b84f720ad0503196c627c21ddd48dd85b06a4",
+    "NVIDIA CoRIM signing Root CA": "dec1dc316477aa851eebdf51327ae9f864bc8d89254657ed1e7eb9168af1e1a3",
 }
+ROLES = ("amd-ark", "intel-sgx-root", "nvidia-device-root", "nvidia-rim-root")
+NVIDIA_ROOTS: tuple[tuple[AnchorRole, str], ...] = (
+    ("nvidia-device-root", "nvidia-device-identity-ca.pem"),
+    ("nvidia-rim-root", "nvidia-corim-signing-root-ca.pem"),
+)
 VENDORS = TrustAnchors.vendors()
 SIMULATION = TrustAnchors.simulation()
 
 
 def test_the_vendor_set_is_the_published_pins_and_nothing_else() -> None:
     assert {anchor.name: anchor.spki_sha256.hex() for anchor in VENDORS.anchors} == PUBLISHED_PINS
-    assert {anchor.role for anchor in VENDORS.anchors} == {"amd-ark", "intel-sgx-root"}
+    assert {anchor.role for anchor in VENDORS.anchors} == set(ROLES)
 
 
 @pytest.mark.parametrize("anchor", VENDORS.of_role("amd-ark"), ids=lambda anchor: anchor.name)
@@ -68,6 +77,26 @@ def test_the_held_root_of_intel_is_the_key_that_is_pinned() -> None:
     assert anchor.subject == intel_name("Intel SGX Root CA")
 
 
+@pytest.mark.parametrize(("role", "file"), NVIDIA_ROOTS, ids=["device", "RIM"])
+def test_a_held_root_of_nvidia_is_its_published_certificate(vectors_dir: Path, role: AnchorRole, file: str) -> None:
+    (anchor,) = VENDORS.of_role(role)
+    ((_, der),) = pem_blocks((vectors_dir / "nvidia" / "roots" / file).read_bytes())
+    root = parse_certificate(der)
+    assert (anchor.spki_sha256, anchor.spki, anchor.subject) == (root.spki_sha256, root.spki, root.subject)
+    assert (anchor.not_before, anchor.not_after) == (root.not_before, root.not_after)
+    issuer = anchor.held_issuer()
+    assert issuer is not None
+    require_issued(root, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384)
+
+
+@pytest.mark.parametrize("role", ["nvidia-device-root", "nvidia-rim-root"])
+def test_the_held_root_of_nvidia_is_the_key_that_is_pinned(role: AnchorRole) -> None:
+    (anchor,) = VENDORS.of_role(role)
+    assert anchor.spki is not None
+    assert sha256(anchor.spki).digest() == anchor.spki_sha256
+    assert isinstance(load_public_key(anchor.spki), ec.EllipticCurvePublicKey)
+
+
 @pytest.mark.parametrize("anchor", VENDORS.of_role("amd-ark"), ids=lambda anchor: anchor.name)
 def test_a_held_key_counts_for_twenty_five_years(anchor: Anchor) -> None:
     assert anchor.not_before is not None
@@ -87,6 +116,10 @@ def test_the_simulation_pins_are_the_simulators_roots() -> None:
     pins = {anchor.product: anchor.spki_sha256 for anchor in SIMULATION.anchors}
     roots = {str(line): sha256(simulated_ca_key(line, CaRole.ARK).spki).digest() for line in SnpProduct}
     roots["SGX"] = sha256(spki_of(authority_key(IntelAuthority.ROOT))).digest()
+    roots |= {
+        "NVIDIA": sha256(DEVICE_ROOT.template.spki).digest(),
+        "NVIDIA RIM": sha256(RIM_ROOT.template.spki).digest(),
+    }
     assert pins == roots
 
 
@@ -111,7 +144,7 @@ def test_anchors_are_taken_out_by_name_and_an_unknown_name_is_an_error() -> None
     with pytest.raises(ConfigurationError) as refusal:
         fewer.without(["ARK-Milan"])
     assert refusal.value.code == "anchor-unknown"
-    assert refusal.value.expected == "ARK-Genoa, ARK-Turin, Intel SGX Root CA"
+    assert refusal.value.expected == ", ".join(list(PUBLISHED_PINS)[1:])
 
 
 def test_an_anchor_that_is_held_by_its_digest_alone_is_no_signer() -> None:
@@ -135,7 +168,7 @@ spki_sha256 = "%s"
 
 def test_an_anchor_file_removes_and_adds() -> None:
     changed = read_anchor_file(GOOD.encode(), base=VENDORS)
-    assert [anchor.name for anchor in changed.anchors] == ["ARK-Genoa", "ARK-Turin", "Intel SGX Root CA", "ARK-Next"]
+    assert [anchor.name for anchor in changed.anchors] == [*list(PUBLISHED_PINS)[1:], "ARK-Next"]
     added = changed.pinned(bytes.fromhex("ab" * 32), role="amd-ark")
     assert added == Anchor(name="ARK-Next", role="amd-ark", product="Genoa", spki_sha256=bytes.fromhex("ab" * 32))
     assert read_anchor_file(b'schema = "attest.anchors/1"', base=VENDORS) == VENDORS
@@ -158,7 +191,7 @@ def test_an_anchor_file_removes_and_adds() -> None:
         (GOOD.replace('"Genoa"', "7").encode(), r"add\[0\]: expected the texts"),
         (
             GOOD.replace('"amd-ark"', '"intel"').encode(),
-            r"add\[0\].role: expected one of amd-ark, intel-sgx-root, got 'intel'",
+            rf"add\[0\].role: expected one of {', '.join(ROLES)}, got 'intel'",
         ),
         (GOOD.replace("ab" * 32, "ab" * 31).encode(), r"add\[0\].spki_sha256: expected 32 bytes"),
         (GOOD.replace("ab" * 32, "xy" * 32).encode(), r"add\[0\].spki_sha256: expected pairs of hex"),

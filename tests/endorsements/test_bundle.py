@@ -1,7 +1,10 @@
 """Offline bundles: one encoding, an end that is one, and signatures that cover every byte."""
 
+import json
+from base64 import b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from hashlib import sha256
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -32,7 +35,7 @@ from attest.endorsements.bundle import (
 )
 from attest.endorsements.intel_answers import intel_answer_bytes
 from attest.errors import ConfigurationError, EndorsementError
-from tests.endorsements import made
+from tests.endorsements import made, made_ocsp
 
 CREATED = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 EXPIRES = CREATED + timedelta(days=30)
@@ -62,6 +65,14 @@ INTEL_CRL = BundleEntry(
     source="https://pcs.example/crl",
     data=intel_answer_bytes(CRL.data, issuer_chain=b""),
 )
+
+RIM_XML = b"<SoftwareIdentity/>"
+RIM = BundleEntry(
+    kind="nvidia-rim",
+    source="https://rim.example/1",
+    data=json.dumps({"id": "NV_X", "rim": b64encode(RIM_XML).decode(), "sha256": sha256(RIM_XML).hexdigest()}).encode(),
+)
+OCSP = BundleEntry(kind="nvidia-ocsp", source="https://ocsp.example/", data=made_ocsp.Made().der())
 
 KEY = ed25519.Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 OTHER = ed25519.Ed25519PrivateKey.from_private_bytes(b"o" * 32)
@@ -114,6 +125,21 @@ def test_answers_of_intels_service_are_held_with_their_issuer_chains() -> None:
     assert [document.kind for document in read.endorsements.documents] == ["tcb-info", "qe-identity"]
     assert [c.serial for c in read.endorsements.certificates] == [1, 2]
     assert [c.revoked for c in read.endorsements.crls] == [frozenset({9})]
+
+
+def test_rims_and_ocsp_answers_of_nvidia_are_held_as_they_came() -> None:
+    made_bundle = build_bundle((RIM, OCSP), created=CREATED, expires=EXPIRES)
+    read = parse_bundle(made_bundle.to_bytes())
+    assert read == made_bundle
+    assert [rim.xml for rim in read.endorsements.rims] == [RIM_XML]
+    assert [answer.der for answer in read.endorsements.ocsp] == [OCSP.data]
+
+
+@pytest.mark.parametrize("entry", [replace(RIM, data=OCSP.data), replace(OCSP, data=RIM.data)], ids=["rim", "ocsp"])
+def test_what_is_no_rim_or_no_answer_is_not_held_as_one(entry: BundleEntry) -> None:
+    with pytest.raises(EndorsementError, match=f"a readable {entry.kind}") as raised:
+        build_bundle((entry,), created=CREATED, expires=EXPIRES)
+    assert raised.value.code == "bundle-malformed"
 
 
 def test_an_answer_that_was_had_twice_is_kept_once() -> None:

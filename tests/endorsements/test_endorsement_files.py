@@ -1,7 +1,10 @@
 """Files with endorsements are known by their content, and what is wrong with one never touches another."""
 
+import json
+from base64 import b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,12 +21,15 @@ from attest.endorsements.bundle import (
     sign_bundle,
 )
 from attest.endorsements.chains import require_current_crl
+from attest.endorsements.ocsp import require_not_revoked
+from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES, MAX_RIM_BYTES
 from attest.endorsements.x509 import Issuer
 from attest.errors import EndorsementError, RevokedError
 from attest.evidence import endorsement_files
 from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_PEM_BLOCKS, EndorsementFiles, read_endorsements
 from attest.evidence.snp.certificate_table import TableEntry, encode_certificate_table
-from tests.endorsements import made
+from tests.endorsements import made, made_ocsp
+from tests.endorsements.made_ocsp import ISSUER, SUBJECT, Made
 
 AT = datetime(2026, 3, 10, tzinfo=UTC)
 ONE, TWO = made.certificate(serial=1), made.certificate(serial=2)
@@ -98,6 +104,65 @@ def test_the_real_files_of_each_form_are_read(vectors_dir: Path) -> None:
     assert {crl.issuer_common_name for crl in found.endorsements.crls} == {"ARK-Milan", "ARK-Genoa"}
 
 
+RIM = b'<?xml version="1.0" encoding="UTF-8"?>\n<SoftwareIdentity xmlns="x"/>'
+ANSWER = Made().der()
+
+
+def rim_answer(xml: bytes = RIM, **members: object) -> bytes:
+    whole = {"id": "NV_GPU_DRIVER_GH100_575.57.08", "rim": b64encode(xml).decode(), "sha256": sha256(xml).hexdigest()}
+    return json.dumps({**whole, "request_id": "x", "rim_format": "SWID", **members}).encode()
+
+
+@pytest.mark.parametrize("content", [RIM, rim_answer(), b" \n" + rim_answer()], ids=["xml", "json", "blanks"])
+def test_a_rim_is_found_as_it_was_signed_or_in_the_answer_of_the_service(content: bytes) -> None:
+    found = read(content, ONE)
+    assert [rim.xml for rim in found.endorsements.rims] == [RIM]
+    assert serials(found) == [1]
+    assert (found.warnings, found.notes) == ((), ())
+
+
+@pytest.mark.parametrize("content", [ANSWER, ANSWER.hex().encode() + b"\n"], ids=["der", "hex"])
+def test_an_ocsp_answer_is_told_from_certificates_and_lists(content: bytes) -> None:
+    found = read(ONE, content, LIST)
+    assert [answer.der for answer in found.endorsements.ocsp] == [ANSWER]
+    assert (serials(found), len(found.endorsements.crls)) == ([1], 1)
+    assert (found.warnings, found.notes) == ((), ())
+
+
+def test_a_bundle_gives_its_rims_and_answers_and_an_expired_one_only_what_it_revokes() -> None:
+    negative = replace(Made(), status="revoked", reason=1)
+    entries = (
+        BundleEntry(kind="nvidia-rim", source="https://rim.example/1", data=rim_answer()),
+        BundleEntry(kind="nvidia-ocsp", source="https://ocsp.example/", data=ANSWER),
+        BundleEntry(kind="nvidia-ocsp", source="https://ocsp.example/", data=negative.der()),
+    )
+    whole = build_bundle(entries, created=AT, expires=AT + timedelta(days=30)).to_bytes()
+    found = read(whole)
+    assert ([rim.xml for rim in found.endorsements.rims], len(found.endorsements.ocsp)) == ([RIM], 2)
+    assert found.warnings == ()
+    expired = build_bundle(entries, created=AT - timedelta(days=2), expires=AT).to_bytes()
+    for contents in ((expired,), (expired, ANSWER), (ANSWER, expired)):
+        late = read(*contents).endorsements
+        assert late.rims == ()
+        with pytest.raises(RevokedError):
+            require_not_revoked(SUBJECT, ISSUER, answers=late.ocsp, crls=(), at=made_ocsp.AT)
+        current = [answer.status for answer in late.ocsp if answer.is_current(made_ocsp.AT)]
+        assert current == ([] if contents == (expired,) else ["good"])
+
+
+def test_the_recorded_rims_are_found_as_files_and_as_answers_of_the_service(vectors_dir: Path) -> None:
+    files = [
+        (path.name, path.read_bytes())
+        for path in sorted((vectors_dir / "nvidia").rglob("*.xml"))
+        if "negative" not in path.parent.name
+    ]
+    found = read_endorsements(files, at=AT)
+    assert {rim.xml for rim in found.endorsements.rims} == {data for _, data in files} != set()
+    assert (found.warnings, found.notes) == ((), ())
+    again = read_endorsements([(name, rim_answer(data)) for name, data in files], at=AT)
+    assert again.endorsements.rims == found.endorsements.rims
+
+
 # -- what does not belong
 
 
@@ -127,7 +192,9 @@ def test_what_is_no_endorsement_is_passed_over_with_a_note(content: bytes) -> No
     found = read(content, ONE)
     assert serials(found) == [1]
     assert found.warnings == ()
-    assert found.notes == ("file0: no certificate, revocation list, certificate table or endorsement bundle",)
+    assert found.notes == (
+        "file0: no certificate, revocation list, certificate table, RIM, OCSP answer or endorsement bundle",
+    )
 
 
 def test_other_pem_blocks_are_passed_over_with_a_note() -> None:
@@ -158,6 +225,18 @@ def test_other_pem_blocks_are_passed_over_with_a_note() -> None:
         (table(("CRL", ONE)), "file0, CRL of the certificate table: crl cannot be read"),
         (table(("VCEK", ONE))[:40], "file0: certificate table"),
         (bundle().to_bytes()[:-1], "file0: bundle is not canonical CBOR"),
+        (RIM + b" " * MAX_RIM_BYTES, f"file0: RIM: expected at most {MAX_RIM_BYTES} bytes"),
+        (rim_answer(sha256="00" * 32), "file0: answer of the RIM service: sha256: expected"),
+        (rim_answer(sha256="00"), "file0: sha256: expected 32 bytes of hex"),
+        (rim_answer(rim="?"), "file0: rim: expected base64"),
+        (rim_answer(xml=b"<html/>"), "file0: RIM: expected the element SoftwareIdentity"),
+        (rim_answer(id="../ids"), "file0: answer of the RIM service: id: expected the id of a RIM"),
+        (rim_answer(id=None), "file0: answer of the RIM service: answer: expected texts"),
+        (rim_answer() + b"}", "file0: answer of the RIM service is not one strict JSON document"),
+        (rim_answer() + b" " * MAX_RIM_ANSWER_BYTES, "file0: answer of the RIM service: answer: expected at most"),
+        (ANSWER[:-1], "file0: ocsp answer cannot be read"),
+        (ANSWER + b"\0", "file0: ocsp answer cannot be read"),
+        (b"\x30\x03\x0a\x01\x06", "file0: ocsp answer cannot be read: the responder refused: unauthorized"),
     ],
     ids=made.label,
 )
@@ -274,7 +353,16 @@ def test_any_files_at_all_give_a_result(contents: list[bytes]) -> None:
 
 @pytest.mark.parametrize(
     "whole",
-    [ONE, LIST, made.pem("CERTIFICATE", ONE), table(("ASK", ONE), ("CRL", LIST)), bundle().to_bytes()],
+    [
+        ONE,
+        LIST,
+        RIM,
+        rim_answer(),
+        ANSWER,
+        made.pem("CERTIFICATE", ONE),
+        table(("ASK", ONE), ("CRL", LIST)),
+        bundle().to_bytes(),
+    ],
     ids=made.label,
 )
 @given(data=st.data())
@@ -282,11 +370,12 @@ def test_damage_anywhere_gives_a_result_with_a_reason(whole: bytes, data: st.Dat
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = whole[:at] + data.draw(st.binary(max_size=4)) + whole[at + data.draw(st.integers(0, 4)) :]
     found = read(damaged)
-    assert found.endorsements.certificates or found.endorsements.crls or found.warnings or found.notes
+    pool = found.endorsements
+    assert pool.certificates or pool.crls or pool.rims or pool.ocsp or found.warnings or found.notes
 
 
 def test_the_order_of_files_decides_nothing_but_the_order() -> None:
-    contents = [ONE, LIST, made.pem("CERTIFICATE", TWO), bundle().to_bytes()]
+    contents = [ONE, LIST, RIM, ANSWER, made.pem("CERTIFICATE", TWO), bundle().to_bytes()]
     forwards, backwards = read(*contents), read(*reversed(contents))
     assert sorted(serials(forwards)) == sorted(serials(backwards)) == [1, 2]
     assert {crl.der for crl in forwards.endorsements.crls} == {crl.der for crl in backwards.endorsements.crls}

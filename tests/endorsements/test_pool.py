@@ -1,9 +1,12 @@
 """Certificates and lists at hand, sorted for lookup and trusted for nothing."""
 
 from attest.endorsements.intel import IntelDocument
+from attest.endorsements.ocsp import parse_ocsp
 from attest.endorsements.pool import Endorsements
+from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from tests.endorsements import made
+from tests.endorsements.made_ocsp import Made
 
 ROOT = parse_certificate(made.certificate(subject=made.ROOT_NAME, key=made.ROOT_KEY))
 FIRST = parse_certificate(made.certificate(serial=1))
@@ -58,3 +61,18 @@ def test_documents_are_kept_once_and_travel_with_the_pool() -> None:
     merged = Endorsements(documents=(resigned, one)).merged(pool)
     assert [found.body for found in merged.documents] == [b"1", b"1", b"2"]
     assert Endorsements().documents == ()
+
+
+def test_rims_and_ocsp_answers_are_kept_once_and_travel_with_the_pool() -> None:
+    rim, other = RimDocument(xml=b"<SoftwareIdentity/>"), RimDocument(xml=b"<SoftwareIdentity />")
+    good, revoked = parse_ocsp(Made().der()), parse_ocsp(Made(status="revoked").der())
+    pool = Endorsements(
+        rims=(rim, other, RimDocument(xml=rim.xml)), ocsp=(good, revoked, parse_ocsp.__wrapped__(good.der))
+    )
+    assert pool.rims == (rim, other)
+    assert rim.sha256 != other.sha256
+    assert [answer.der for answer in pool.ocsp] == [good.der, revoked.der]
+    assert pool.with_certificates([FIRST]).ocsp == pool.ocsp
+    merged = Endorsements(rims=(other,), ocsp=(revoked,)).merged(pool)
+    assert merged.rims == (other, rim)
+    assert [answer.der for answer in merged.ocsp] == [revoked.der, good.der]

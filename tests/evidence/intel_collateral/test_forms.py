@@ -24,7 +24,7 @@ from tests.evidence.intel_collateral import made_intel as made
 CHAIN = (made_pem.pem("CERTIFICATE", made.SIGNING.der) + made_pem.pem("CERTIFICATE", made.PLATFORM_CA.der)).decode()
 LIST = made.PCK_CRL.der
 INFO, IDENTITY = made.INFO, made.IDENTITY
-NOTHING = "no certificate, revocation list, certificate table or endorsement bundle"
+NOTHING = "no certificate, revocation list, certificate table, RIM, OCSP answer or endorsement bundle"
 
 
 def answer(member: str, body: bytes, signature: bytes) -> bytes:

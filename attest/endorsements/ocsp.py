@@ -1,0 +1,294 @@
+"""Answers about the revocation of one certificate (OCSP, RFC 6960), as NVIDIA's responder gives them.
+
+An answer is signed by the issuer of the certificate itself, or by a responder that this very issuer certified for
+the purpose. Nobody else's word counts: neither a responder of another CA of the same vendor nor the root's.
+
+How answers and lists are weighed:
+
+* A genuine negative refuses whatever its date. A certificate on hold is the one exception: RFC 5280 lets an issuer
+  take a hold back, so a genuine, current, good answer that is newer than it counts instead.
+* Otherwise the newest genuine answer that is current counts: good passes, unknown refuses.
+* Without any current answer, a genuine and current revocation list of the issuer that does not list the certificate
+  suffices. NVIDIA's own verifiers read no lists; a site without a network can.
+
+Spec: specs/nvidia-gpu.md, section 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat import asn1
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from attest.encoding import rfc3339_text
+from attest.endorsements.asn1 import KeyUsageHolder, tlv
+from attest.endorsements.chains import require_current_crl
+from attest.endorsements.ocsp_answers import (
+    MAX_AGE,
+    MAX_OCSP_BYTES,
+    OcspAnswer,
+    OcspStatus,
+    cert_id,
+    looks_like_ocsp,
+    parse_ocsp,
+    refusal_of,
+)
+from attest.endorsements.signatures import SignatureAlgorithm, algorithm_of, signature_holds
+from attest.endorsements.x509 import Certificate, Crl, Issuer
+from attest.errors import ChainError, EndorsementError, RevokedError
+
+__all__ = [
+    "MAX_AGE",
+    "MAX_OCSP_BYTES",
+    "OcspAnswer",
+    "OcspStatus",
+    "cert_id",
+    "looks_like_ocsp",
+    "parse_ocsp",
+    "refusal_of",
+    "require_not_revoked",
+]
+
+_REMEMBERED = 256
+_BASIC_CONSTRAINTS = "2.5.29.19"
+_KEY_USAGE = "2.5.29.15"
+_EXTENDED_KEY_USAGE = "2.5.29.37"
+_UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, _KEY_USAGE, _EXTENDED_KEY_USAGE})
+_DIGITAL_SIGNATURE = 0x80
+_ECDSA = frozenset({SignatureAlgorithm.ECDSA_SHA256, SignatureAlgorithm.ECDSA_SHA384})
+_SEVERITY = (OcspStatus.GOOD, OcspStatus.UNKNOWN, OcspStatus.REVOKED)
+"""Of two answers of one moment the worse one counts."""
+_CLAUSE: Final = "RFC 6960, section 3.2; nvidia-gpu.md 8"
+
+
+@asn1.sequence
+class _PurposesHolder:
+    """An ExtendedKeyUsage inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
+
+    purposes: list[x509.ObjectIdentifier]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Genuine:
+    """An answer that somebody signed who may; ``responder`` is None where that is the issuer itself."""
+
+    answer: OcspAnswer
+    responder: Certificate | None
+
+    def is_current(self, at: datetime) -> bool:
+        return self.begins <= at < self.answer.ends and (self.responder is None or at <= self.responder.not_after)
+
+    @property
+    def begins(self) -> datetime:
+        begins = self.answer.this_update
+        return begins if self.responder is None else max(begins, self.responder.not_before)
+
+    @property
+    def rank(self) -> tuple[datetime, int]:
+        return self.answer.this_update, _SEVERITY.index(self.answer.status)
+
+
+def require_not_revoked(
+    certificate: Certificate,
+    issuer: Issuer,
+    *,
+    answers: tuple[OcspAnswer, ...],
+    crls: tuple[Crl, ...],
+    at: datetime,
+    hold: str | None = None,
+    check: str | None = None,
+) -> OcspAnswer | Crl:
+    """Return the genuine answer or list that shows, at ``at``, that a certificate is not revoked.
+
+    Nonces are not looked at: whoever asked has compared them, and a stored answer is judged by its dates.
+
+    Args:
+        certificate: which one.
+        issuer: who issued it, already verified; nobody else's answers and lists count.
+        answers: every answer at hand.
+        crls: every list at hand. Lists are read without the reasons of their entries, so no hold in one is tolerated.
+        at: moment of appraisal; ``this_update <= at < next_update``, and the responder's certificate is valid.
+        hold: the reason why a hold is tolerated, for RIM signers only; None tolerates none. A tolerated hold is
+            itself returned, so that the caller can show it; something must be current all the same.
+        check: id of the check that this is, for errors.
+
+    Raises:
+        RevokedError: ``certificate-revoked``, by a genuine answer or list of any date.
+        ChainError: ``certificate-status-unknown``, the responder does not know this certificate;
+            ``ocsp-signature-invalid`` or ``crl-signature-invalid``, there are only forged ones in this name;
+            ``public-key-invalid``, the issuer's.
+        EndorsementError: ``ocsp-missing``, ``ocsp-expired`` or ``ocsp-not-yet-valid``; or ``crl-expired`` or
+            ``crl-not-yet-valid`` where there are only lists.
+    """
+    named = tuple(answer for answer in answers if answer.concerns(certificate.serial, issuer))
+    genuine = tuple(found for answer in named if (found := _genuine(answer, issuer)) is not None)
+    current = tuple(found for found in genuine if found.is_current(at))
+    held = _refuse_negatives(certificate, issuer, genuine, current=current, hold=hold, check=check)
+    crl, problem = _list_of(certificate, issuer, crls, at=at, check=check)
+    if current:
+        newest = max(current, key=lambda found: found.rank).answer
+        if newest.status is OcspStatus.UNKNOWN:
+            raise _unknown(certificate, issuer, newest, check)
+        return held or newest
+    if crl is not None:
+        return held or crl
+    if genuine:
+        raise _not_current(certificate, max(genuine, key=lambda found: found.rank), at=at, check=check)
+    if named:
+        raise _forged(certificate, issuer, check)
+    raise problem or _missing(certificate, at=at, check=check)
+
+
+def _refuse_negatives(
+    certificate: Certificate,
+    issuer: Issuer,
+    genuine: tuple[_Genuine, ...],
+    *,
+    current: tuple[_Genuine, ...],
+    hold: str | None,
+    check: str | None,
+) -> OcspAnswer | None:
+    """Refuse what was revoked, and return the hold that is tolerated, if one stands."""
+    good = [found.answer.this_update for found in current if found.answer.status is OcspStatus.GOOD]
+    held: OcspAnswer | None = None
+    for answer in (found.answer for found in sorted(genuine, key=lambda found: found.rank)):
+        if answer.status is not OcspStatus.REVOKED:
+            continue
+        if answer.is_on_hold and any(moment > answer.this_update for moment in good):
+            continue  # taken back since
+        if not answer.is_on_hold or hold is None:
+            raise _revoked(certificate, issuer, answer, check)
+        held = answer
+    return held
+
+
+def _list_of(
+    certificate: Certificate, issuer: Issuer, crls: tuple[Crl, ...], *, at: datetime, check: str | None
+) -> tuple[Crl | None, ChainError | EndorsementError | None]:
+    """Return a current list of the issuer, or what is wrong with those in its name; both None when there are none."""
+    if not any(crl.issuer == issuer.subject for crl in crls):
+        return None, None
+    try:
+        return require_current_crl(crls, issuer, serials=(certificate.serial,), at=at, check=check), None
+    except (ChainError, EndorsementError) as exc:
+        return None, exc
+
+
+# -- who may answer
+
+
+def _genuine(answer: OcspAnswer, issuer: Issuer) -> _Genuine | None:
+    """Return the answer with its signer; None unless that is the issuer or its responder.
+
+    NOTE: ResponderID is not compared. It names the signer, and it is the signer's certificate that gives the right.
+    """
+    for certificate in answer.certificates:
+        if _is_responder_of(certificate, issuer) and _is_signed_by(answer, certificate.spki):
+            return _Genuine(answer=answer, responder=certificate)
+    return _Genuine(answer=answer, responder=None) if _is_signed_by(answer, issuer.spki) else None
+
+
+def _is_signed_by(answer: OcspAnswer, spki: bytes) -> bool:
+    return signature_holds(answer.tbs, answer.signature, answer.algorithm, spki)
+
+
+def _is_responder_of(certificate: Certificate, issuer: Issuer) -> bool:
+    """Say whether the issuer certified a responder: its name, its signature, OCSPSigning, and nothing unknown.
+
+    NOTE: the responder's own revocation is not asked for; only the same issuer could answer, by a responder again
+    (RFC 6960, section 4.2.2.2.1). Its dates are judged where an answer has to be current.
+    """
+    return (
+        certificate.issuer == issuer.subject
+        and algorithm_of(certificate.algorithm) in _ECDSA
+        and all(extension.oid in _UNDERSTOOD_CRITICAL for extension in certificate.extensions if extension.critical)
+        and _may_answer(certificate)
+        and signature_holds(certificate.tbs, certificate.signature, certificate.algorithm, issuer.spki)
+    )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _may_answer(certificate: Certificate) -> bool:
+    """Say whether a certificate has the purpose OCSPSigning, and no keyUsage that forbids to sign."""
+    purposes, usage = certificate.extension(_EXTENDED_KEY_USAGE), certificate.extension(_KEY_USAGE)
+    if purposes is None:
+        return False
+    try:
+        decoded = asn1.decode_der(_PurposesHolder, tlv(0x30, purposes.value)).purposes
+        bits = b"\x80" if usage is None else asn1.decode_der(KeyUsageHolder, tlv(0x30, usage.value)).bits.as_bytes()
+    except ValueError:
+        return False
+    return ExtendedKeyUsageOID.OCSP_SIGNING in decoded and bool(bits) and bool(bits[0] & _DIGITAL_SIGNATURE)
+
+
+# -- refusals
+
+
+def _revoked(certificate: Certificate, issuer: Issuer, answer: OcspAnswer, check: str | None) -> RevokedError:
+    reason = answer.revocation_reason or "no reason stated"
+    since = "" if answer.revocation_time is None else f" since {rfc3339_text(answer.revocation_time)}"
+    return RevokedError(
+        f"{issuer.name} revoked {certificate.name}{since} ({reason})",
+        code="certificate-revoked",
+        check=check,
+        expected="status good",
+        got=f"status revoked ({reason}) in the OCSP answer of {rfc3339_text(answer.this_update)}",
+        clause=_CLAUSE,
+    )
+
+
+def _unknown(certificate: Certificate, issuer: Issuer, answer: OcspAnswer, check: str | None) -> ChainError:
+    return ChainError(
+        f"the responder of {issuer.name} does not know {certificate.name} with serial {certificate.serial}",
+        code="certificate-status-unknown",
+        check=check,
+        expected="status good",
+        got=f"status unknown in the OCSP answer of {rfc3339_text(answer.this_update)}",
+        clause=_CLAUSE,
+    )
+
+
+def _forged(certificate: Certificate, issuer: Issuer, check: str | None) -> ChainError:
+    return ChainError(
+        f"the OCSP answer about {certificate.name} is signed neither by {issuer.name} nor by a responder of it",
+        code="ocsp-signature-invalid",
+        check=check,
+        expected=f"a signature by {issuer.name}, or by a certificate of it for OCSPSigning",
+        got="one that does not verify, or of somebody else",
+        clause="RFC 6960, section 4.2.2.2",
+    )
+
+
+def _not_current(certificate: Certificate, found: _Genuine, *, at: datetime, check: str | None) -> EndorsementError:
+    early = at < found.begins
+    ends, what = found.answer.ends, "the OCSP answer"
+    if found.responder is not None and not early and at < ends:
+        ends, what = found.responder.not_after, "the certificate of the responder of the OCSP answer"
+    return EndorsementError(
+        f"{what} about {certificate.name} is {'not valid yet' if early else 'out of date'} at {rfc3339_text(at)}",
+        code="ocsp-not-yet-valid" if early else "ocsp-expired",
+        check=check,
+        expected=f"an answer that is current at {rfc3339_text(at)}",
+        got=f"{rfc3339_text(found.begins)} to {rfc3339_text(ends)}",
+        clause=_CLAUSE,
+        hint="fetch a newer one with 'attest endorsements fetch'",
+        retryable=True,
+    )
+
+
+def _missing(certificate: Certificate, *, at: datetime, check: str | None) -> EndorsementError:
+    return EndorsementError(
+        f"no OCSP answer about {certificate.name} with serial {certificate.serial} is at hand",
+        code="ocsp-missing",
+        check=check,
+        expected=f"an OCSP answer that is current at {rfc3339_text(at)}",
+        got="none",
+        clause=_CLAUSE,
+        hint="fetch it with 'attest endorsements fetch', or leave the check out with --unchecked revocation=REASON",
+        retryable=True,
+    )

@@ -1,0 +1,289 @@
+"""Reading answers about the revocation of one certificate (OCSP, RFC 6960). Judging them is ``ocsp.py``'s.
+
+Spec: specs/nvidia-gpu.md, section 8.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat import asn1
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+from cryptography.x509.oid import SignatureAlgorithmOID
+
+from attest.endorsements.asn1 import tlv
+from attest.endorsements.x509 import Certificate, Issuer, parse_certificate
+from attest.errors import ChainError, EvidenceError
+
+__all__ = [
+    "MAX_AGE",
+    "MAX_OCSP_BYTES",
+    "OcspAnswer",
+    "OcspStatus",
+    "cert_id",
+    "looks_like_ocsp",
+    "parse_ocsp",
+    "refusal_of",
+]
+
+MAX_OCSP_BYTES = 16 * 1024
+"""An answer has a certificate or two and some hundred bytes of its own."""
+MAX_CERTIFICATES = 4
+"""In one answer: the responder's, and perhaps its issuers. Each one costs a signature check or two."""
+MAX_AGE = timedelta(hours=24)
+"""How long an answer without nextUpdate counts. RFC 6960, section 4.2.2.1, only says that such a responder always has
+something newer. A day lets a working day's cache or bundle serve, and is as long as NVIDIA's revocation can be late."""
+
+_REMEMBERED = 256
+"""Answers of at most 16 KiB; eight GPUs with their RIMs need some fifty."""
+_HOLD = x509.ReasonFlags.certificate_hold.value
+_BASIC_RESPONSE = bytes.fromhex("06092b0601050507300101")
+_ALGORITHMS: Mapping[x509.ObjectIdentifier, bytes] = {
+    SignatureAlgorithmOID.ECDSA_WITH_SHA256: bytes.fromhex("300a06082a8648ce3d040302"),
+    SignatureAlgorithmOID.ECDSA_WITH_SHA384: bytes.fromhex("300a06082a8648ce3d040303"),
+}
+_HASHES = frozenset({"sha1", "sha256", "sha384"})
+"""What responders name issuers with. SHA-1 secures nothing here: the signature is checked with the issuer's own key."""
+_REFUSAL_HEAD = bytes.fromhex("30030a01")
+_REFUSALS: Mapping[int, str] = {
+    1: "malformedRequest",
+    2: "internalError",
+    3: "tryLater",
+    5: "sigRequired",
+    6: "unauthorized",
+}
+
+
+class OcspStatus(enum.StrEnum):
+    """What an answer says of the certificate."""
+
+    GOOD = "good"
+    REVOKED = "revoked"
+    UNKNOWN = "unknown"
+
+
+_STATUSES: Mapping[ocsp.OCSPCertStatus, OcspStatus] = {
+    ocsp.OCSPCertStatus.GOOD: OcspStatus.GOOD,
+    ocsp.OCSPCertStatus.REVOKED: OcspStatus.REVOKED,
+    ocsp.OCSPCertStatus.UNKNOWN: OcspStatus.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OcspAnswer:
+    """One answer about one certificate as presented: a stranger's word until its signature is verified.
+
+    Attributes:
+        der: the OCSPResponse as received.
+        tbs: its signed part as received.
+        algorithm: DER AlgorithmIdentifier of the signature.
+        signature: as it stands in the BIT STRING.
+        certificates: those inside, of which one may be the responder's.
+        hash_algorithm: of the two digests below (``sha1``, ``sha256``, ``sha384``).
+        issuer_name_hash: digest of the issuer's DER Name.
+        issuer_key_hash: digest of the issuer's public key, the content of its BIT STRING.
+        serial: number of the certificate.
+        status: what it says.
+        revocation_reason: why, in RFC 5280's words (``certificateHold``), for a revoked one that states it.
+        revocation_time: since when, for a revoked one.
+        this_update: first moment at which it is current, included.
+        next_update: end of its currency, excluded; None when the responder states none.
+        nonce: the request's nonce, if the answer repeats one.
+    """
+
+    der: bytes
+    tbs: bytes = field(repr=False)
+    algorithm: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+    certificates: tuple[Certificate, ...] = field(repr=False)
+    hash_algorithm: str
+    issuer_name_hash: bytes
+    issuer_key_hash: bytes
+    serial: int
+    status: OcspStatus
+    revocation_reason: str | None
+    revocation_time: datetime | None
+    this_update: datetime
+    next_update: datetime | None
+    nonce: bytes | None
+
+    @property
+    def ends(self) -> datetime:
+        """End of its currency, excluded: nextUpdate, or ``MAX_AGE`` after thisUpdate."""
+        return self.this_update + MAX_AGE if self.next_update is None else self.next_update
+
+    @property
+    def is_on_hold(self) -> bool:
+        """Say whether the issuer suspended the certificate and may yet release it."""
+        return self.status is OcspStatus.REVOKED and self.revocation_reason == _HOLD
+
+    def is_current(self, at: datetime) -> bool:
+        """Say whether ``this_update <= at < ends``."""
+        return self.this_update <= at < self.ends
+
+    def concerns(self, serial: int, issuer: Issuer) -> bool:
+        """Say whether all three fields of the answer's CertID name this certificate of this issuer.
+
+        Raises:
+            ChainError: ``public-key-invalid``, the issuer's.
+        """
+        named = (self.issuer_name_hash, self.issuer_key_hash)
+        return self.serial == serial and named == cert_id(issuer, self.hash_algorithm)
+
+
+# -- reading
+
+
+@asn1.sequence
+class _SubjectPublicKeyInfo:
+    """SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7)."""
+
+    algorithm: asn1.TLV
+    key: asn1.BitString
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def cert_id(issuer: Issuer, hash_algorithm: str) -> tuple[bytes, bytes]:
+    """Return how OCSP names an issuer: digests of its DER Name and of the content of its key's BIT STRING.
+
+    Args:
+        issuer: whose.
+        hash_algorithm: ``sha1``, ``sha256`` or ``sha384``.
+
+    Raises:
+        ChainError: ``public-key-invalid``.
+    """
+    try:
+        key = asn1.decode_der(_SubjectPublicKeyInfo, issuer.spki).key.as_bytes()
+    except ValueError as exc:
+        raise ChainError(f"the public key of {issuer.name} cannot be read: {exc}", code="public-key-invalid") from exc
+    return _digest(hash_algorithm, issuer.subject), _digest(hash_algorithm, key)
+
+
+def _digest(algorithm: str, data: bytes) -> bytes:
+    return hashlib.new(algorithm, data, usedforsecurity=False).digest()
+
+
+def looks_like_ocsp(data: bytes) -> bool:
+    """Say by the first bytes whether this is an OCSPResponse: a SEQUENCE that begins with an ENUMERATED of one byte."""
+    head = 2 + (data[1] - 0x80 if len(data) > 1 and data[1] > 0x80 else 0)
+    return data[:1] == b"\x30" and data[head : head + 2] == b"\x0a\x01"
+
+
+def refusal_of(der: bytes) -> str | None:
+    """Return how a responder refuses, in RFC 6960's words (``tryLater``); None for anything but a refusal."""
+    if len(der) != len(_REFUSAL_HEAD) + 1 or not der.startswith(_REFUSAL_HEAD):
+        return None
+    return _REFUSALS.get(der[-1])
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def parse_ocsp(der: bytes) -> OcspAnswer:
+    """Read one answer: a basic response about exactly one certificate.
+
+    Args:
+        der: the OCSPResponse, nothing before or after it, at most ``MAX_OCSP_BYTES``. What is accepted encodes to
+            the same bytes again.
+
+    Raises:
+        EvidenceError: ``ocsp-malformed``, among others a responder's refusal (``unauthorized``, ``tryLater``), an
+            answer about several certificates, or a critical extension that is not the nonce.
+
+    Spec: RFC 6960, section 4.2.1.
+    """
+    if len(der) > MAX_OCSP_BYTES:
+        raise _malformed(f"{len(der)} bytes, more than {MAX_OCSP_BYTES}")
+    refusal = refusal_of(der)
+    if refusal is not None:
+        raise _malformed(f"the responder refused: {refusal}")
+    try:
+        return _read(der, ocsp.load_der_ocsp_response(der))
+    except EvidenceError as exc:
+        raise _malformed(exc.message) from exc
+    except (
+        ValueError,
+        OverflowError,
+        UnsupportedAlgorithm,
+        x509.DuplicateExtension,
+        x509.UnsupportedGeneralNameType,
+    ) as exc:
+        raise _malformed(exc) from exc
+
+
+def _malformed(problem: object) -> EvidenceError:
+    return EvidenceError(
+        f"ocsp answer cannot be read: {problem}", code="ocsp-malformed", field="ocsp", clause="RFC 6960, section 4.2.1"
+    )
+
+
+def _read(der: bytes, response: ocsp.OCSPResponse) -> OcspAnswer:
+    if response.response_status is not ocsp.OCSPResponseStatus.SUCCESSFUL:
+        msg = f"status {response.response_status.name}"
+        raise ValueError(msg)
+    if (count := len(tuple(response.responses))) != 1:
+        msg = f"it speaks of {count} certificates, expected one"
+        raise ValueError(msg)
+    algorithm = _ALGORITHMS.get(response.signature_algorithm_oid, b"")
+    certificates = _certificates(response)
+    _require_same_again(der, response, algorithm, certificates)
+    if response.hash_algorithm.name not in _HASHES:
+        msg = f"certificate named with {response.hash_algorithm.name}"
+        raise ValueError(msg)
+    reason = response.revocation_reason
+    return OcspAnswer(
+        der=der,
+        tbs=response.tbs_response_bytes,
+        algorithm=algorithm,
+        signature=response.signature,
+        certificates=certificates,
+        hash_algorithm=response.hash_algorithm.name,
+        issuer_name_hash=response.issuer_name_hash,
+        issuer_key_hash=response.issuer_key_hash,
+        serial=response.serial_number,
+        status=_STATUSES[response.certificate_status],
+        revocation_reason=None if reason is None else reason.value,
+        revocation_time=response.revocation_time_utc,
+        this_update=response.this_update_utc,
+        next_update=response.next_update_utc,
+        nonce=_nonce(response),
+    )
+
+
+def _certificates(response: ocsp.OCSPResponse) -> tuple[Certificate, ...]:
+    inside = response.certificates
+    if len(inside) > MAX_CERTIFICATES:
+        msg = f"{len(inside)} certificates, more than {MAX_CERTIFICATES}"
+        raise ValueError(msg)
+    return tuple(parse_certificate(certificate.public_bytes(Encoding.DER)) for certificate in inside)
+
+
+def _require_same_again(
+    der: bytes, response: ocsp.OCSPResponse, algorithm: bytes, certificates: tuple[Certificate, ...]
+) -> None:
+    """Require that what was read encodes to what was received: nothing of it was passed over or read liberally."""
+    inside = (tlv(0xA0, tlv(0x30, *(certificate.der for certificate in certificates))),) if certificates else ()
+    basic = tlv(0x30, response.tbs_response_bytes, algorithm, tlv(0x03, b"\0", response.signature), *inside)
+    again = tlv(0x30, b"\x0a\x01\x00", tlv(0xA0, tlv(0x30, _BASIC_RESPONSE, tlv(0x04, basic))))
+    if again != der:
+        msg = "not a plain basic response signed with ECDSA and SHA-256 or SHA-384"
+        raise ValueError(msg)
+
+
+def _nonce(response: ocsp.OCSPResponse) -> bytes | None:
+    """Return the nonce that an answer repeats, and refuse critical extensions beside it."""
+    nonce: bytes | None = None
+    for extension in (*response.extensions, *response.single_extensions):
+        if isinstance(extension.value, x509.OCSPNonce):
+            nonce = extension.value.nonce
+        elif extension.critical:
+            msg = f"critical extension {extension.oid.dotted_string} is not understood"
+            raise ValueError(msg)
+    return nonce

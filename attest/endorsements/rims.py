@@ -1,0 +1,147 @@
+"""Reference integrity manifests of NVIDIA, as the exact bytes that were signed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+
+from attest.encoding import base64_bytes, hex_bytes, json_value
+from attest.errors import EvidenceError
+
+__all__ = [
+    "MAX_RIM_ANSWER_BYTES",
+    "MAX_RIM_BYTES",
+    "RimAnswer",
+    "RimDocument",
+    "is_rim_id",
+    "looks_like_rim",
+    "looks_like_rim_answer",
+    "parse_rim_answer",
+    "read_rim_document",
+]
+
+MAX_RIM_BYTES = 256 * 1024
+"""The largest seen has 26 KiB."""
+MAX_RIM_ANSWER_BYTES = MAX_RIM_BYTES // 3 * 4 + 8192
+"""Base64 of the document, and a few short members."""
+
+_ID = re.compile(r"NV_[A-Za-z0-9_.-]{1,125}")
+_SWID = re.compile(
+    rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:<\?xml[^>]{0,256}>[ \t\r\n]*)?"  # byte-order mark, declaration
+    rb"<(?:[A-Za-z_][\w.-]{0,32}:)?SoftwareIdentity[ \t\r\n>/]"
+)
+_ANSWER_MEMBERS = ("id", "rim", "sha256")
+_BLANKS = b" \t\r\n"
+_RIM_MEMBER = re.compile(rb'"rim"[ \t\r\n]*:[ \t\r\n]*"')
+_DIGEST_MEMBER = re.compile(rb'"sha256"[ \t\r\n]*:')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RimDocument:
+    """A RIM as presented: a stranger's word until its signature and its signers are verified.
+
+    Attributes:
+        xml: the SWID document, exactly as it was served and signed.
+    """
+
+    xml: bytes
+
+    @property
+    def sha256(self) -> bytes:
+        """Digest of the document, which tells issues of one id apart."""
+        return sha256(self.xml).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RimAnswer:
+    """What NVIDIA's RIM service answered: nothing of it is signed but the document.
+
+    Attributes:
+        id: under which the service keeps the document; the document itself does not say it.
+        document: whose digest is the one that the answer states.
+    """
+
+    id: str
+    document: RimDocument
+
+
+def is_rim_id(text: str) -> bool:
+    """Say whether a text can be the id of a RIM: it becomes part of an address, and the evidence has a say in it."""
+    return _ID.fullmatch(text) is not None
+
+
+def looks_like_rim(data: bytes) -> bool:
+    """Say by the first element whether this is a SWID document; nothing of it is parsed."""
+    return _SWID.match(data) is not None
+
+
+def looks_like_rim_answer(data: bytes) -> bool:
+    """Say whether this is a JSON object with the members that an answer of the RIM service has."""
+    text = data[:MAX_RIM_ANSWER_BYTES]
+    return text[:64].lstrip(_BLANKS)[:1] == b"{" and all(p.search(text) for p in (_RIM_MEMBER, _DIGEST_MEMBER))
+
+
+def parse_rim_answer(data: bytes) -> RimAnswer:
+    """Read an answer of NVIDIA's RIM service and compare the digest that it states.
+
+    Args:
+        data: JSON ``{"id", "rim", "sha256", …}``, at most ``MAX_RIM_ANSWER_BYTES``; other members say nothing that is
+            used. ``rim`` is base64 of the document, ``sha256`` the hex digest of the decoded document.
+
+    Raises:
+        EvidenceError: ``rim-answer-malformed`` or ``rim-malformed``; or ``json-invalid``, ``base64-invalid`` or
+            ``hex-invalid``.
+
+    Spec: specs/nvidia-gpu.md, section 9.1.
+    """
+    if len(data) > MAX_RIM_ANSWER_BYTES:
+        raise _malformed("answer", f"at most {MAX_RIM_ANSWER_BYTES} bytes", f"{len(data)} bytes")
+    members = json_value(data, what="answer of the RIM service")
+    if not isinstance(members, dict):
+        raise _malformed("answer", "an object", type(members).__name__)
+    name, rim, digest = (members.get(member) for member in _ANSWER_MEMBERS)
+    if not (isinstance(name, str) and isinstance(rim, str) and isinstance(digest, str)):
+        raise _malformed("answer", "texts under id, rim and sha256", "something else")
+    if not is_rim_id(name):
+        raise _malformed("id", "the id of a RIM", repr(name[:40]))
+    document = RimDocument(xml=base64_bytes(rim, what="rim"))
+    stated = hex_bytes(digest, what="sha256", length=32)
+    if document.sha256 != stated:
+        raise _malformed("sha256", document.sha256.hex(), stated.hex())
+    return RimAnswer(id=name, document=read_rim_document(document.xml))
+
+
+def read_rim_document(xml: bytes) -> RimDocument:
+    """Take bytes for a RIM that begin like one; what is in it, ``attest.evidence.gpu.rim`` reads.
+
+    Raises:
+        EvidenceError: ``rim-malformed``, too long, or another document.
+    """
+    if len(xml) > MAX_RIM_BYTES:
+        raise _no_document(f"at most {MAX_RIM_BYTES} bytes", f"{len(xml)} bytes")
+    if not looks_like_rim(xml):
+        raise _no_document("the element SoftwareIdentity", "something else")
+    return RimDocument(xml=xml)
+
+
+def _no_document(expected: str, got: str) -> EvidenceError:
+    return EvidenceError(
+        f"RIM: expected {expected}, got {got}",
+        code="rim-malformed",
+        field="rim",
+        expected=expected,
+        got=got,
+        clause="nvidia-gpu.md 9.2",
+    )
+
+
+def _malformed(path: str, expected: str, got: str) -> EvidenceError:
+    return EvidenceError(
+        f"answer of the RIM service: {path}: expected {expected}, got {got}",
+        code="rim-answer-malformed",
+        field=path,
+        expected=expected,
+        got=got,
+        clause="nvidia-gpu.md 9.1",
+    )
