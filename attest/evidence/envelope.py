@@ -25,6 +25,8 @@ __all__ = [
     "MEDIA_ENDORSEMENTS",
     "MEDIA_EVENT_LOG",
     "MEDIA_INTEL_QUOTE",
+    "MEDIA_NVIDIA_DEVICE",
+    "MEDIA_NVIDIA_REPORT",
     "MEDIA_SNP_EXTENDED",
     "MEDIA_SNP_REPORT",
     "Evidence",
@@ -53,6 +55,10 @@ MEDIA_CONFIGFS_TSM = "application/vnd.veraison.configfs-tsm+json"
 """What the kernel's configfs-tsm hands out: provider, outblob and auxblob."""
 MEDIA_INTEL_QUOTE = f"application/vnd.{PROJECT}.intel-quote"
 """A TDX or SGX quote, as the platform hands it out."""
+MEDIA_NVIDIA_REPORT = f"application/vnd.{PROJECT}.nvidia-report"
+"""The SPDM request and response of a GPU or switch; its certificate chain is among the endorsements."""
+MEDIA_NVIDIA_DEVICE = f"application/vnd.{PROJECT}.nvidia-device+json"
+"""One device as NVIDIA's SDK writes it, with its chain, and perhaps what NVML says of the device's mode."""
 MEDIA_EVENT_LOG = f"application/vnd.{PROJECT}.tcg-event-log"
 """CCEL, binary."""
 MEDIA_BINDING = f"application/vnd.{PROJECT}.binding+cbor"

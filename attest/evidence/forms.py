@@ -1,7 +1,8 @@
 """Files of one Attester as one ``Evidence``.
 
 Each file is recognised by content (``recognition.py`` has the table). One of them is the evidence: a report, an
-envelope, or another form of ``FORMS``. The others accompany it.
+envelope, or another form of ``FORMS``. Devices of the same machine may come beside it or alone, in any number of
+NVIDIA's files. The others accompany it.
 
 Forms that this version recognises and does not verify are refused as ``evidence-unsupported``, by name.
 
@@ -10,6 +11,7 @@ Spec: CLI.md, Inputs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -40,6 +42,9 @@ MAX_FILES = 64
 """A report and its chain are four files; a machine with eight devices, each with a chain, has forty."""
 
 _ENDORSEMENTS_INDICATOR = 2
+_OF_DEVICES = ("nvidia-report", "nvidia-json")
+"""Forms of which several files may come together: a machine has one CPU to speak for it, and many devices."""
+_DIGITS = re.compile(r"\d+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +63,16 @@ class RecognisedEvidence:
 def read_evidence(files: Sequence[tuple[str, bytes]], *, form: str | None = None) -> RecognisedEvidence:
     """Recognise files of one Attester and put them together.
 
-    One file is the evidence: a report, an envelope, or another form of ``FORMS``. The others accompany it:
-    certificates and CRLs, which become ``Evidence.presented``; an endorsement bundle, which becomes an item; the
-    certificate table of a plain report, which becomes an extended report.
+    One file is the evidence: a report, an envelope, or another form of ``FORMS``. NVIDIA's files may be several, with
+    or without such a file; their devices are numbered through in the order of the files (``gpu0``, ``gpu1``,
+    ``nvswitch0``), and an envelope's items keep their names. The others accompany the evidence: certificates and
+    CRLs, which become ``Evidence.presented``; an endorsement bundle, which becomes an item; the certificate table of
+    a plain report, which becomes an extended report.
 
     Args:
         files: name (for messages) and content of each file; in any order.
-        form: what the evidence must be recognised as, one of ``FORMS``; None takes any.
+        form: what the evidence must be recognised as, one of ``FORMS``; None takes any. Beside a CPU's evidence or an
+            envelope, NVIDIA's files are not meant by it.
 
     Raises:
         EvidenceError: ``evidence-empty`` (no file, an empty one, or none that is evidence),
@@ -83,11 +91,10 @@ def read_evidence(files: Sequence[tuple[str, bytes]], *, form: str | None = None
     if len(files) > MAX_FILES:
         raise refuse("evidence-too-large", f"{len(files)} files, more than {MAX_FILES}", expected=f"{MAX_FILES} files")
     recognised = [recognise(name, data) for name, data in files]
-    evidence = _the_evidence(recognised, form)
+    _require_evidence(recognised, form)
     contents = [_read(file) for file in recognised]
     return RecognisedEvidence(
-        evidence=_together(contents[recognised.index(evidence)], recognised, contents),
-        forms=tuple(content.label for content in contents),
+        evidence=_together(recognised, contents), forms=tuple(content.label for content in contents)
     )
 
 
@@ -97,32 +104,42 @@ def _read(file: RecognisedFile) -> FileContent:
             f"{file.file} looks like this: {file.label}; this version does not verify that",
             code="evidence-unsupported",
             field=file.file,
-            expected="SEV-SNP, TDX or SGX evidence, or an envelope",
+            expected="SEV-SNP, TDX, SGX or NVIDIA evidence, or an envelope",
             got=file.label,
             clause=CLAUSE,
-            hint="SEV-SNP reports, TDX and SGX quotes, and envelopes with one of them are verified",
+            hint="SEV-SNP reports, TDX and SGX quotes, NVIDIA's reports, and envelopes of them are verified",
         )
     return file.read(file)
 
 
-def _the_evidence(recognised: list[RecognisedFile], form: str | None) -> RecognisedFile:
-    """Return the one file that is evidence, of the form that was asked for."""
+def _is_cpu(file: RecognisedFile) -> bool:
+    """Say whether a file is the one that speaks for the machine: evidence, and none of a device alone."""
+    return file.form is not None and file.form not in _OF_DEVICES
+
+
+def _require_evidence(recognised: list[RecognisedFile], form: str | None) -> None:
+    """Refuse files that hold no evidence, two that could be meant, or evidence of another form than was asked for."""
     found = [file for file in recognised if file.form is not None]
     if not found:
         labels = ", ".join(f"{file.file}: {file.label}" for file in recognised)
         raise refuse(
             "evidence-empty", f"no file is evidence ({labels})", expected="evidence", got="endorsements", hint=HINT
         )
-    if len(found) > 1:
-        labels = " and ".join(f"{file.file} ({file.label})" for file in found[:2])
+    one = [file for file in found if _is_cpu(file)]
+    if len(one) > 1:
+        labels = " and ".join(f"{file.file} ({file.label})" for file in one[:2])
         raise refuse(
             "evidence-ambiguous",
             f"{labels} are both evidence",
-            expected="one, with the certificates that belong to it",
-            got=f"{len(found)}",
+            expected="one, with the certificates that belong to it and NVIDIA's devices beside it",
+            got=f"{len(one)}",
             hint="verify each on its own; several devices of one machine go into one envelope",
         )
-    evidence = found[0]
+    for file in one or found:
+        _require_form(file, form)
+
+
+def _require_form(evidence: RecognisedFile, form: str | None) -> None:
     if form is not None and evidence.form != form:
         raise refuse(
             "evidence-form-mismatch",
@@ -132,11 +149,10 @@ def _the_evidence(recognised: list[RecognisedFile], form: str | None) -> Recogni
             got=evidence.form,
             hint=f"leave --form out, or say --form {evidence.form}",
         )
-    return evidence
 
 
-def _together(evidence: FileContent, recognised: list[RecognisedFile], contents: list[FileContent]) -> Evidence:
-    """Put what accompanies the evidence in its places."""
+def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> Evidence:
+    """Put the devices and what accompanies the evidence in their places."""
     certificates = tuple(certificate for content in contents for certificate in content.certificates)
     crls = tuple(crl for content in contents for crl in content.crls)
     if len(certificates) + len(crls) > MAX_CERTIFICATES:
@@ -145,18 +161,33 @@ def _together(evidence: FileContent, recognised: list[RecognisedFile], contents:
             f"{len(certificates) + len(crls)} certificates and CRLs came with the evidence",
             expected=f"at most {MAX_CERTIFICATES}",
         )
-    items = evidence.items
+    cpu = next((content for file, content in zip(recognised, contents, strict=True) if _is_cpu(file)), None)
+    items = cpu.items if cpu is not None else ()
     table = _at_most_one(recognised, [content.table for content in contents])
     if table is not None:
         items = _with_table(items, table)
+    for file, content in zip(recognised, contents, strict=True):
+        if file.form in _OF_DEVICES:
+            items = _with_devices(items, content.items)
     bundle = _at_most_one(recognised, [content.bundle for content in contents])
     if bundle is not None:
         items = (*items, _bundle_item(bundle, taken=[item.name for item in items]))
     return Evidence(
         items=items,
-        collection_type=evidence.collection_type,
+        collection_type=cpu.collection_type if cpu is not None else None,
         presented=Endorsements(certificates=certificates, crls=crls),
     )
+
+
+def _with_devices(items: tuple[EvidenceItem, ...], devices: tuple[EvidenceItem, ...]) -> tuple[EvidenceItem, ...]:
+    """Append devices under the next free number each; a binding knows items by name, so no other one is renamed."""
+    found = list(items)
+    for device in devices:
+        prefix = _DIGITS.sub("", device.name)
+        taken = {item.name for item in found}
+        number = next(number for number in range(len(found) + 1) if f"{prefix}{number}" not in taken)
+        found.append(replace(device, name=f"{prefix}{number}"))
+    return tuple(found)
 
 
 def _at_most_one(recognised: list[RecognisedFile], values: list[bytes | None]) -> bytes | None:

@@ -27,7 +27,8 @@ form and nothing further is tried.
 
 Text is decoded once and what comes out is looked at by lines 1 to 9: there is no hex of base64 and no base64 of JSON.
 
-Spec: CLI.md, Inputs; specs/formats.md, section 3; specs/sev-snp.md, sections 2, 13 and 18.
+Spec: CLI.md, Inputs; specs/formats.md, section 3; specs/sev-snp.md, sections 2, 13 and 18; specs/nvidia-gpu.md,
+section 16.
 """
 
 from __future__ import annotations
@@ -46,11 +47,14 @@ from attest.evidence.envelope import (
     MAX_ENVELOPE_BYTES,
     MEDIA_CONFIGFS_TSM,
     MEDIA_INTEL_QUOTE,
+    MEDIA_NVIDIA_DEVICE,
+    MEDIA_NVIDIA_REPORT,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     EvidenceItem,
     parse_envelope,
 )
+from attest.evidence.gpu.evidence import is_nvidia_json, split_nvidia_json
 from attest.evidence.snp.certificate_table import KINDS
 from attest.evidence.snp.peer_forms import (
     PeerSnpEvidence,
@@ -263,8 +267,8 @@ def _is_ccel(data: bytes) -> bool:
     return data[4:28] == b"\3".ljust(24, b"\0") and data[32:48] == b"Spec ID Event03\0"
 
 
-def _item(media_type: str, file: RecognisedFile) -> FileContent:
-    item = EvidenceItem(name="cpu", media_type=media_type, value=file.data)
+def _item(media_type: str, file: RecognisedFile, name: str = "cpu") -> FileContent:
+    item = EvidenceItem(name=name, media_type=media_type, value=file.data)
     return FileContent(label=file.label, items=(item,))
 
 
@@ -335,7 +339,7 @@ _BINARY: tuple[_Binary, ...] = (
         form="nvidia-report",
         label="NVIDIA attestation report",
         looks=lambda data: data[:2] == b"\x11\xe0",
-        read=None,
+        read=partial(_item, MEDIA_NVIDIA_REPORT, name="gpu0"),  # of a switch too: only its certificate would tell
     ),
     _Binary(
         form="envelope",
@@ -391,13 +395,6 @@ def _is_azure(document: JsonValue) -> bool:
     return "tpm_quote" in inner or "hcl_report" in inner or ("report" in inner and isinstance(inner.get("quote"), dict))
 
 
-def _is_nvidia(document: JsonValue) -> bool:
-    if isinstance(document, dict):
-        return "device_evidence_list" in document
-    devices = document if isinstance(document, list) else []
-    return bool(devices) and all(isinstance(device, dict) and {"arch", "evidence"} <= set(device) for device in devices)
-
-
 def _is_token(document: JsonValue) -> bool:
     """Recognise a signature in JSON, and NVIDIA's array of tokens."""
     if isinstance(document, list):
@@ -408,6 +405,15 @@ def _is_token(document: JsonValue) -> bool:
 def _peer(read: Callable[[JsonValue], PeerSnpEvidence], file: RecognisedFile) -> FileContent:
     evidence = read(file.document)
     return FileContent(label=evidence.form, items=(evidence.to_item(),))
+
+
+def _nvidia(file: RecognisedFile) -> FileContent:
+    """Make an item of each device, numbered among its like; ``forms.py`` numbers those of several files."""
+    items: list[EvidenceItem] = []
+    for prefix, value in split_nvidia_json(file.document):
+        number = sum(item.name.startswith(prefix) for item in items)
+        items.append(EvidenceItem(name=f"{prefix}{number}", media_type=MEDIA_NVIDIA_DEVICE, value=value))
+    return FileContent(label=file.label, items=tuple(items))
 
 
 _JSON: tuple[_Json, ...] = (
@@ -442,7 +448,7 @@ _JSON: tuple[_Json, ...] = (
         looks=_has("format", "body"),
         read=partial(_peer, read_tinfoil),
     ),
-    _Json(form="nvidia-json", label="NVIDIA evidence (JSON)", looks=_is_nvidia, read=None),
+    _Json(form="nvidia-json", label="NVIDIA evidence (JSON)", looks=is_nvidia_json, read=_nvidia),
     _Json(form="token", label="token (JSON)", looks=_is_token, read=None),
     _Json(form="coco-json", label="Trustee evidence with a quote (JSON)", looks=_has("quote"), read=None),
     _Json(form="coco-json", label="Trustee sample evidence (JSON)", looks=_has("svn", "report_data"), read=None),

@@ -422,16 +422,11 @@ QUOTE = bytes.fromhex("0400020081000000") + bytes(600)
 UNSUPPORTED: list[tuple[bytes, str]] = [
     (b"HCLA\x01\0\0\0" + bytes(100), "hcl"),
     (b"\1\0\0\0\3\0\0\0" + bytes(20) + b"\x21\0\0\0Spec ID Event03\0" + bytes(40), "ccel"),
-    (b"\x11\xe0\x01\xff" + bytes(100), "nvidia-report"),
-    (b"11e001ff" + b"00" * 100, "nvidia-report"),
     (JWT + b"\n", "token"),
     (JWT.rpartition(b".")[0] + b".", "token"),
     (jsons([["JWT", "x"], {"GPU-0": "x"}]), "token"),
     (jsons({"payload": "x", "signatures": []}), "token"),
     (jsons({"payload": "x", "protected": "x", "signature": "x"}), "token"),
-    (jsons([{"arch": "HOPPER", "evidence": "x", "certificate": "x", "nonce": "x"}]), "nvidia-json"),
-    (jsons([{"arch": "HOPPER", "evidence": "x"}]), "nvidia-json"),
-    (jsons({"device_evidence_list": []}), "nvidia-json"),
     (jsons({"version": 1, "tpm_quote": {}, "hcl_report": "x", "vcek": "x"}), "azure-json"),
     (jsons({"platform": "az-tdx", "evidence": {"hcl_report": "x"}}), "azure-json"),
     (jsons({"quote": {"message": []}, "report": [1], "vcek": "x"}), "azure-json"),
@@ -499,8 +494,6 @@ def test_recorded_evidence_of_other_kinds_is_refused_by_name(vectors_dir: Path) 
         "azure/*/evidence.json": "azure-json",
         "azure/*/hcl-report.bin": "hcl",
         "ccel/*/ccel.bin": "ccel",
-        "nvidia/*/report.hex": "nvidia-report",
-        "nvidia/ppcie*/*_evidence.json": "nvidia-json",
         "nvidia/nras-token/detached_eat.json": "token",
     }
     for pattern, form in expected.items():

@@ -1,0 +1,399 @@
+"""The opaque data of an NVIDIA report: packed entries of type (u16), size (u16) and value, little-endian.
+
+What a device says of itself stands here: versions, firmware id, mode, neighbours. All of it is signed with the report.
+Types that nobody knows are kept and listed, and serve no check. Whether an entry is about a GPU or a switch follows
+from the device's certificate, never from the entries.
+
+Spec: specs/nvidia-gpu.md, section 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from attest.errors import EvidenceError, UnsupportedError
+
+__all__ = ["KNOWN_TYPES", "MAX_OPAQUE_VERSION", "OpaqueData", "OpaqueEntry", "malformed", "parse_opaque"]
+
+CHECK = "nvidia.format"
+MAX_OPAQUE_VERSION = 1
+"""The highest value of entry 34 whose meaning is known."""
+
+_CLAUSE = "nvidia-gpu.md 4"
+_HEAD_BYTES = 4
+_VERSIONED_MAGIC = b"NVDAOD"
+_PDI_BYTES = 8
+_LINKS = 18
+_SWITCH_PORTS_BYTES = 64
+"""Behind the GPUs that a switch knows: for each port the number of a GPU."""
+_VBIOS_BYTES = 8
+_VBIOS_ORDER = (3, 2, 1, 0, 4)
+_TEXT = re.compile(rb"([ -~]*)\0*")
+
+DRIVER_VERSION = 3
+GPU_INFO = 4
+VBIOS_VERSION = 6
+NVDEC0_STATUS = 11
+CHIP_SKU = 15
+PROJECT = 17
+PROJECT_SKU = 18
+FWID = 20
+PROTECTED_PCIE_STATUS = 21
+PDIS = 22
+LOCK_STATUS = 25
+SWITCH_GPU_PDIS = 26
+OPAQUE_VERSION = 34
+CHIP_INFO = 35
+FEATURE_FLAG = 36
+
+KNOWN_TYPES: Mapping[int, str] = {
+    1: "certificate issuer name",
+    2: "certificate authority key id",
+    DRIVER_VERSION: "driver version",
+    GPU_INFO: "GPU info",
+    5: "SKU",
+    VBIOS_VERSION: "VBIOS version",
+    7: "manufacturer id",
+    8: "tamper detection",
+    9: "SMC",
+    10: "VPR",
+    NVDEC0_STATUS: "NVDEC0 status",
+    12: "measurement counters",
+    13: "CPR info",
+    14: "board id",
+    CHIP_SKU: "chip SKU",
+    16: "chip SKU modifier",
+    PROJECT: "project",
+    PROJECT_SKU: "project SKU",
+    19: "project SKU modifier",
+    FWID: "FWID",
+    PROTECTED_PCIE_STATUS: "protected PCIe status",
+    PDIS: "switch PDIs, or own PDI",
+    23: "disabled ports",
+    24: "position id",
+    LOCK_STATUS: "lock status",
+    SWITCH_GPU_PDIS: "GPU PDIs",
+    27: "switch ports",
+    32: "GPU link connections",
+    33: "system enable status",
+    OPAQUE_VERSION: "opaque data version",
+    CHIP_INFO: "chip information",
+    FEATURE_FLAG: "feature flag",
+}
+"""Names of the entries in specs/nvidia-gpu.md, section 4.1. Others are listed as unknown."""
+
+_SIZES: Mapping[int, tuple[int, ...]] = {
+    NVDEC0_STATUS: (1,),
+    FWID: (48,),
+    PROTECTED_PCIE_STATUS: (1,),
+    PDIS: (_PDI_BYTES, _LINKS * _PDI_BYTES),
+    LOCK_STATUS: (2,),
+    SWITCH_GPU_PDIS: (8 * _PDI_BYTES + _SWITCH_PORTS_BYTES,),
+    OPAQUE_VERSION: (2,),
+    FEATURE_FLAG: (2,),
+}
+"""Bytes of the entries that are interpreted. The first size of ``PDIS`` is that of a switch, the other of a GPU."""
+_TEXTS = frozenset({DRIVER_VERSION, CHIP_SKU, 16, PROJECT, PROJECT_SKU, 19, CHIP_INFO})
+_VALUES: Mapping[int, frozenset[int]] = {
+    NVDEC0_STATUS: frozenset({0x55, 0xAA}),
+    PROTECTED_PCIE_STATUS: frozenset({0x55, 0xAA}),
+}
+_FEATURE_FLAGS = frozenset({0, 1, 2})
+"""Single GPU pass-through, multi GPU pass-through, protected PCIe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpaqueEntry:
+    """One entry.
+
+    Attributes:
+        type: what it is about, a key of ``KNOWN_TYPES`` or another number of 16 bits.
+        value: its bytes, at most 65,535.
+    """
+
+    type: int
+    value: bytes
+
+    def to_bytes(self) -> bytes:
+        """Encode again, with type and size in front."""
+        return self.type.to_bytes(2, "little") + len(self.value).to_bytes(2, "little") + self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpaqueData:
+    """What a device says of itself. Built by ``parse_opaque``; None means "not present in the report".
+
+    Attributes:
+        raw: the bytes as received, all of them signed.
+        entries: in the order of the report; no type occurs twice.
+    """
+
+    raw: bytes
+    entries: tuple[OpaqueEntry, ...]
+
+    def value(self, entry_type: int) -> bytes | None:
+        """Return the bytes of the entry of this type."""
+        return next((entry.value for entry in self.entries if entry.type == entry_type), None)
+
+    @property
+    def driver_version(self) -> str | None:
+        """Version of the driver (``550.90.07``); a switch has none."""
+        return self._text(DRIVER_VERSION)
+
+    @property
+    def project(self) -> str | None:
+        """Name of the board's project (``G520``)."""
+        return self._text(PROJECT)
+
+    @property
+    def project_sku(self) -> str | None:
+        """Variant of the project (``0200``)."""
+        return self._text(PROJECT_SKU)
+
+    @property
+    def chip_sku(self) -> str | None:
+        """Variant of the chip (``885``)."""
+        return self._text(CHIP_SKU)
+
+    @property
+    def chip_info(self) -> str | None:
+        """Name of the chip (``GB202``); only newer drivers state it."""
+        return self._text(CHIP_INFO)
+
+    @property
+    def nvdec0(self) -> int | None:
+        """State of the first video decoder: 0xAA enabled, 0x55 disabled."""
+        return self._unsigned(NVDEC0_STATUS)
+
+    @property
+    def fwid(self) -> bytes | None:
+        """SHA-384 of the first mutable firmware, 48 bytes; drivers before 550 and switches do not state it."""
+        return self.value(FWID)
+
+    @property
+    def protected_pcie(self) -> int | None:
+        """Protected PCIe: 0xAA on, 0x55 off."""
+        return self._unsigned(PROTECTED_PCIE_STATUS)
+
+    @property
+    def version(self) -> int:
+        """Version of the opaque data, 0 or 1; 0 when it is not stated."""
+        return self._unsigned(OPAQUE_VERSION) or 0
+
+    @property
+    def feature_flag(self) -> int | None:
+        """Mode: 0 single GPU pass-through, 1 multi GPU pass-through, 2 protected PCIe. Without version 1: None."""
+        return self._unsigned(FEATURE_FLAG) if self.version >= 1 else None
+
+    @property
+    def own_pdi(self) -> bytes | None:
+        """A switch's own id, 8 bytes in the order of the certificate's serial number."""
+        value = self.value(PDIS)
+        return value if value is not None and len(value) == _PDI_BYTES else None
+
+    @property
+    def switch_pdis(self) -> tuple[bytes, ...] | None:
+        """For each of a GPU's 18 links the id of the switch behind it, 8 bytes, zero for a link that is off.
+
+        The report writes them little-endian; here they are reversed already and compare equal to ``own_pdi``.
+        """
+        value = self.value(PDIS)
+        if value is None or len(value) == _PDI_BYTES:
+            return None
+        return tuple(pdi[::-1] for pdi in _pieces(value))
+
+    @property
+    def gpu_pdis(self) -> tuple[bytes, ...] | None:
+        """The ids of the eight GPUs that a switch knows, 8 bytes each in the order of the certificate's serial number.
+
+        The table of ports behind them is not interpreted. BIOS 96.10.52 wrote both under another type.
+        """
+        value = self.value(SWITCH_GPU_PDIS) or self._old_gpu_pdis()
+        return None if value is None else _pieces(value[:-_SWITCH_PORTS_BYTES])
+
+    @property
+    def lock_status(self) -> int | None:
+        """Whether a switch's configuration is locked: 1 locked."""
+        return self._unsigned(LOCK_STATUS)
+
+    @property
+    def unknown(self) -> tuple[int, ...]:
+        """Types that are not in ``KNOWN_TYPES``, in the order of the report."""
+        return tuple(entry.type for entry in self.entries if entry.type not in KNOWN_TYPES)
+
+    def gpu_vbios_version(self) -> str | None:
+        """Return the VBIOS version of a device that is a GPU by its certificate (``96.00.74.00.1A``).
+
+        Five of eight bytes make the text; the other three were zero in all reports seen and are not interpreted.
+
+        Raises:
+            EvidenceError: ``gpu-report-malformed``, the entry is of another size and so none of a GPU.
+        """
+        value = self.value(VBIOS_VERSION)
+        if value is None:
+            return None
+        if len(value) != _VBIOS_BYTES:
+            raise malformed("VBIOS version", None, f"{_VBIOS_BYTES} bytes for a GPU", f"{len(value)} bytes")
+        return ".".join(f"{value[i]:02X}" for i in _VBIOS_ORDER)
+
+    def switch_bios_version(self) -> str | None:
+        """Return the BIOS version of a device that is a switch by its certificate (``96.10.55.00.01``).
+
+        Raises:
+            EvidenceError: ``gpu-report-malformed``, the entry is no text and so none of a switch.
+        """
+        value = self.value(VBIOS_VERSION)
+        if value is None:
+            return None
+        if not (text := _text(value)):
+            raise malformed("VBIOS version", None, "printable ASCII for a switch", value.hex())
+        return text
+
+    def to_bytes(self) -> bytes:
+        """Encode again; equal to ``raw`` for everything that ``parse_opaque`` accepts."""
+        return b"".join(entry.to_bytes() for entry in self.entries)
+
+    def _text(self, entry_type: int) -> str | None:
+        """Return a text; one of NULs alone states nothing."""
+        value = self.value(entry_type)
+        return (_text(value) or None) if value is not None else None
+
+    def _unsigned(self, entry_type: int) -> int | None:
+        value = self.value(entry_type)
+        return int.from_bytes(value, "little") if value is not None else None
+
+    def _old_gpu_pdis(self) -> bytes | None:
+        value = self.value(GPU_INFO)
+        return value if value is not None and len(value) in _SIZES[SWITCH_GPU_PDIS] else None
+
+
+def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
+    """Read the opaque data of a report.
+
+    Args:
+        data: all of it, at most 65,535 bytes.
+        offset: where it begins in the report, for messages.
+
+    Raises:
+        EvidenceError: ``gpu-report-malformed``: an entry overruns, a type stands twice, or a value that is
+            interpreted has another size or meaning than is known.
+        UnsupportedError: ``gpu-opaque-unsupported``: the versioned layout, or a version above
+            ``MAX_OPAQUE_VERSION``.
+
+    Spec: specs/nvidia-gpu.md, sections 4.1 to 4.3.
+    """
+    # (1) Which layout: the newer one begins with its name, and would be an entry of 16,708 bytes here.
+    if data.startswith(_VERSIONED_MAGIC):
+        raise _versioned(data, offset)
+    # (2) Framing: entries follow each other without gaps, and end with the data.
+    entries = _entries(data, offset)
+    opaque = OpaqueData(raw=data, entries=tuple(entry for _, entry in entries))
+    # (3) The version says whether the entries mean what we think.
+    for at, entry in entries:
+        if entry.type == OPAQUE_VERSION:
+            _require_size(entry, at)
+    if opaque.version > MAX_OPAQUE_VERSION:
+        raise _unsupported(f"version {opaque.version}", f"at most {MAX_OPAQUE_VERSION}", offset)
+    # (4) Values that are interpreted.
+    for at, entry in entries:
+        _require_size(entry, at)
+        _require_value(entry, at, versioned=opaque.version >= 1)
+    if opaque.value(SWITCH_GPU_PDIS) is not None and len(opaque.value(GPU_INFO) or b"") in _SIZES[SWITCH_GPU_PDIS]:
+        raise malformed("opaque data", offset, "one list of GPU PDIs", "one under type 4 and one under type 26")
+    return opaque
+
+
+def _entries(data: bytes, offset: int) -> list[tuple[int, OpaqueEntry]]:
+    """Cut the data into entries, each with its offset in the report."""
+    found: list[tuple[int, OpaqueEntry]] = []
+    types: set[int] = set()
+    at = 0
+    while at < len(data):
+        head = data[at : at + _HEAD_BYTES]
+        if len(head) < _HEAD_BYTES:
+            raise malformed("opaque data", offset + at, "type and size of an entry, 4 bytes", f"{len(head)} bytes")
+        entry_type, size = int.from_bytes(head[:2], "little"), int.from_bytes(head[2:], "little")
+        value = data[at + _HEAD_BYTES : at + _HEAD_BYTES + size]
+        if len(value) < size:
+            raise malformed(_name(entry_type), offset + at, f"{size} bytes", f"{len(value)} bytes")
+        if entry_type in types:
+            raise malformed(_name(entry_type), offset + at, "each type at most once", f"type {entry_type} twice")
+        types.add(entry_type)
+        found.append((offset + at, OpaqueEntry(type=entry_type, value=value)))
+        at += _HEAD_BYTES + size
+    return found
+
+
+def _require_size(entry: OpaqueEntry, at: int) -> None:
+    sizes = _SIZES.get(entry.type)
+    if sizes is not None and len(entry.value) not in sizes:
+        expected = " or ".join(str(size) for size in sizes)
+        raise malformed(_name(entry.type), at, f"{expected} bytes", f"{len(entry.value)} bytes")
+
+
+def _require_value(entry: OpaqueEntry, at: int, *, versioned: bool) -> None:
+    """Refuse text that cannot be shown, and words of a closed set that are not in it."""
+    name = _name(entry.type)
+    if entry.type in _TEXTS and _text(entry.value) is None:
+        raise malformed(name, at, "printable ASCII", entry.value[:64].hex())
+    if entry.type == VBIOS_VERSION and len(entry.value) != _VBIOS_BYTES and not _text(entry.value):
+        raise malformed(name, at, "8 bytes, or printable ASCII", entry.value[:64].hex())
+    allowed = _VALUES.get(entry.type)
+    if entry.type == FEATURE_FLAG and versioned:
+        allowed = _FEATURE_FLAGS
+    number = int.from_bytes(entry.value, "little")
+    if allowed is not None and number not in allowed:
+        expected = " or ".join(f"{value:#x}" for value in sorted(allowed))
+        raise malformed(name, at, expected, f"{number:#x}")
+
+
+def _text(value: bytes) -> str | None:
+    """Return text without the NULs behind it; None for what is not printable ASCII."""
+    found = _TEXT.fullmatch(value)
+    return found[1].decode("ascii") if found else None
+
+
+def _pieces(value: bytes) -> tuple[bytes, ...]:
+    return tuple(value[at : at + _PDI_BYTES] for at in range(0, len(value), _PDI_BYTES))
+
+
+def _name(entry_type: int) -> str:
+    return f"{KNOWN_TYPES.get(entry_type, 'unknown')} (opaque data, type {entry_type})"
+
+
+def _versioned(data: bytes, offset: int) -> UnsupportedError:
+    """Name the version of the layout that begins with the magic: major, minor and patch, a byte each."""
+    numbers = data[8:11]
+    stated = "version " + ".".join(map(str, numbers)) if len(numbers) == 3 else "no version"
+    return _unsupported(f"the versioned layout (NVDAOD), {stated}", "the layout without a name in front", offset)
+
+
+def _unsupported(got: str, expected: str, offset: int) -> UnsupportedError:
+    return UnsupportedError(
+        f"opaque data of this report is not supported: {got}, expected {expected}",
+        code="gpu-opaque-unsupported",
+        check=CHECK,
+        field="opaque data",
+        offset=offset,
+        expected=expected,
+        got=got,
+        clause="nvidia-gpu.md 4.3",
+        hint="the device's driver is newer than this verifier",
+    )
+
+
+def malformed(field: str, offset: int | None, expected: str, got: str, *, clause: str = _CLAUSE) -> EvidenceError:
+    """Build the refusal of a report that is not what its format says; for the caller to raise."""
+    where = "" if offset is None else f" (offset {offset:#05x})"
+    return EvidenceError(
+        f"{field}: expected {expected}, got {got}{where}",
+        code="gpu-report-malformed",
+        check=CHECK,
+        field=field,
+        offset=offset,
+        expected=expected,
+        got=got,
+        clause=clause,
+    )
