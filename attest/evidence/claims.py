@@ -7,15 +7,17 @@ the guest or the host chose itself (report data, host data) authorises nothing o
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from attest.encoding import JsonValue
 
-__all__ = ["Claim", "ClaimType", "ClaimValue", "Origin", "claims_document", "value_text"]
+__all__ = ["Claim", "ClaimTree", "ClaimType", "ClaimValue", "Origin", "claims_document", "value_text"]
 
-ClaimValue: TypeAlias = "bool | int | str | bytes | dict[str, int] | tuple[str, ...] | None"
+ClaimTree: TypeAlias = "bool | int | str | bytes | tuple[ClaimTree, ...] | Mapping[str, ClaimTree]"
+"""A value that is there, whole; what a mapping does not know is not among its keys."""
+ClaimValue: TypeAlias = "ClaimTree | None"
 
 
 class ClaimType(enum.StrEnum):
@@ -27,6 +29,7 @@ class ClaimType(enum.StrEnum):
     BYTES = "bytes"
     TCB = "tcb"
     LIST = "list"
+    OBJECT = "object"
 
 
 class Origin(enum.StrEnum):
@@ -73,14 +76,14 @@ def claims_document(claims: Iterable[Claim], verified: object) -> dict[str, Json
     return document
 
 
-def _json(value: bool | int | str | bytes | dict[str, int] | tuple[str, ...]) -> JsonValue:  # noqa: FBT001  a value
+def _json(value: ClaimTree) -> JsonValue:
     match value:
         case bytes():
             return value.hex()
         case tuple():
-            return list(value)
-        case dict():
-            return dict(value)
+            return [_json(member) for member in value]
+        case Mapping():
+            return {name: _json(member) for name, member in value.items()}
         case _:
             return value
 
@@ -94,9 +97,9 @@ def value_text(value: ClaimValue) -> str:
             return "true" if value else "false"
         case bytes():
             return value.hex()
-        case dict():
-            return " ".join(f"{name} {level}" for name, level in value.items())
+        case Mapping():
+            return " ".join(f"{name} {value_text(member)}" for name, member in value.items())
         case tuple():
-            return ", ".join(value) or "none"
+            return ", ".join(map(value_text, value)) or "none"
         case _:
             return str(value)

@@ -92,6 +92,7 @@ def test_what_the_guest_or_the_host_chooses_is_marked_as_such() -> None:
         ({"snp": 1, "tee": 2}, "snp 1 tee 2"),
         (("INTEL-SA-00001", "INTEL-SA-00002"), "INTEL-SA-00001, INTEL-SA-00002"),
         ((), "none"),
+        (({"index": 7, "got": b"\x01"}, {"index": 9, "expected": ("a", "b")}), "index 7 got 01, index 9 expected a, b"),
     ],
 )
 def test_values_are_written_in_full(value: Any, text: str) -> None:  # noqa: ANN401  a claim value
@@ -101,3 +102,8 @@ def test_values_are_written_in_full(value: Any, text: str) -> None:  # noqa: ANN
 def test_a_list_is_a_list_in_the_document() -> None:
     claim = Claim(name="a.b", type=ClaimType.LIST, origin=Origin.CERTIFICATE, clause="x", get=lambda v: (v, "y"))
     assert claims_document([claim], "x") == {"a": {"b": ["x", "y"]}}
+
+
+def test_a_nested_value_is_an_object_in_the_document_with_bytes_in_hex() -> None:
+    claim = Claim(name="a", type=ClaimType.OBJECT, origin=Origin.HARDWARE, clause="x", get=lambda v: {"b": (v, 1)})
+    assert claims_document([claim], b"\xff") == {"a": {"b": ["ff", 1]}}

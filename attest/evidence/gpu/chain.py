@@ -1,0 +1,328 @@
+"""From the attestation key of a device to NVIDIA's pinned root: L5, L4, L3, L2, and the root that is an argument.
+
+In the JSON forms the chain belongs to the evidence and its order counts. For a raw report it lies among the
+endorsements, perhaps with chains of other devices: there the leaf is the one whose key verifies the report, and
+issuers are found by name and signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+from attest.encoding import rfc3339_text
+from attest.endorsements.anchors import Anchor, TrustAnchors
+from attest.endorsements.chains import require_ca, require_issued, require_valid
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
+from attest.endorsements.x509 import Certificate, Issuer
+from attest.errors import AttestError, ChainError, EndorsementError
+from attest.evidence.gpu.certificates import (
+    Architecture,
+    DeviceIdentity,
+    DeviceKind,
+    GpuLeaf,
+    is_leaf,
+    require_p384,
+    without_firmware_id,
+)
+from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.gpu.structure import ParsedGpuReport
+
+__all__ = [
+    "PATH_LENGTH",
+    "DeviceChain",
+    "DevicePath",
+    "DeviceRoot",
+    "find_path",
+    "find_root",
+    "report_signed_by",
+    "require_linked",
+    "require_path_valid",
+]
+
+PATH_LENGTH = 4
+"""L5, L4, L3 and L2: certificates between the report and the root (specs/nvidia-gpu.md, section 6.1)."""
+MAX_LEAVES = 64
+"""Leaves that are tried for one raw report: eight machines with twelve devices are fewer than a hundred."""
+MAX_CANDIDATES = 16
+"""Certificates of one name that are tried: NVIDIA has one of each."""
+_ECDSA = ec.ECDSA(hashes.SHA384())
+_CLAUSE = "nvidia-gpu.md 6.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePath:
+    """Certificates of a device as found; nothing of it is trusted.
+
+    Attributes:
+        certificates: L5, L4, L3 and L2 in this order, or as far as they were found.
+        roots: certificates that came in the place of the root; only compared with a pin.
+        failure: why the path is not complete, or None.
+    """
+
+    certificates: tuple[Certificate, ...]
+    roots: tuple[Certificate, ...]
+    failure: AttestError | None
+
+    @property
+    def leaf(self) -> Certificate | None:
+        """The first certificate, if it claims to be that of an attestation key."""
+        return self.certificates[0] if self.certificates and is_leaf(self.certificates[0]) else None
+
+    @property
+    def device(self) -> Certificate | None:
+        """The certificate after the leaf, which should be the device's."""
+        return self.certificates[1] if self.leaf is not None and len(self.certificates) > 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRoot:
+    """The pinned root that a path reaches.
+
+    Attributes:
+        anchor: the pin.
+        issuer: its name and key.
+        certificate: its certificate, where the anchor is held by its digest alone.
+    """
+
+    anchor: Anchor
+    issuer: Issuer
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceChain:
+    """A verified chain of a GPU or NVSwitch. Built by ``verify_gpu_evidence`` only.
+
+    Attributes:
+        leaf: L5, the attestation key.
+        device: L4, the device.
+        issuers: L3 and L2.
+        identity: type byte and PDI of L4.
+        kind: GPU or switch.
+        architecture: of the device.
+        product: as RIMs name it (``GH100``).
+        anchor: the pinned root.
+        root: the root as a signer.
+    """
+
+    leaf: GpuLeaf
+    device: Certificate
+    issuers: tuple[Certificate, Certificate]
+    identity: DeviceIdentity
+    kind: DeviceKind
+    architecture: Architecture
+    product: str
+    anchor: Anchor
+    root: Issuer
+
+
+# -- finding
+
+
+def find_path(parsed: ParsedGpuEvidence, pool: Endorsements) -> DevicePath:
+    """Return the certificates from the attestation key up to L2, as they came with the evidence or lie in the pool."""
+    if parsed.chain is not None:
+        return _presented_path(parsed.chain, pool)
+    leaf = _find_leaf(parsed.report, pool)
+    if leaf is None:
+        return DevicePath(certificates=(), roots=(), failure=_no_leaf())
+    path = [leaf]
+    failure: AttestError | None = None
+    try:
+        while len(path) < PATH_LENGTH:
+            path.append(_find_issuer(path[-1], pool))
+    except (ChainError, EndorsementError) as exc:
+        failure = exc
+    return DevicePath(certificates=tuple(path), roots=pool.named(path[-1].issuer), failure=failure)
+
+
+def _presented_path(chain: tuple[Certificate, ...], pool: Endorsements) -> DevicePath:
+    """Take a chain as it stands, without a self-issued last certificate: a root from the evidence is none."""
+    rootless = chain[:-1] if chain and chain[-1].issuer == chain[-1].subject else chain
+    roots = (*chain[len(rootless) :], *(pool.named(rootless[-1].issuer) if rootless else ()))
+    failure = None if len(rootless) == PATH_LENGTH else _wrong_length(rootless)
+    return DevicePath(certificates=rootless, roots=roots, failure=failure)
+
+
+def _wrong_length(rootless: tuple[Certificate, ...]) -> ChainError:
+    return ChainError(
+        f"the chain has {len(rootless)} certificates besides the root, expected {PATH_LENGTH}",
+        code="gpu-chain-length",
+        field="certificate",
+        expected="attestation key, device and two issuers, in this order",
+        got=", ".join(certificate.name for certificate in rootless[: PATH_LENGTH + 1]) or "none",
+        clause=_CLAUSE,
+    )
+
+
+def _find_leaf(report: ParsedGpuReport, pool: Endorsements) -> Certificate | None:
+    """Return the leaf whose key signed the report; if none did, the first, so that the signature is what fails."""
+    leaves = [certificate for certificate in pool.certificates if is_leaf(certificate)][:MAX_LEAVES]
+    if len(leaves) > 1:
+        return next((leaf for leaf in leaves if report_signed_by(report, leaf)), leaves[0])
+    return leaves[0] if leaves else None
+
+
+def report_signed_by(report: ParsedGpuReport, leaf: Certificate) -> bool:
+    """Say whether the report's signature verifies under this certificate's key (P-384, SHA-384, r and s big-endian).
+
+    A key of another kind signed nothing.
+
+    Spec: specs/nvidia-gpu.md, section 5.
+    """
+    try:
+        require_p384(leaf)
+        key = load_public_key(leaf.spki)
+        r, s = int.from_bytes(report.signature_r, "big"), int.from_bytes(report.signature_s, "big")
+        key.verify(encode_dss_signature(r, s), report.signed_bytes, _ECDSA)  # type: ignore[call-arg,arg-type]  # P-384
+    except (InvalidSignature, ChainError):
+        return False
+    return True
+
+
+def _no_leaf() -> EndorsementError:
+    return EndorsementError(
+        "the certificate of the device's attestation key is not at hand",
+        code="gpu-leaf-missing",
+        expected="a certificate chain that begins with a firmware id",
+        got="none",
+        clause=_CLAUSE,
+        hint="a raw report comes without its chain: give the device's certificate chain with --endorsements PATH",
+    )
+
+
+def _find_issuer(child: Certificate, pool: Endorsements) -> Certificate:
+    """Return who issued ``child``; a self-issued certificate stands in the place of the root and is no candidate."""
+    refusal: ChainError | None = None
+    candidates = (c for c in pool.named(child.issuer)[:MAX_CANDIDATES] if c.issuer != c.subject)
+    for candidate in candidates:
+        try:
+            _require_link(child, candidate)
+        except ChainError as exc:
+            refusal = refusal or exc
+        else:
+            return candidate
+    raise refusal or EndorsementError(
+        f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
+        code="gpu-issuer-missing",
+        expected=child.issuer_common_name,
+        got="none",
+        clause=_CLAUSE,
+        hint="give the device's whole certificate chain with --endorsements PATH",
+    )
+
+
+# -- judging
+
+
+def _require_link(child: Certificate, issuer: Certificate) -> None:
+    require_issued(without_firmware_id(child), issuer.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384)
+    require_ca(issuer)
+    require_p384(issuer)
+
+
+def require_linked(path: DevicePath) -> None:
+    """Require that each certificate is issued by the next, which is a CA with a P-384 key.
+
+    Raises:
+        ChainError: as ``require_issued``, ``require_ca`` and ``require_p384``.
+    """
+    for child, issuer in pairwise(path.certificates):
+        _require_link(child, issuer)
+
+
+def find_root(path: DevicePath, *, anchors: TrustAnchors) -> DeviceRoot:
+    """Return the pinned root that issued the last certificate of the path.
+
+    Raises:
+        ChainError: ``root-not-trusted``, ``simulated-root-refused``, or as the rules of ``attest.endorsements.chains``
+            for a root of this name or a certificate of it.
+        EndorsementError: ``gpu-root-missing``: an anchor is held by its digest alone, and its certificate is missing.
+    """
+    last = path.certificates[-1]
+    refusal: ChainError | None = None
+    for root in _roots(last, path.roots[:MAX_CANDIDATES], anchors):
+        try:
+            require_issued(last, root.issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384)
+            if root.certificate is not None:
+                _require_link(root.certificate, root.certificate)
+        except ChainError as exc:
+            refusal = refusal or exc
+        else:
+            return root
+    raise refusal or _no_root(last, path.roots, anchors)
+
+
+def _roots(last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors) -> Iterator[DeviceRoot]:
+    """Pinned roots in the name of the issuer: as keys that are held, and as presented certificates."""
+    for anchor in anchors.of_role("nvidia-device-root"):
+        issuer = anchor.held_issuer()
+        if issuer is not None and issuer.subject == last.issuer:
+            yield DeviceRoot(anchor=anchor, issuer=issuer, certificate=None)
+    for certificate in presented:
+        pinned = anchors.pinned(certificate.spki_sha256, role="nvidia-device-root")
+        if pinned is not None and pinned.spki is None:
+            yield DeviceRoot(anchor=pinned, issuer=certificate.as_issuer(), certificate=certificate)
+
+
+def _no_root(last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors) -> AttestError:
+    by_digest_alone = any(anchor.spki is None for anchor in anchors.of_role("nvidia-device-root"))
+    if not presented and by_digest_alone:
+        return EndorsementError(
+            f"the root {last.issuer_common_name}, which issued {last.name}, is neither held nor at hand",
+            code="gpu-root-missing",
+            expected=f"a pinned {last.issuer_common_name}",
+            got="none",
+            clause="nvidia-gpu.md 6.2",
+            hint="give the root's certificate with --endorsements PATH",
+        )
+    simulation = TrustAnchors.simulation()
+    simulated = any(simulation.pinned(c.spki_sha256, role="nvidia-device-root") for c in presented[:MAX_CANDIDATES])
+    got = f"SHA-256 of the public key {presented[0].spki_sha256.hex()}" if presented else "a name that no anchor has"
+    return ChainError(
+        f"the root {last.issuer_common_name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
+        code="simulated-root-refused" if simulated else "root-not-trusted",
+        expected="a pinned NVIDIA root key",
+        got=got,
+        clause="nvidia-gpu.md 6.2",
+        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
+        if simulated
+        else "a root counts only when its key is pinned; see docs/trust-anchors.md",
+    )
+
+
+def require_path_valid(path: DevicePath, root: DeviceRoot | None, *, at: datetime) -> None:
+    """Require every certificate of the path, and the root, to be within its dates; both bounds are included.
+
+    Nested validity is not asked for: L5 and L4 begin before the certificates of their issuers.
+
+    Raises:
+        ChainError: ``certificate-not-yet-valid`` or ``certificate-expired``.
+
+    Spec: specs/nvidia-gpu.md, section 6.1.
+    """
+    for certificate in path.certificates:
+        require_valid(certificate, at=at)
+    if root is None:
+        return
+    if root.certificate is not None:
+        require_valid(root.certificate, at=at)
+    anchor = root.anchor
+    if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= at <= anchor.not_after:
+        return
+    raise ChainError(
+        f"{anchor.name} is not valid at {rfc3339_text(at)}",
+        code="certificate-not-yet-valid" if at < anchor.not_before else "certificate-expired",
+        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
+        got=rfc3339_text(at),
+        clause="RFC 5280, section 4.1.2.5",
+    )

@@ -1,0 +1,238 @@
+"""What verified GPUs and NVSwitches state (specs/nvidia-gpu.md, section 21).
+
+A claim that the evidence does not carry is absent. Nothing in a report says whether developer tools were on: that is
+in ``nvml``, which a guest collects itself, so that it counts only through what the CPU signed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from attest.encoding import rfc3339_text
+from attest.errors import EvidenceError
+from attest.evidence.claims import Claim, ClaimTree, ClaimType, ClaimValue, Origin
+from attest.evidence.gpu.evidence import GpuSettings
+from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementResult, MeasurementSource, Mismatch
+from attest.evidence.gpu.nvidia_claims import nvidia_claims, revocation_of
+from attest.evidence.gpu.opaque import OpaqueData
+from attest.evidence.gpu.rim import VerifiedRim, driver_rim_id, switch_bios_rim_id, vbios_rim_id
+from attest.evidence.gpu.verify import VerifiedGpu
+
+__all__ = ["GPU_CLAIMS", "SWITCH_CLAIMS", "gpu_claim", "switch_claim"]
+
+_Get: TypeAlias = Callable[[VerifiedGpu], ClaimValue]
+_RimName: TypeAlias = Literal["driver_rim", "vbios_rim"]
+
+_REPORT = "nvidia-gpu.md 4"
+_CERTIFICATE = "nvidia-gpu.md 6.3, 7"
+_MEASUREMENTS = "nvidia-gpu.md 10"
+_RIM = "nvidia-gpu.md 9"
+_NVML = "NVML, nvmlSystemGetConfComputeSettings; nvidia-gpu.md 15"
+_MODES = {0: "spt", 1: "mpt", 2: "protected-pcie"}
+_PROTECTED_PCIE = {0x55: False, 0xAA: True}
+_LOCKED = 1
+_DEFAULT_BLACKWELL = "GB100"
+
+
+def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str = _REPORT) -> Claim:
+    return Claim(name=name, type=kind, origin=origin, clause=clause, get=get)
+
+
+def _opaque(v: VerifiedGpu) -> OpaqueData:
+    return v.evidence.report.opaque
+
+
+def _text(name: str, get: _Get, clause: str = _REPORT) -> Claim:
+    return _claim(name, ClaimType.TEXT, Origin.HARDWARE, get, clause)
+
+
+# -- claims of the certificates and of every report
+
+
+_DEVICE: tuple[Claim, ...] = (
+    _claim("architecture", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.architecture, _CERTIFICATE),
+    _claim("product", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.chain.product, _CERTIFICATE),
+    _claim(
+        "device_identity", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: bytes.fromhex(v.chain.identity.text),
+        _CERTIFICATE,
+    ),
+    _claim("hwmodel", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.chain.device.common_name, _CERTIFICATE),
+    # The device makes a new L5 for each firmware: this names no device for longer than its firmware lasts.
+    _claim("ueid", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: str(v.chain.leaf.certificate.serial), _CERTIFICATE),
+    _claim("fwid", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: v.chain.leaf.fwid, _CERTIFICATE),
+    _claim("fwid_matched", ClaimType.BOOLEAN, Origin.HARDWARE, lambda v: v.fwid_matched, _CERTIFICATE),
+    _claim("nonce", ClaimType.BYTES, Origin.GUEST, lambda v: v.nonce, "nvidia-gpu.md 11"),
+)  # fmt: skip
+_OPAQUE: tuple[Claim, ...] = (
+    _claim("opaque_version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _opaque(v).version),
+    _claim("unknown_opaque_types", ClaimType.LIST, Origin.HARDWARE, lambda v: _opaque(v).unknown),
+)
+
+
+# -- measurements
+
+
+def _comparison(name: str, kind: ClaimType, get: Callable[[VerifiedGpu, MeasurementComparison], ClaimTree]) -> Claim:
+    """Make a claim that is absent when there was nothing to compare with."""
+    found: _Get = lambda v: None if v.measurements is None else get(v, v.measurements)  # noqa: E731  typed as the registry wants it
+    return _claim(f"measurements.{name}", kind, Origin.HARDWARE, found, _MEASUREMENTS)
+
+
+def _difference(v: VerifiedGpu, found: Mismatch | MeasurementResult) -> dict[str, ClaimTree]:
+    """Describe what differs: where, in which RIM, what was expected and what is there."""
+    described: dict[str, ClaimTree] = {"index": found.index, "source": found.source, "expected": found.expected}
+    rim = _rim_id(v, found.source)
+    return (
+        described
+        | ({} if rim is None else {"rim": rim})
+        | ({} if found.got is None else {"got": found.got})
+        | ({"reason": found.waived} if isinstance(found, MeasurementResult) and found.waived is not None else {})
+    )
+
+
+_COMPARISON: tuple[Claim, ...] = (
+    _comparison("compared", ClaimType.INTEGER, lambda _, m: m.compared),
+    _comparison("matched", ClaimType.INTEGER, lambda _, m: m.matched),
+    _comparison("mismatches", ClaimType.LIST, lambda v, m: tuple(_difference(v, one) for one in m.mismatches)),
+    _comparison("waived", ClaimType.LIST, lambda v, m: tuple(_difference(v, one) for one in m.waived)),
+)
+
+
+# -- reference integrity manifests
+
+
+def _rim_id(v: VerifiedGpu, source: MeasurementSource) -> str | None:
+    """Return the id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one."""
+    try:
+        return _served_id(v, source)
+    except EvidenceError:
+        return None
+
+
+def _served_id(v: VerifiedGpu, source: MeasurementSource) -> str | None:
+    opaque, version = _opaque(v), v.driver_version if source == "driver" else v.vbios_version
+    if version is None:
+        return None
+    if v.kind == "nvidia-switch":
+        return switch_bios_rim_id(version)
+    if source == "driver":
+        hopper = v.architecture == "hopper"
+        return driver_rim_id(v.chain.product if hopper else opaque.chip_info or _DEFAULT_BLACKWELL, version)
+    parts = (opaque.project, opaque.project_sku, opaque.chip_sku)
+    project, project_sku, chip_sku = parts
+    if project is None or project_sku is None or chip_sku is None:
+        return None
+    return vbios_rim_id(project, project_sku, chip_sku, version)
+
+
+def _rim(which: _RimName) -> tuple[Claim, ...]:
+    """Make the claims of one RIM; without it they are absent."""
+    source: MeasurementSource = "driver" if which == "driver_rim" else "vbios"
+
+    def claim(name: str, kind: ClaimType, get: Callable[[VerifiedGpu, VerifiedRim], ClaimValue]) -> Claim:
+        def found(v: VerifiedGpu) -> ClaimValue:
+            rim: VerifiedRim | None = getattr(v, which)
+            return None if rim is None else get(v, rim)
+
+        return _claim(f"{which}.{name}", kind, Origin.CERTIFICATE, found, _RIM)
+
+    return (
+        claim("id", ClaimType.TEXT, lambda v, _: _rim_id(v, source)),
+        claim("version", ClaimType.TEXT, lambda _, rim: rim.parsed.version),
+        claim("sha256", ClaimType.BYTES, lambda _, rim: rim.sha256),
+        claim("signer", ClaimType.TEXT, lambda _, rim: rim.signers[0].name),
+        claim("revocation", ClaimType.TEXT, lambda v, _: revocation_of(getattr(v, f"{source}_statuses"))),
+        claim("issued", ClaimType.TEXT, lambda _, rim: rfc3339_text(rim.not_before)),
+        claim("expires", ClaimType.TEXT, lambda _, rim: rfc3339_text(rim.not_after)),
+        claim("not_after", ClaimType.TEXT, lambda _, rim: rfc3339_text(rim.not_after)),
+    )
+
+
+# -- settings
+
+
+def _nvml(name: str, kind: ClaimType, get: Callable[[GpuSettings], ClaimValue]) -> Claim:
+    """Make a claim of what the guest says that NVML said; absent when it says nothing."""
+
+    def found(v: VerifiedGpu) -> ClaimValue:
+        settings = v.evidence.settings
+        return None if settings is None else get(settings)
+
+    return _claim(f"nvml.{name}", kind, Origin.GUEST, found, _NVML)
+
+
+_SETTINGS: tuple[Claim, ...] = (
+    _nvml("environment", ClaimType.TEXT, lambda s: s.environment),
+    _nvml("cc_mode", ClaimType.BOOLEAN, lambda s: s.cc_mode),
+    _nvml("dev_tools_mode", ClaimType.BOOLEAN, lambda s: s.dev_tools_mode),
+    _nvml("multi_gpu_mode", ClaimType.TEXT, lambda s: s.multi_gpu_mode),
+    _nvml("ready", ClaimType.BOOLEAN, lambda s: s.ready),
+    _nvml("driver_version", ClaimType.TEXT, lambda s: s.driver_version),
+)
+
+
+# -- the registries
+
+
+def _mode(v: VerifiedGpu) -> ClaimValue:
+    flag = _opaque(v).feature_flag
+    return None if flag is None else _MODES.get(flag)
+
+
+def _protected_pcie(v: VerifiedGpu) -> ClaimValue:
+    status = _opaque(v).protected_pcie
+    return None if status is None else _PROTECTED_PCIE.get(status)
+
+
+def _locked(v: VerifiedGpu) -> ClaimValue:
+    status = _opaque(v).lock_status
+    return None if status is None else status == _LOCKED
+
+
+_AS_NVIDIA = _claim("nvidia", ClaimType.OBJECT, Origin.HARDWARE, nvidia_claims, "nvidia-gpu.md 17.2")
+_VBIOS_VERSION = _text("vbios_version", lambda v: v.vbios_version, "nvidia-gpu.md 4.2")
+
+GPU_CLAIMS: tuple[Claim, ...] = (
+    *_DEVICE,
+    _text("driver_version", lambda v: v.driver_version),
+    _VBIOS_VERSION,
+    _text("mode", _mode),
+    _claim("feature_flag", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _opaque(v).feature_flag),
+    _claim("protected_pcie", ClaimType.BOOLEAN, Origin.HARDWARE, _protected_pcie),
+    _text("project", lambda v: _opaque(v).project),
+    _text("project_sku", lambda v: _opaque(v).project_sku),
+    _text("chip_sku", lambda v: _opaque(v).chip_sku),
+    *_OPAQUE,
+    *_COMPARISON,
+    *_rim("driver_rim"),
+    *_rim("vbios_rim"),
+    *_SETTINGS,
+    _AS_NVIDIA,
+)
+"""Every claim of a GPU, in the order in which people read them."""
+
+SWITCH_CLAIMS: tuple[Claim, ...] = (
+    *_DEVICE,
+    _VBIOS_VERSION,
+    _claim("lock_status", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _opaque(v).lock_status, "nvidia-gpu.md 13"),
+    _claim("locked", ClaimType.BOOLEAN, Origin.HARDWARE, _locked, "nvidia-gpu.md 13"),
+    *_OPAQUE,
+    *_COMPARISON,
+    *_rim("vbios_rim"),
+    _AS_NVIDIA,
+)
+"""Every claim of an NVSwitch, in the order in which people read them."""
+
+_GPU_BY_NAME = {claim.name: claim for claim in GPU_CLAIMS}
+_SWITCH_BY_NAME = {claim.name: claim for claim in SWITCH_CLAIMS}
+
+
+def gpu_claim(name: str) -> Claim:
+    """Return the claim of GPUs of this name."""
+    return _GPU_BY_NAME[name]
+
+
+def switch_claim(name: str) -> Claim:
+    """Return the claim of NVSwitches of this name."""
+    return _SWITCH_BY_NAME[name]

@@ -1,0 +1,61 @@
+"""The GPUs and NVSwitches of one Attester together: what is said of a set and of no single device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
+from attest.evidence.gpu.verify import VerifiedGpu
+
+__all__ = ["DEVICE_SET_CLAIMS", "DeviceSet", "device_set_claim"]
+
+_CLAUSE = "nvidia-gpu.md 14"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSet:
+    """Every verified device of one evidence.
+
+    Attributes:
+        gpus: the GPUs.
+        switches: the NVSwitches.
+        cpu_kind: kind of the CPU's evidence that came with them (``sev-snp``, ``tdx``), or None.
+        bound: whether the CPU's signed report commits to exactly these devices and their settings.
+    """
+
+    gpus: tuple[VerifiedGpu, ...]
+    switches: tuple[VerifiedGpu, ...]
+    cpu_kind: str | None
+    bound: bool
+
+
+_Get = Callable[[DeviceSet], ClaimValue]
+
+
+def _claim(name: str, kind: ClaimType, get: _Get, clause: str = _CLAUSE) -> Claim:
+    return Claim(name=name, type=kind, origin=Origin.HARDWARE, clause=clause, get=get)
+
+
+def _different(values: tuple[str | None, ...]) -> tuple[str, ...]:
+    """Each value once; what one device does not state is a value of its own, and equal to no version."""
+    return tuple(dict.fromkeys("not stated" if value is None else value for value in values))
+
+
+DEVICE_SET_CLAIMS: tuple[Claim, ...] = (
+    _claim("gpus", ClaimType.INTEGER, lambda s: len(s.gpus)),
+    _claim("switches", ClaimType.INTEGER, lambda s: len(s.switches)),
+    _claim("architectures", ClaimType.LIST, lambda s: _different(tuple(v.architecture for v in s.gpus))),
+    _claim("driver_versions", ClaimType.LIST, lambda s: _different(tuple(v.driver_version for v in s.gpus))),
+    _claim("cpu_kind", ClaimType.TEXT, lambda s: s.cpu_kind, "nvidia-gpu.md 11, 15"),
+    # Of no device there is nothing to bind: how many there must be is another question.
+    _claim("bound", ClaimType.BOOLEAN, lambda s: s.bound or not (s.gpus or s.switches), "nvidia-gpu.md 11, 15"),
+)
+"""What policies can ask of a set."""
+
+_BY_NAME = {claim.name: claim for claim in DEVICE_SET_CLAIMS}
+
+
+def device_set_claim(name: str) -> Claim:
+    """Return the claim of this name."""
+    return _BY_NAME[name]

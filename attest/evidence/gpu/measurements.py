@@ -1,0 +1,172 @@
+"""The comparison of a report's measurements with reference values (specs/nvidia-gpu.md, section 10).
+
+Every reference value of every RIM at hand is compared, and every comparison is listed. A mismatch that is waived, by
+NVIDIA's rule about the video decoder or by name, is shown as such and never counts as matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NoReturn, TypeAlias
+
+from attest.evidence.gpu.rim import ParsedRim, verify_rim_signature
+from attest.evidence.gpu.tolerances import WaivedMeasurement
+
+__all__ = [
+    "NVDEC_WAIVER",
+    "MeasurementComparison",
+    "MeasurementResult",
+    "MeasurementSource",
+    "Mismatch",
+    "compare",
+    "conflicts",
+]
+
+MeasurementSource: TypeAlias = Literal["driver", "vbios"]
+"""Which RIM a reference value comes from; the BIOS of a switch counts as ``vbios``."""
+
+NVDEC_INDEX = 35
+NVDEC_DISABLED = 0x55
+"""Opaque field 11: the video decoder is off."""
+NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One index whose measurement is none of the reference values, and that nobody waived.
+
+    Attributes:
+        index: RIM index.
+        expected: the alternatives, 48 bytes each.
+        got: 48 bytes; None when the report has no such index.
+    """
+
+    index: int
+    source: MeasurementSource
+    expected: tuple[bytes, ...]
+    got: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementResult:
+    """One comparison.
+
+    Attributes:
+        index: RIM index.
+        source: the RIM that the reference values come from.
+        matched: the measurement is one of the reference values.
+        waived: why a mismatch does not refuse; None for a match, and for a mismatch that does.
+        expected: the alternatives, 48 bytes each.
+        got: 48 bytes; None when the report has no such index.
+    """
+
+    index: int
+    source: MeasurementSource
+    matched: bool
+    waived: str | None
+    expected: tuple[bytes, ...]
+    got: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementComparison:
+    """Every comparison, by RIM (driver first) and index. Its truth value is undefined: ask for ``mismatches``."""
+
+    results: tuple[MeasurementResult, ...]
+
+    @property
+    def compared(self) -> int:
+        """How many reference values were compared."""
+        return len(self.results)
+
+    @property
+    def matched(self) -> int:
+        """How many of them were found."""
+        return sum(result.matched for result in self.results)
+
+    @property
+    def mismatches(self) -> tuple[Mismatch, ...]:
+        """What differs and is not waived."""
+        return tuple(
+            Mismatch(index=result.index, source=result.source, expected=result.expected, got=result.got)
+            for result in self.results
+            if not result.matched and result.waived is None
+        )
+
+    @property
+    def waived(self) -> tuple[MeasurementResult, ...]:
+        """What differs and is waived, with the reason."""
+        return tuple(result for result in self.results if result.waived is not None)
+
+    def __bool__(self) -> NoReturn:
+        # An object is true by default, and `if comparison:` would read as "they match".
+        msg = "a comparison is neither true nor false; look at its mismatches"
+        raise TypeError(msg)
+
+
+def compare(
+    measurements: tuple[bytes, ...],
+    *,
+    driver: ParsedRim | None,
+    vbios: ParsedRim | None,
+    nvdec0: int | None,
+    waived: tuple[WaivedMeasurement, ...] = (),
+) -> MeasurementComparison:
+    """Compare measurements with the reference values of the RIMs at hand; one alone is compared too.
+
+    Measurements at indices that no RIM names are not judged. An index that both name is compared with each;
+    that it is a conflict is for ``conflicts`` to say.
+
+    Args:
+        measurements: 48 bytes each; position is the RIM index.
+        driver: the driver's RIM, its signature valid; None for a switch, or when it is missing.
+        vbios: the VBIOS's or switch BIOS's RIM, its signature valid; None when it is missing.
+        nvdec0: opaque field 11 of the report.
+        waived: indices whose mismatch is only shown.
+
+    Raises:
+        SignatureError: ``rim-signature-invalid``, a RIM whose values nobody signed.
+        ValueError: no RIM at all, so that nothing would differ.
+
+    Spec: specs/nvidia-gpu.md, section 10.
+    """
+    if driver is None and vbios is None:
+        msg = "without a RIM there is nothing to compare with"
+        raise ValueError(msg)
+    reasons = {waiver.index: waiver.reason for waiver in waived}
+    if nvdec0 == NVDEC_DISABLED:
+        # NOTE: NVIDIA does not compare this index then; here it is compared, and only its mismatch is waived.
+        reasons[NVDEC_INDEX] = NVDEC_WAIVER
+    results = (*_compared(measurements, "driver", driver, reasons), *_compared(measurements, "vbios", vbios, reasons))
+    return MeasurementComparison(results=results)
+
+
+def _compared(
+    measurements: tuple[bytes, ...], source: MeasurementSource, rim: ParsedRim | None, reasons: dict[int, str]
+) -> Iterator[MeasurementResult]:
+    if rim is None:
+        return
+    verify_rim_signature(rim)
+    for index, expected in sorted(rim.reference_values.items()):
+        got = measurements[index] if index < len(measurements) else None
+        matched = got in expected
+        yield MeasurementResult(
+            index=index,
+            source=source,
+            matched=matched,
+            # An index that the report does not have is no measurement that differs: no waiver is about it.
+            waived=None if matched or got is None else reasons.get(index),
+            expected=expected,
+            got=got,
+        )
+
+
+def conflicts(driver: ParsedRim | None, vbios: ParsedRim | None) -> tuple[int, ...]:
+    """Return the indices that are active in both RIMs, which must be none.
+
+    Spec: specs/nvidia-gpu.md, section 10, rule 2.
+    """
+    if driver is None or vbios is None:
+        return ()
+    return tuple(sorted(driver.reference_values.keys() & vbios.reference_values.keys()))

@@ -1,0 +1,141 @@
+"""Which endorsements a device's evidence needs, by name. Fetching them is somebody else's job.
+
+Who signed a RIM is known only once the RIM is there, so the needs come in two rounds. Nothing here is verified: what
+is asked for is what the evidence claims to be, and what comes back is verified with it.
+
+Spec: specs/nvidia-gpu.md, sections 8, 9.1 and 21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.requests import NvidiaOcspRequest, NvidiaRimRequest
+from attest.endorsements.rims import RimDocument
+from attest.endorsements.x509 import Certificate, Issuer
+from attest.errors import ChainError, EvidenceError
+from attest.evidence.gpu.certificates import DeviceModel, read_identity, read_model
+from attest.evidence.gpu.chain import DevicePath, find_path
+from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.gpu.opaque import OpaqueData
+from attest.evidence.gpu.references import fitting_rims, sources_of, wanted_rim
+from attest.evidence.gpu.rim import EMBEDDED_CERTIFICATES, driver_rim_id, switch_bios_rim_id, vbios_rim_id
+
+__all__ = ["needed_rims", "needed_statuses"]
+
+_BLACKWELL_CHIP = "GB100"
+"""Where a Blackwell GPU does not state its chip."""
+
+
+def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRimRequest, ...]:
+    """List the RIMs of a device: driver and VBIOS of a GPU, the BIOS of a switch.
+
+    Args:
+        parsed: the device's evidence.
+        pool: where a raw report's certificates lie.
+
+    Returns:
+        As many as can be named. What cannot be named, because the certificates are not at hand or the report does
+        not state what makes the name, is left out here, and missing when it comes to verification.
+    """
+    model = _model(find_path(parsed, pool))
+    if model is None:
+        return ()
+    return tuple(NvidiaRimRequest(id=name) for name in _rim_ids(parsed.report.opaque, model))
+
+
+def _model(path: DevicePath) -> DeviceModel | None:
+    if path.device is None:
+        return None
+    try:
+        return read_model(path.device, read_identity(path.device))
+    except (ChainError, EvidenceError):
+        return None
+
+
+def _rim_ids(opaque: OpaqueData, model: DeviceModel) -> Iterator[str]:
+    for name in (_switch_bios,) if model.kind == "nvidia-switch" else (_driver, _vbios):
+        try:
+            found = name(opaque, model)
+        except EvidenceError:  # a version that is none of such a device, or that cannot stand in an address
+            continue
+        if found is not None:
+            yield found
+
+
+def _switch_bios(opaque: OpaqueData, _: DeviceModel) -> str | None:
+    version = opaque.switch_bios_version()
+    return None if version is None else switch_bios_rim_id(version)
+
+
+def _driver(opaque: OpaqueData, model: DeviceModel) -> str | None:
+    if opaque.driver_version is None:
+        return None
+    chip = model.product if model.architecture == "hopper" else opaque.chip_info or _BLACKWELL_CHIP
+    return driver_rim_id(chip, opaque.driver_version)
+
+
+def _vbios(opaque: OpaqueData, _: DeviceModel) -> str | None:
+    parts = (opaque.project, opaque.project_sku, opaque.chip_sku, opaque.gpu_vbios_version())
+    known = tuple(part for part in parts if part is not None)
+    if len(known) != len(parts):
+        return None
+    project, project_sku, chip_sku, version = known
+    return vbios_rim_id(project, project_sku, chip_sku, version)
+
+
+def needed_statuses(
+    parsed: ParsedGpuEvidence, pool: Endorsements, rims: Iterable[RimDocument]
+) -> tuple[NvidiaOcspRequest, ...]:
+    """List the certificates whose revocation status is needed: L4, L3 and L2 of the device and of each RIM.
+
+    Args:
+        parsed: the device's evidence.
+        pool: where a raw report's certificates lie.
+        rims: what the first round brought; RIMs of other devices and versions are passed over.
+
+    Returns:
+        Up to nine requests, pairwise different: L3 and L2 of two RIMs are often the same.
+    """
+    path = find_path(parsed, pool)
+    found = list(_rim_chains(parsed, _model(path), tuple(rims)))
+    root = _device_root(path)
+    if root is not None and path.failure is None:
+        found.insert(0, (path.certificates[1:], root))
+    requests = [
+        NvidiaOcspRequest(name=certificate.name, serial=certificate.serial, issuer=issuer)
+        for certificates, last in found
+        for certificate, issuer in zip(certificates, (*(c.as_issuer() for c in certificates[1:]), last), strict=True)
+    ]
+    return tuple({(request.issuer, request.serial): request for request in requests}.values())
+
+
+_Chain = tuple[tuple[Certificate, ...], Issuer]
+"""L4, L3 and L2, and the root that issued L2."""
+
+
+def _device_root(path: DevicePath) -> Issuer | None:
+    """Return the root as it was presented, or as it is held: an OCSP request names it, and does not trust it."""
+    if path.roots:
+        return path.roots[0].as_issuer()
+    held = (anchor.held_issuer() for anchor in TrustAnchors.vendors().of_role("nvidia-device-root"))
+    wanted = path.certificates[-1].issuer if path.certificates else b""
+    return next((root for root in held if root is not None and root.subject == wanted), None)
+
+
+def _rim_chains(
+    parsed: ParsedGpuEvidence, model: DeviceModel | None, rims: tuple[RimDocument, ...]
+) -> Iterator[_Chain]:
+    """Yield the signers of every RIM that claims to be one of this device's, each with the root that it carries."""
+    if model is None:
+        return
+    for source in sources_of(model):
+        try:
+            wanted = wanted_rim(parsed.report, model, source)
+        except EvidenceError:
+            continue
+        for rim in fitting_rims(wanted, rims):
+            if len(rim.certificates) == EMBEDDED_CERTIFICATES:
+                yield rim.certificates[:-1], rim.certificates[-1].as_issuer()

@@ -1,0 +1,86 @@
+"""What a Verifier Owner lets pass by name for NVIDIA devices. Everything here is shown in the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "MAX_MEASUREMENT_INDEX",
+    "NO_DEVICE_TOLERANCES",
+    "NO_TOLERANCES",
+    "DeviceTolerances",
+    "GpuTolerances",
+    "WaivedMeasurement",
+]
+
+MAX_MEASUREMENT_INDEX = 63
+"""A GPU has 64 measurement blocks, counted from 0; a switch has 31 (specs/nvidia-gpu.md, section 2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaivedMeasurement:
+    """One index whose mismatch is shown and does not refuse; it never counts as matched.
+
+    Attributes:
+        index: RIM index, 0 to 63.
+        reason: why, for those who read the result.
+
+    Raises:
+        ValueError: another index, or no reason.
+    """
+
+    index: int
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.index <= MAX_MEASUREMENT_INDEX:
+            msg = f"a measurement index is 0 to {MAX_MEASUREMENT_INDEX}, not {self.index}"
+            raise ValueError(msg)
+        if not self.reason.strip():
+            msg = "a waived measurement needs a reason"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTolerances:
+    """Relaxations of the verification of a GPU or switch.
+
+    Attributes:
+        waived_measurements: indices whose mismatch is only shown.
+        held_rim_signers: the reason why a RIM signer on hold (reason certificateHold) counts all the same; None
+            tolerates none. It never applies to device chains.
+
+    Raises:
+        ValueError: one index twice, or an empty reason.
+    """
+
+    waived_measurements: tuple[WaivedMeasurement, ...] = ()
+    held_rim_signers: str | None = None
+
+    def __post_init__(self) -> None:
+        indices = [waived.index for waived in self.waived_measurements]
+        if len(set(indices)) != len(indices):
+            msg = "one measurement index is waived twice"
+            raise ValueError(msg)
+        if self.held_rim_signers is not None and not self.held_rim_signers.strip():
+            msg = "tolerating RIM signers on hold needs a reason"
+            raise ValueError(msg)
+
+
+NO_TOLERANCES = GpuTolerances()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTolerances:
+    """Relaxations by kind: the indices of a switch mean other things than those of a GPU.
+
+    Attributes:
+        gpus: for GPUs.
+        switches: for NVSwitches.
+    """
+
+    gpus: GpuTolerances = NO_TOLERANCES
+    switches: GpuTolerances = NO_TOLERANCES
+
+
+NO_DEVICE_TOLERANCES = DeviceTolerances()

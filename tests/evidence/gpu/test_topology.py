@@ -1,0 +1,279 @@
+"""Several devices of one machine: the recorded board, the simulated one, and every way to fall short of one."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from attest.checks import Outcome, Unchecked
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
+from attest.endorsements.x509 import parse_certificate, pem_blocks
+from attest.evidence.gpu.evidence import parse_nvidia_device, parse_nvidia_report
+from attest.evidence.gpu.opaque import parse_opaque
+from attest.evidence.gpu.topology import judge_set
+from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest.simulator.nvidia import SimulatedBoard, SimulatedGpu
+from tests.evidence.gpu import made
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+NONCE = bytes(32)
+WITHOUT = tuple(Unchecked(check=check, reason="a test of sets") for check in ("revocation", "rim"))
+NO_TOPOLOGY = (Unchecked(check="topology", reason="one GPU of a board is passed through"),)
+Set = Sequence[tuple[str, VerifiedGpu]]
+
+
+def verified(item: bytes, anchors: TrustAnchors) -> VerifiedGpu:
+    return verify_gpu_evidence(
+        parse_nvidia_device(item), endorsements=NO_ENDORSEMENTS, anchors=anchors, at=AT, unchecked=WITHOUT
+    )
+
+
+@lru_cache(maxsize=2)
+def simulated(*, other: bool = False) -> tuple[tuple[str, VerifiedGpu], ...]:
+    board = SimulatedBoard.of("another board" if other else "one board", gpus=8, switches=4)
+    devices = [(f"gpu-{n}", gpu) for n, gpu in enumerate(board.gpus)]
+    devices += [(f"nvswitch-{n}", switch) for n, switch in enumerate(board.switches)]  # type: ignore[misc]  # both
+    return tuple((label, verified(d.device_item(NONCE), TrustAnchors.simulation())) for label, d in devices)
+
+
+@lru_cache(maxsize=8)
+def alone(label: str = "alone", mode: str = "spt", nonce: bytes = NONCE) -> VerifiedGpu:
+    gpu = SimulatedGpu.of(label, mode=mode)  # type: ignore[arg-type]  # the test's word
+    return verified(gpu.device_item(nonce), TrustAnchors.simulation())
+
+
+def recorded(vectors_dir: Path) -> tuple[tuple[str, VerifiedGpu], ...]:
+    items = [
+        (f"{kind}-{n}", item) for kind in ("gpu", "switch") for n, item in enumerate(made.board(vectors_dir, kind))
+    ]
+    return tuple((label, verified(json.dumps(item).encode(), TrustAnchors.vendors())) for label, item in items)
+
+
+def edited(device: VerifiedGpu, *gone: int, **changed: bytes) -> VerifiedGpu:
+    """Change opaque data of a device that was verified, as if it had signed that."""
+    report = device.evidence.report
+    entries = tuple((entry.type, entry.value) for entry in report.opaque.entries if entry.type not in gone)
+    opaque = parse_opaque(made.opaque(entries, **changed))
+    version = device.driver_version if device.kind == "nvidia-switch" else opaque.driver_version
+    evidence = replace(device.evidence, report=replace(report, opaque=opaque))
+    return replace(device, evidence=evidence, driver_version=version)
+
+
+def with_edit(devices: Set, at: int, *gone: int, **changed: bytes) -> Set:
+    label, device = devices[at]
+    return [*devices[:at], (label, edited(device, *gone, **changed)), *devices[at + 1 :]]
+
+
+def outcomes(devices: Set, unchecked: tuple[Unchecked, ...] = ()) -> dict[str, Outcome]:
+    checks, errors = judge_set(devices, unchecked=unchecked)
+    assert {check.id for check in checks if check.outcome is Outcome.FAIL} == {error.check for error in errors}
+    assert all(error.exit_code == 4 and error.expected and error.got and error.clause for error in errors)
+    return {check.id: check.outcome for check in checks}
+
+
+def failing(devices: Set, unchecked: tuple[Unchecked, ...] = ()) -> set[str]:
+    return {check for check, outcome in outcomes(devices, unchecked).items() if outcome is Outcome.FAIL}
+
+
+# -- what passes
+
+
+def test_a_whole_board_in_any_order_passes() -> None:
+    board = simulated()
+    everything = {"device.unique", "device.nonce", "device.mode", "topology"}
+    for devices in (board, board[::-1], (*board[6:], *board[:6])):
+        assert outcomes(devices) == dict.fromkeys(("device.unique", "device.nonce", "device.mode", "topology"), "pass")
+        assert set(outcomes(devices)) == everything
+
+
+def test_a_single_gpu_that_stands_alone_is_no_set() -> None:
+    assert judge_set([("gpu", alone())]) == ((), ())
+    assert judge_set([]) == ((), ())
+
+
+def test_several_gpus_that_are_not_on_a_protected_board_have_no_topology() -> None:
+    for mode in ("spt", "mpt"):
+        found = outcomes([("a", alone("a", mode)), ("b", alone("b", mode))])
+        assert found == dict.fromkeys(("device.unique", "device.nonce", "device.mode"), Outcome.PASS)
+
+
+def test_gpus_that_state_no_mode_are_of_one_mode() -> None:
+    devices = [("a", edited(alone("a"), 34, 36)), ("b", edited(alone("b"), 34, 36))]
+    assert outcomes(devices)["device.mode"] is Outcome.PASS
+    assert failing([devices[0], ("c", alone("c"))]) == {"device.mode"}
+
+
+# -- any two devices
+
+
+def test_the_same_device_twice_is_refused() -> None:
+    device = alone()
+    _, errors = judge_set([("first", device), ("second", device)])
+    assert [(error.code, error.check) for error in errors] == [("gpu-device-repeated", "device.unique")]
+    assert "first and second" in errors[0].message
+    again = verified(SimulatedGpu.of("alone", driver="575.57.08").device_item(NONCE), TrustAnchors.simulation())
+    assert again.chain.leaf.certificate.der != device.chain.leaf.certificate.der
+    assert failing([("first", device), ("second", again)]) == {"device.unique"}
+
+
+def test_devices_that_answered_different_challenges_are_refused() -> None:
+    devices = [("a", alone("a")), ("b", alone("b", nonce=b"\1" * 32))]
+    _, errors = judge_set(devices)
+    assert [(error.code, error.check) for error in errors] == [("gpu-nonces-differ", "device.nonce")]
+
+
+def test_gpus_of_different_modes_are_refused() -> None:
+    _, errors = judge_set([("a", alone("a")), ("b", alone("b", "mpt"))])
+    assert [(error.code, error.check) for error in errors] == [("gpu-modes-differ", "device.mode")]
+    assert "single GPU pass-through" in errors[0].message
+
+
+# -- a board that is none
+
+
+def derived(board: Set, stranger: VerifiedGpu) -> dict[str, tuple[Set, set[str]]]:
+    """The mutations that the manifest names, with the checks that refuse them."""
+    gpus, switches = board[:8], board[8:]
+    return {
+        "one switch dropped": (board[:-1], {"topology"}),
+        "one GPU dropped": (board[1:], {"topology"}),
+        "one GPU repeated": ([*gpus[:-1], ("again", gpus[0][1]), *switches], {"device.unique", "topology"}),
+        "one switch repeated": ([*board[:-1], ("again", switches[0][1])], {"device.unique", "topology"}),
+        "one switch four times": (
+            [*gpus, *[(str(n), switches[0][1]) for n in range(4)]],
+            {"device.unique", "topology"},
+        ),
+        "one GPU more": ([*board, ("again", gpus[0][1])], {"device.unique", "topology"}),
+        "a stranger for a GPU": ([("other", stranger), *board[1:]], {"device.nonce", "device.mode", "topology"}),
+        "GPUs without switches": (gpus, {"topology"}),
+        "switches without GPUs": (switches, {"topology"}),
+        "one GPU alone": (gpus[:1], {"topology"}),
+        "one switch alone": (switches[:1], {"topology"}),
+    }
+
+
+def test_every_derived_board_is_refused() -> None:
+    for what, (devices, expected) in derived(simulated(), alone(nonce=b"\1" * 32)).items():
+        assert failing(devices) == expected, what
+
+
+def test_a_gpu_of_another_board_is_refused_though_it_answers_the_same_challenge() -> None:
+    board, other = simulated(), simulated(other=True)
+    for at in range(12):
+        exchanged = [*board[:at], other[at], *board[at + 1 :]]
+        assert failing(exchanged) == {"topology"}
+        assert failing(exchanged, NO_TOPOLOGY) == {"topology"}
+    assert failing([*board[:4], *other[4:8]], NO_TOPOLOGY) == {"topology"}
+    assert failing([*board[8:10], *other[8:10]], NO_TOPOLOGY) == {"topology"}
+    assert failing([*board, *other], NO_TOPOLOGY) == {"topology"}
+
+
+_ONES = b"\1" * 8
+FALSE: dict[str, Callable[[Set], Set]] = {
+    "a GPU that names three switches": lambda board: with_edit(board, 0, t22=board_links(board, 3)),
+    "a GPU that names a fifth switch": lambda board: with_edit(board, 0, t22=board_links(board, 4, _ONES)),
+    "a GPU that names another switch": lambda board: with_edit(board, 0, t22=board_links(board, 3, _ONES)),
+    "a GPU whose links are off": lambda board: with_edit(board, 0, t22=bytes(144)),
+    "a switch that names seven GPUs": lambda board: with_edit(board, 8, t26=board_gpus(board, 7)),
+    "a switch that names another GPU": lambda board: with_edit(board, 8, t26=board_gpus(board, 7, _ONES)),
+    "a switch that calls itself otherwise": lambda board: with_edit(board, 8, t22=_ONES),
+    "a switch that is not locked": lambda board: with_edit(board, 11, t25=b"\0\0"),
+    "a switch with another lock status": lambda board: with_edit(board, 11, t25=b"\2\0"),
+    "a GPU with another driver": lambda board: with_edit(board, 3, t3=b"1.2.3\0"),
+    "a GPU without a driver": lambda board: with_edit(board, 3, 3),
+    "a GPU whose protected PCIe is off": lambda board: with_edit(board, 0, t21=b"\x55"),
+    "a GPU without field 21": lambda board: with_edit(board, 0, 21),
+}
+MISSING: dict[str, Callable[[Set], Set]] = {
+    "a GPU that names no switch": lambda board: with_edit(board, 0, 22),
+    "a switch that names no GPU": lambda board: with_edit(board, 8, 26),
+    "a switch that does not say who it is": lambda board: with_edit(board, 8, 22),
+    "a switch that does not say whether it is locked": lambda board: with_edit(board, 8, 25),
+    "one switch less": lambda board: board[:-1],
+    "one GPU less": lambda board: board[1:],
+    "one GPU": lambda board: board[:1],
+    "one switch": lambda board: board[-1:],
+}
+
+
+def board_links(board: Set, count: int, *more: bytes) -> bytes:
+    pdis = [device.chain.identity.pdi for _, device in board[8:]][:count] + list(more)
+    return b"".join(pdi[::-1] for pdi in (pdis * 18)[:18])
+
+
+def board_gpus(board: Set, count: int, *more: bytes) -> bytes:
+    pdis = [device.chain.identity.pdi for _, device in board[:8]][:count] + list(more)
+    return b"".join(pdis).ljust(64, b"\0") + b"\xff" * 64
+
+
+@pytest.mark.parametrize("change", FALSE.values(), ids=FALSE.keys())
+def test_a_board_that_contradicts_itself_is_refused_whatever_is_tolerated(change: Callable[[Set], Set]) -> None:
+    devices = change(simulated())
+    assert failing(devices) == {"topology"}
+    assert failing(devices, NO_TOPOLOGY) == {"topology"}
+
+
+@pytest.mark.parametrize("change", MISSING.values(), ids=MISSING.keys())
+def test_a_board_of_which_something_is_missing_is_refused_unless_that_is_tolerated(
+    change: Callable[[Set], Set],
+) -> None:
+    devices = change(simulated())
+    assert failing(devices) == {"topology"}
+    assert outcomes(devices, NO_TOPOLOGY)["topology"] is Outcome.NOT_EVALUATED
+    checks, errors = judge_set(devices, unchecked=NO_TOPOLOGY)
+    assert "one GPU of a board" in checks[-1].got
+    assert errors == ()
+    assert failing(devices, WITHOUT) == {"topology"}  # other relaxations are none of this one
+
+
+def test_a_relaxation_tolerates_neither_duplicates_nor_other_challenges_nor_mixed_modes() -> None:
+    gpu = simulated()[0]
+    assert failing([gpu, ("again", gpu[1])], NO_TOPOLOGY) == {"device.unique"}
+    assert failing([gpu, ("b", alone("b", nonce=b"\1" * 32))], NO_TOPOLOGY) == {"device.nonce", "device.mode"}
+
+
+def test_gpus_of_another_mode_beside_a_switch_are_no_protected_board() -> None:
+    devices = [("a", alone("a", "mpt")), ("b", alone("b", "mpt")), simulated()[8]]
+    assert failing(devices) == {"topology"}
+    assert failing([("a", alone("a", "mpt"))]) == set()
+
+
+def test_either_field_calls_for_a_topology() -> None:
+    for changed in ({"t36": b"\0\0", "t21": b"\xaa"}, {"t36": b"\2\0", "t21": b"\x55"}):
+        assert failing([("a", edited(alone("a"), **changed))]) == {"topology"}
+
+
+def test_a_board_without_relaxations_needs_none() -> None:
+    assert outcomes(simulated(), NO_TOPOLOGY)["topology"] is Outcome.PASS
+
+
+# -- the recorded board
+
+
+def test_the_recorded_board_passes_and_every_derived_one_is_refused(vectors_dir: Path) -> None:
+    board = recorded(vectors_dir)
+    assert set(outcomes(board).values()) == {Outcome.PASS}
+    assert set(outcomes(board[::-1]).values()) == {Outcome.PASS}
+    folder = vectors_dir / "nvidia" / "gh100-550.90.07"
+    chain = tuple(parse_certificate(der) for _, der in pem_blocks((folder / "chain.pem").read_bytes()))
+    stranger = verify_gpu_evidence(
+        parse_nvidia_report(made.recorded(vectors_dir, "gh100-550.90.07")),
+        endorsements=Endorsements(certificates=chain),
+        anchors=TrustAnchors.vendors(),
+        at=AT,
+        unchecked=WITHOUT,
+    )
+    for what, (devices, expected) in derived(board, stranger).items():
+        assert failing(devices) == expected, what
+
+
+def test_two_devices_exchanged_in_place_are_the_same_board(vectors_dir: Path) -> None:
+    board = list(recorded(vectors_dir))
+    for order in list(permutations(range(4)))[:6]:
+        assert failing([*(board[i] for i in order), *board[4:]]) == set()
