@@ -10,11 +10,13 @@ from typing import NoReturn
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
 from attest.evidence.eventlog.facts import EventLogFacts, facts_of
+from attest.evidence.gpu.device_set import DeviceSet
+from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.load import Policy
 from attest.policy.rules import Rule, Subject
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
-__all__ = ["AttestationResult", "appraise"]
+__all__ = ["AttestationResult", "appraise", "freshness_check"]
 
 _WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
 
@@ -119,12 +121,19 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
     # Of two reasons for one thing the first is told: the caller's.
     reasons = {entry.check: entry.reason for entry in reversed(unchecked)}
     item_checks = [check for item in verified.items for check in _judge_item(item, policy, at, reasons)]
+    devices = device_set(verified)
+    set_checks = [rule.judge(devices, at=at, item=None, reasons=reasons) for rule in policy.set_rules]
     return AttestationResult(
         verified=verified,
         policy=policy,
         at=at,
-        policy_checks=(_freshness(verified, reasons.get("freshness")), _simulation(verified, policy), *item_checks),
-        categories={rule.id: rule.category for rules in policy.rules.values() for rule in rules},
+        policy_checks=(
+            freshness_check(verified.freshness, reasons.get("freshness")),
+            _simulation(verified, policy),
+            *set_checks,
+            *item_checks,
+        ),
+        categories={rule.id: rule.category for rules in (policy.set_rules, *policy.rules.values()) for rule in rules},
         unchecked=unchecked,
     )
 
@@ -154,9 +163,27 @@ def _facts(item: VerifiedItem, rules: tuple[Rule, ...]) -> EventLogFacts | None:
     return facts_of(item.eventlog)
 
 
-def _freshness(verified: VerifiedEvidence, relaxed: str | None) -> Check:
-    """Judge freshness: evidence that answers nobody's question may be a year old."""
-    if verified.freshness is Freshness.MATCHED:
+def device_set(verified: VerifiedEvidence) -> DeviceSet:
+    """Return the GPUs and switches of verified evidence as a set."""
+    devices = [item.verified for item in verified.items if isinstance(item.verified, VerifiedGpu)]
+    cpu = next((item for item in verified.items if not isinstance(item.verified, VerifiedGpu)), None)
+    return DeviceSet(
+        gpus=tuple(device for device in devices if device.kind == "nvidia-gpu"),
+        switches=tuple(device for device in devices if device.kind == "nvidia-switch"),
+        cpu_kind=None if cpu is None else cpu.kind,
+        # A binding that does not fit REPORT_DATA or the devices is never verified.
+        bound=cpu is not None and verified.binding is not None,
+    )
+
+
+def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
+    """Judge freshness: evidence that answers nobody's question may be a year old.
+
+    Args:
+        freshness: what verification found.
+        relaxed: why it need not match, or None.
+    """
+    if freshness is Freshness.MATCHED:
         outcome = Outcome.PASS
     else:
         outcome = Outcome.FAIL if relaxed is None else Outcome.NOT_EVALUATED
@@ -164,7 +191,7 @@ def _freshness(verified: VerifiedEvidence, relaxed: str | None) -> Check:
         id="freshness",
         outcome=outcome,
         expected="a nonce or report data that matches" if relaxed is None else f"unchecked: {relaxed}",
-        got=str(verified.freshness),
+        got=str(freshness),
         clause="RFC 9334, section 10; must-check.md 1",
     )
 

@@ -1,70 +1,49 @@
 """Is this evidence genuine? One call over all evidence of one Attester.
 
 ``verify`` reads every item, verifies each by the procedure of its format, and checks what holds them together: the
-binding, and freshness. It fetches nothing, reads no clock and changes none of its arguments.
+binding, freshness, and what one set of devices must have in common. It fetches nothing, reads no clock and changes
+none of its arguments.
 """
 
 from __future__ import annotations
 
-import enum
-import hmac
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
-from attest.errors import AttestError, BindingError, EvidenceError, UnsupportedError, VerificationError
+from attest.errors import AttestError, EvidenceError, UnsupportedError, VerificationError
 from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
 from attest.evidence.claims import claims_document
+from attest.evidence.composite import Presented, judge_composite
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.eventlog.facts import facts_document, facts_of
 from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
-from attest.evidence.formats import FORMATS, KINDS, DeviceFormat, MediaFormat, VerifiedDevice
+from attest.evidence.formats import (
+    FORMATS,
+    KINDS,
+    PERIPHERALS,
+    CpuFormat,
+    DeviceFormat,
+    PeripheralFormat,
+    VerifiedDevice,
+)
+from attest.evidence.freshness import ExpectedFreshness, Freshness
+from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
+from attest.evidence.gpu.topology import judge_set
+from attest.evidence.gpu.verify import VerifiedGpu
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
-_REPORT_DATA_BYTES = 64
-
-
-class Freshness(enum.StrEnum):
-    """Whether the evidence carries what the Relying Party asked for."""
-
-    MATCHED = "matched"
-    MISMATCHED = "mismatched"
-    NOT_EVALUATED = "not evaluated"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedFreshness:
-    """What the evidence must carry to be an answer to this question and no other.
-
-    Attributes:
-        nonce: 1 to 64 bytes. With a binding: the binding's nonce. Without: REPORT_DATA, left-aligned, rest zero.
-        report_data: all 64 bytes of REPORT_DATA.
-
-    Raises:
-        ValueError: neither is given, a length is wrong, or the two contradict each other.
-    """
-
-    nonce: bytes | None = None
-    report_data: bytes | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse an expectation that cannot be met."""
-        if self.nonce is None and self.report_data is None:
-            msg = "expected a nonce, report data, or both"
-            raise ValueError(msg)
-        if self.nonce is not None and not 0 < len(self.nonce) <= _REPORT_DATA_BYTES:
-            msg = f"a nonce has 1 to {_REPORT_DATA_BYTES} bytes, got {len(self.nonce)}"
-            raise ValueError(msg)
-        if self.report_data is not None and len(self.report_data) != _REPORT_DATA_BYTES:
-            msg = f"report data has {_REPORT_DATA_BYTES} bytes, got {len(self.report_data)}"
-            raise ValueError(msg)
+_ACCOMPANYING = (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG)
+"""Items that are no device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +87,7 @@ class VerifiedEvidence:
         freshness: ``MATCHED`` or ``NOT_EVALUATED``; a mismatch is never verified.
         at: the moment for which all this holds.
         unchecked: every relaxation that was asked for.
+        tolerances: what was tolerated of the devices beside the CPU.
         composite_checks: what holds the items together.
     """
 
@@ -117,6 +97,7 @@ class VerifiedEvidence:
     freshness: Freshness
     at: datetime
     unchecked: tuple[Unchecked, ...]
+    tolerances: DeviceTolerances
     composite_checks: tuple[Check, ...]
 
     @property
@@ -128,8 +109,7 @@ class VerifiedEvidence:
     def ignored(self) -> tuple[str, ...]:
         """Names of items of unknown kinds; nothing was concluded from them, though a binding still lists them."""
         known = {item.name for item in self.items}
-        own = (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG)
-        return tuple(i.name for i in self.evidence.items if i.name not in known and i.essence not in own)
+        return tuple(i.name for i in self.evidence.items if i.name not in known and i.essence not in _ACCOMPANYING)
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -146,6 +126,7 @@ def verify(
     at: datetime,
     expected: ExpectedFreshness | ExpectedBinding | None = None,
     unchecked: tuple[Unchecked, ...] = (),
+    tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES,
 ) -> VerifiedEvidence:
     """Verify all evidence of one Attester.
 
@@ -157,12 +138,14 @@ def verify(
         expected: what makes the evidence fresh: a nonce or report data, or a whole binding. None leaves freshness
             not evaluated, which appraisal refuses.
         unchecked: named relaxations, each with its reason.
+        tolerances: deviations of GPUs and switches that a policy names, each with its reason.
 
     Raises:
         EvidenceError: an item is malformed, or no item is of a kind that this version verifies.
         VerificationError: an item does not hold, or the items do not hold together.
         EndorsementError: something a vendor says is missing or stale.
-        ValueError: ``at`` has no time zone.
+        ConfigurationError: ``rim-library-missing``: this installation cannot read reference manifests.
+        ValueError: ``at`` has no time zone, or evidence of this kind cannot meet ``expected``.
 
         Where several apply, malformed comes before does-not-hold before endorsements; the error carries all checks.
     """
@@ -170,77 +153,104 @@ def verify(
         msg = "the moment of appraisal needs a time zone"
         raise ValueError(msg)
     # (1) Read everything before anything is judged.
-    cpu, media = _find_cpu(evidence)
-    parsed = media.parse(cpu.value)
-    form = media.kind_of(parsed)
-    log = _read_log(evidence, form)
+    cpu, peripherals = _read_devices(evidence)
+    log = _read_log(evidence, cpu)
     binding = _read_binding(evidence)
     pool = _with_presented(endorsements, evidence, at)
-    # (2) Judge what holds the items together, then the items; one refusal does not hide another.
-    composite = _judge_composite(form.report_data(parsed), binding, evidence, cpu, expected)
-    failures: list[AttestError] = list(composite.failures)
-    checks = list(composite.checks)
-    verified: VerifiedDevice | None = None
-    try:
-        verified = form.verify(parsed, endorsements=pool, anchors=anchors, at=at, unchecked=unchecked)
-    except AttestError as exc:
-        failures.append(exc)
-        checks += [replace(check, item=cpu.name) for check in exc.checks]
-    verified_log = _judge_log(log, form, parsed, checks, failures)
-    # (3) The refusal that comes first in the order of exit codes speaks for all and carries every check.
-    if failures or verified is None:
-        if verified is not None:
-            checks += [replace(check, item=cpu.name) for check in verified.checks]
-        worst = min(failures, key=lambda failure: failure.exit_code)
-        worst.checks = tuple(checks)
-        raise worst
+    # (2) Judge what holds the items together, then each item; one refusal does not hide another.
+    composite = judge_composite(_presented(evidence, cpu, peripherals, binding), expected)
+    found = _Findings(checks=list(composite.checks), failures=list(composite.failures))
+    given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances)
+    if cpu is not None:
+        found.add_cpu(cpu, log, given)
+    for device in peripherals:
+        found.add_peripheral(device, given)
+    # (3) Judge the devices as a set, once each of them is what it says.
+    if peripherals and not found.failures:
+        found.add_set(unchecked)
+    # (4) The refusal that comes first in the order of exit codes speaks for all and carries every check.
+    if found.failures:
+        raise found.refusal()
     return VerifiedEvidence(
         evidence=evidence,
-        items=(VerifiedItem(name=cpu.name, format=form, verified=verified, eventlog=verified_log),),
+        items=tuple(found.items),
         binding=binding,
-        freshness=Freshness.NOT_EVALUATED if expected is None else Freshness.MATCHED,
+        freshness=composite.freshness,
         at=at,
         unchecked=unchecked,
-        composite_checks=composite.checks if log is None else tuple(c for c in checks if c.item is None),
+        tolerances=tolerances,
+        composite_checks=tuple(found.checks),
     )
 
 
 # -- (1) reading
 
 
-def _find_cpu(evidence: Evidence) -> tuple[EvidenceItem, MediaFormat]:
-    """Find the one item that is the CPU's: none proves nothing, and two could be read as either."""
-    known = [item for item in evidence.items if item.essence in FORMATS]
-    if not known:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cpu:
+    """The CPU's item, read."""
+
+    item: EvidenceItem
+    format: CpuFormat
+    parsed: Any  # of the package of its format
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Peripheral:
+    """The item of a device beside the CPU, read."""
+
+    item: EvidenceItem
+    format: PeripheralFormat
+    parsed: Any  # likewise
+
+
+def _read_devices(evidence: Evidence) -> tuple[_Cpu | None, tuple[_Peripheral, ...]]:
+    """Read the devices: at most one CPU, since two could be read as either, and any number of others."""
+    cpus = [item for item in evidence.items if item.essence in FORMATS]
+    others = [item for item in evidence.items if item.essence in PERIPHERALS]
+    if not cpus and not others:
         types = ", ".join(f"{item.name}: {item.media_type}" for item in evidence.items)
         raise UnsupportedError(
-            f"no item is CPU evidence that this version verifies ({types})",
+            f"no item is evidence that this version verifies ({types})",
             code="evidence-unsupported",
             expected=f"one of {', '.join(form.kind for form in KINDS)}",
             got=types,
         )
-    if len(known) > 1:
-        names = ", ".join(item.name for item in known)
+    if len(cpus) > 1:
+        names = ", ".join(item.name for item in cpus)
         raise EvidenceError(
             f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
         )
-    return known[0], FORMATS[known[0].essence]
+    cpu = _read_cpu(cpus[0]) if cpus else None
+    return cpu, tuple(_read_peripheral(item) for item in others)
 
 
-def _read_log(evidence: Evidence, form: DeviceFormat) -> ParsedEventLog | None:
+def _read_cpu(item: EvidenceItem) -> _Cpu:
+    media = FORMATS[item.essence]
+    parsed = media.parse(item.value)
+    return _Cpu(item=item, format=media.kind_of(parsed), parsed=parsed)
+
+
+def _read_peripheral(item: EvidenceItem) -> _Peripheral:
+    media = PERIPHERALS[item.essence]
+    return _Peripheral(item=item, format=media, parsed=media.parse(item.value))
+
+
+def _read_log(evidence: Evidence, cpu: _Cpu | None) -> ParsedEventLog | None:
     """Read the event log that came along; beside a device without registers it could prove nothing."""
     found = [item for item in evidence.items if item.essence == MEDIA_EVENT_LOG]
     if not found:
         return None
     if len(found) > 1:
         raise EvidenceError("the evidence carries two event logs", code="evidence-ambiguous", field="eventlog")
-    if form.registers is None:
+    if cpu is None or cpu.format.registers is None:
+        kind = "evidence without a CPU report" if cpu is None else cpu.format.kind
         raise UnsupportedError(
-            f"an event log came along, and {form.kind} has no registers that it could replay to",
+            f"an event log came along, and {kind} has no registers that it could replay to",
             code="eventlog-without-registers",
             field="eventlog",
             expected="evidence with runtime measurement registers",
-            got=form.kind,
+            got=kind,
         )
     return parse_event_log(found[0].value)
 
@@ -261,164 +271,114 @@ def _with_presented(endorsements: Endorsements, evidence: Evidence, at: datetime
     return endorsements if presented == NO_ENDORSEMENTS else presented.merged(endorsements)
 
 
-# -- (2) what holds the items together
-
-
-def _judge_log(
-    log: ParsedEventLog | None,
-    form: DeviceFormat,
-    parsed: object,
-    checks: list[Check],
-    failures: list[AttestError],
-) -> VerifiedEventLog | None:
-    """Require that the log replays to the registers and that its data is what was measured; add the check."""
-    if log is None or form.registers is None:
-        return None
-    expected, verified = "the registers of the evidence, and data that was measured", None
-    outcome, got = Outcome.PASS, f"{len(log.events)} events replay"
-    try:
-        verified = verify_event_log(log, rtmrs=form.registers(parsed))
-    except VerificationError as exc:
-        exc.check = "eventlog.replay"
-        failures.append(exc)
-        outcome, expected, got = Outcome.FAIL, exc.expected or expected, exc.got or exc.message
-    checks.append(
-        Check(id="eventlog.replay", outcome=outcome, expected=expected, got=got, clause="intel-tdx-sgx.md 19, T13")
+def _presented(
+    evidence: Evidence, cpu: _Cpu | None, peripherals: tuple[_Peripheral, ...], binding: Binding | None
+) -> Presented:
+    own = None if cpu is None else cpu.item
+    return Presented(
+        report_data=None if cpu is None else cpu.format.report_data(cpu.parsed),
+        binding=binding,
+        others=tuple(i for i in evidence.items if i is not own and i.essence not in _ACCOMPANYING),
+        device_nonces=tuple((device.item.name, device.format.nonce(device.parsed)) for device in peripherals),
     )
-    return verified
+
+
+# -- (2) and (3) judging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Composite:
-    checks: tuple[Check, ...]
-    failures: tuple[BindingError, ...]
+class _Given:
+    """What every procedure is given."""
+
+    endorsements: Endorsements
+    anchors: TrustAnchors
+    at: datetime
+    unchecked: tuple[Unchecked, ...]
+    tolerances: DeviceTolerances
 
 
-def _judge_composite(
-    report_data: bytes,
-    binding: Binding | None,
-    evidence: Evidence,
-    cpu: EvidenceItem,
-    expected: ExpectedFreshness | ExpectedBinding | None,
-) -> _Composite:
-    """Compare the binding with REPORT_DATA and with the devices, and either with what was expected."""
-    if binding is None and expected is None:
-        return _NOTHING_EXPECTED
-    checks: list[Check] = []
-    failures: list[BindingError] = []
-    judges: tuple[tuple[str, Callable[[], _Judged]], ...] = (
-        ("binding.report_data", lambda: _require_committed(binding, report_data)),
-        ("binding.devices", lambda: _require_devices(binding, evidence, cpu)),
-        ("freshness", lambda: _require_fresh(binding, report_data, expected)),
-    )
-    for check_id, judge in judges:
+@dataclass(slots=True, kw_only=True)
+class _Findings:
+    """What was found so far.
+
+    Attributes:
+        checks: of what holds the items together.
+        failures: every refusal.
+        items: the devices that are genuine.
+        refused: the checks of those that are not.
+    """
+
+    checks: list[Check]
+    failures: list[AttestError]
+    items: list[VerifiedItem] = field(default_factory=list[VerifiedItem])
+    refused: list[Check] = field(default_factory=list[Check])
+
+    def add_cpu(self, cpu: _Cpu, log: ParsedEventLog | None, given: _Given) -> None:
+        """Verify the CPU's evidence, and that the event log replays to its registers."""
+        verify_item = partial(
+            cpu.format.verify,
+            cpu.parsed,
+            endorsements=given.endorsements,
+            anchors=given.anchors,
+            at=given.at,
+            unchecked=given.unchecked,
+        )
+        verified = self._attempt(cpu.item.name, verify_item)
+        replayed = self._judge_log(log, cpu)
+        if verified is not None:
+            self.items.append(VerifiedItem(name=cpu.item.name, format=cpu.format, verified=verified, eventlog=replayed))
+
+    def add_peripheral(self, device: _Peripheral, given: _Given) -> None:
+        """Verify a device beside the CPU."""
+        verify_item = partial(
+            device.format.verify,
+            device.parsed,
+            endorsements=given.endorsements,
+            anchors=given.anchors,
+            at=given.at,
+            unchecked=given.unchecked,
+            tolerances=given.tolerances,
+        )
+        verified = self._attempt(device.item.name, verify_item)
+        if verified is not None:
+            form = device.format.kind_of(verified)
+            self.items.append(VerifiedItem(name=device.item.name, format=form, verified=verified))
+
+    def add_set(self, unchecked: tuple[Unchecked, ...]) -> None:
+        """Judge what the devices beside the CPU must have in common."""
+        devices = [(item.name, item.verified) for item in self.items if isinstance(item.verified, VerifiedGpu)]
+        checks, failures = judge_set(devices, unchecked=unchecked)
+        self.checks += checks
+        self.failures += failures
+
+    def _attempt(self, name: str, verify_item: Callable[[], VerifiedDevice]) -> VerifiedDevice | None:
         try:
-            outcome, wanted, got = judge()
-        except BindingError as exc:
-            exc.check = check_id
-            failures.append(exc)
-            outcome, wanted, got = Outcome.FAIL, exc.expected or "", exc.got or ""
-        if outcome is not None:
-            checks.append(Check(id=check_id, outcome=outcome, expected=wanted, got=got, clause=_CLAUSES[check_id]))
-    return _Composite(checks=tuple(checks), failures=tuple(failures))
+            return verify_item()
+        except AttestError as exc:
+            self.failures.append(exc)
+            self.refused += [replace(check, item=name) for check in exc.checks]
+            return None
 
-
-_CLAUSES = {
-    "binding.report_data": "DESIGN 7, REPORT_DATA",
-    "binding.devices": "DESIGN 7, devices",
-    "freshness": "RFC 9334, section 10; must-check.md 1",
-}
-_NOTHING_EXPECTED = _Composite(
-    checks=(
-        Check(
-            id="freshness",
-            outcome=Outcome.NOT_EVALUATED,
-            expected="a nonce or report data to compare with",
-            got="none was given",
-            clause=_CLAUSES["freshness"],
-        ),
-    ),
-    failures=(),
-)
-_Judged = tuple[Outcome | None, str, str]
-_NOT_APPLICABLE: _Judged = (None, "", "")
-
-
-def _require_committed(binding: Binding | None, report_data: bytes) -> _Judged:
-    """Require that the CPU's report commits to the binding that came with it."""
-    if binding is None:
-        return _NOT_APPLICABLE
-    wanted = binding.report_data()
-    if not hmac.compare_digest(wanted, report_data):
-        raise BindingError(
-            "REPORT_DATA does not commit to the binding",
-            code="binding-report-data-mismatch",
-            field="REPORT_DATA",
-            expected=wanted.hex(),
-            got=report_data.hex(),
-            clause=_CLAUSES["binding.report_data"],
+    def _judge_log(self, log: ParsedEventLog | None, cpu: _Cpu) -> VerifiedEventLog | None:
+        """Require that the log replays to the registers and that its data is what was measured; add the check."""
+        if log is None or cpu.format.registers is None:
+            return None
+        expected, verified = "the registers of the evidence, and data that was measured", None
+        outcome, got = Outcome.PASS, f"{len(log.events)} events replay"
+        try:
+            verified = verify_event_log(log, rtmrs=cpu.format.registers(cpu.parsed))
+        except VerificationError as exc:
+            exc.check = "eventlog.replay"
+            self.failures.append(exc)
+            outcome, expected, got = Outcome.FAIL, exc.expected or expected, exc.got or exc.message
+        self.checks.append(
+            Check(id="eventlog.replay", outcome=outcome, expected=expected, got=got, clause="intel-tdx-sgx.md 19, T13")
         )
-    return Outcome.PASS, wanted.hex(), report_data.hex()
+        return verified
 
-
-def _require_devices(binding: Binding | None, evidence: Evidence, cpu: EvidenceItem) -> _Judged:
-    """Require that the binding lists every other device, known to this version or not, in the order of names."""
-    if binding is None:
-        return _NOT_APPLICABLE
-    others = sorted((item for item in evidence.items if _is_device(item, cpu)), key=lambda item: item.name)
-    present = tuple(item.digest for item in others)
-    wanted, got = (f"{len(digests)} devices {[d.hex() for d in digests]}" for digests in (binding.devices, present))
-    if present != binding.devices:
-        raise BindingError(
-            "the devices in the evidence are not those that the binding lists",
-            code="binding-devices-mismatch",
-            field="binding.devices",
-            expected=wanted,
-            got=got,
-            clause=_CLAUSES["binding.devices"],
-        )
-    return Outcome.PASS, wanted, got
-
-
-def _is_device(item: EvidenceItem, cpu: EvidenceItem) -> bool:
-    return item is not cpu and item.essence not in (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG)
-
-
-def _require_fresh(
-    binding: Binding | None, report_data: bytes, expected: ExpectedFreshness | ExpectedBinding | None
-) -> _Judged:
-    """Require an answer to this very question: by the binding, or by REPORT_DATA when there is none."""
-    if expected is None:
-        return Outcome.NOT_EVALUATED, "a nonce or report data to compare with", "none was given"
-    if isinstance(expected, ExpectedBinding):
-        if binding is None:
-            raise BindingError(
-                "the evidence carries no binding",
-                code="binding-missing",
-                field="binding",
-                expected=f"a binding for {expected.context}",
-                got="none",
-            )
-        expected.require(binding)
-        return Outcome.PASS, expected.nonce.hex(), binding.nonce.hex()
-    told = _NOT_APPLICABLE
-    if expected.report_data is not None:
-        told = _compare("REPORT_DATA", "report-data-mismatch", expected.report_data, report_data)
-    if expected.nonce is not None:
-        carried = report_data if binding is None else binding.nonce
-        wanted = expected.nonce if binding is not None else expected.nonce.ljust(_REPORT_DATA_BYTES, b"\0")
-        told = _compare("the nonce", "nonce-mismatch", wanted, carried)
-    return told
-
-
-def _compare(what: str, code: str, wanted: bytes, got: bytes) -> _Judged:
-    if not hmac.compare_digest(wanted, got):
-        raise BindingError(
-            f"{what} in the evidence is not the expected one",
-            code=code,
-            field=what,
-            expected=wanted.hex(),
-            got=got.hex(),
-            hint="this evidence answers another question: an old one, or somebody else's",
-        )
-    return Outcome.PASS, wanted.hex(), got.hex()
+    def refusal(self) -> AttestError:
+        """Return the refusal that speaks for all, with every check that was made."""
+        genuine = [replace(check, item=item.name) for item in self.items for check in item.verified.checks]
+        worst = min(self.failures, key=lambda failure: failure.exit_code)
+        worst.checks = (*self.checks, *self.refused, *genuine)
+        return worst

@@ -55,7 +55,7 @@ def check(files: tuple[str, ...], display: Display) -> int:
 def _described(one: Policy) -> dict[str, JsonValue]:
     rules: dict[str, JsonValue] = {
         rule.id: rule.expected if rule.relaxed is None else f"UNCHECKED: {rule.relaxed}"
-        for kind in one.rules.values()
+        for kind in (*one.rules.values(), one.set_rules)
         for rule in kind
     }
     return {

@@ -12,7 +12,17 @@ from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
+from attest.policy.devices import MAX_DEVICES
+from attest.policy.gpu import (
+    ARCHITECTURES,
+    FWID_BYTES,
+    GPU_MEASUREMENTS,
+    IDENTITY_BYTES,
+    MODES,
+    SWITCH_MEASUREMENTS,
+)
 from attest.policy.model import SCHEMA
+from attest.policy.versions import Numbering
 
 __all__ = ["policy_schema"]
 
@@ -48,10 +58,13 @@ def policy_schema() -> _Schema:
                 "snp": _snp(),
                 "tdx": _tdx(),
                 "sgx": _sgx(),
+                "gpu": _gpu(),
+                "nvswitch": _nvswitch(),
+                "devices": _devices(),
             },
             required=["schema", "name", "version"],
         ),
-        "anyOf": [{"required": [kind]} for kind in ("snp", "tdx", "sgx")],
+        "anyOf": [{"required": [kind]} for kind in ("snp", "tdx", "sgx", "gpu", "nvswitch")],
     }
 
 
@@ -139,6 +152,71 @@ def _sgx() -> _Schema:
         },
         required=["mr_enclave"],
     )
+
+
+def _gpu() -> _Schema:
+    strict = "demanded when left out"
+    names = _list({"type": "string"})
+    return _object(
+        {
+            "architectures": _demand(_list({"enum": [*ARCHITECTURES]}), "architectures that are accepted"),
+            "driver_versions": _demand(_ranges(Numbering.DECIMAL), "one range, or several of which one has to hold"),
+            **_nvidia_device(GPU_MEASUREMENTS),
+            "fwid_required": _demand({"const": True}, "the report states its firmware id; " + strict),
+            "environment": _demand({"const": "production"}, strict),
+            "cc_mode": _demand({"const": True}, strict),
+            "dev_tools_mode": _demand({"const": False}, strict),
+            "modes": _demand(_list({"enum": [*MODES]}), "modes that are accepted"),
+            "projects": _demand(names, "boards, as the report names them"),
+            "project_skus": _demand(names, "variants of boards"),
+            "chip_skus": _demand(names, "variants of chips"),
+        },
+        required=["architectures", "driver_versions", "vbios_versions"],
+    )
+
+
+def _nvswitch() -> _Schema:
+    locked = _demand({"const": True}, "demanded when left out")
+    return _object({**_nvidia_device(SWITCH_MEASUREMENTS), "locked": locked}, required=["vbios_versions"])
+
+
+def _nvidia_device(measurements: int) -> dict[str, _Schema]:
+    """Return the keys that GPUs and NVSwitches share."""
+    reason: _Schema = {"type": "string", "minLength": 1}
+    identities = _list(_hex(IDENTITY_BYTES))
+    waivers = _table({str(index): reason for index in range(measurements)})
+    return {
+        "vbios_versions": _demand(_ranges(Numbering.HEX), "one range, or several of which one has to hold"),
+        "rim": _demand({"const": True}, "every measurement equals a reference value; demanded when left out"),
+        "fwids": _demand(_list(_hex(FWID_BYTES)), "firmware ids that are accepted"),
+        "device_identities": _demand(identities, "devices that are accepted"),
+        "denied_device_identities": identities,
+        "waived_measurements": {**waivers, "description": "RIM index to why its measurement may differ"},
+        "held_rim_signers": _demand({"const": False}, "signers of RIMs that are on hold; refused when left out"),
+    }
+
+
+def _devices() -> _Schema:
+    strict = "demanded when left out"
+    number = _integer(0, MAX_DEVICES)
+    count: _Schema = {"anyOf": [number, _object({"at_least": number, "at_most": number}, required=["at_least"])]}
+    return _object(
+        {
+            "gpus": _demand(count, "how many GPUs; one at least when left out"),
+            "switches": _demand(count, "how many NVSwitches; one at least when left out"),
+            "same_architecture": _demand({"const": True}, strict),
+            "same_driver_version": _demand({"const": True}, strict),
+            "bound": _demand({"const": True}, "the CPU's report commits to the devices; " + strict),
+        },
+        required=[],
+    )
+
+
+def _ranges(numbering: Numbering) -> _Schema:
+    version: _Schema = {"type": "string", "pattern": f"^{numbering.grammar.pattern}$"}
+    bounds = _table({"at_least": version, "below": version})
+    exactly = _object({"exactly": version}, required=["exactly"])
+    return {"anyOf": [bounds, exactly, _list({"anyOf": [bounds, exactly]})]}
 
 
 def _intel_tcb() -> dict[str, _Schema]:

@@ -1,7 +1,9 @@
 """The evidence formats that this version verifies: one row for each media type.
 
-A row says how an item is read, where its 64 bytes of report data are, which procedure verifies it, and which claims
-come of it. A new format adds its row here; ``attest.verification`` knows no format by name.
+There are two tables. ``FORMATS`` has the evidence of CPUs: a row says how an item is read, where its 64 bytes of
+report data are, which procedure verifies it, and which claims come of it. ``PERIPHERALS`` has the evidence of the
+devices beside the CPU, which answer under a nonce of their own. A new format adds its row here;
+``attest.verification`` knows no format by name.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.evidence.claims import Claim
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE
+from attest.evidence.gpu.claims import GPU_CLAIMS, SWITCH_CLAIMS
+from attest.evidence.gpu.evidence import NVIDIA_PARSERS, ParsedGpuEvidence
+from attest.evidence.gpu.tolerances import DeviceTolerances
+from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
 from attest.evidence.intel.claims import SGX_CLAIMS, TDX_CLAIMS
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
@@ -23,7 +29,18 @@ from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
 
-__all__ = ["FORMATS", "KINDS", "DeviceFormat", "MediaFormat", "VerifiedDevice", "VerifyDevice"]
+__all__ = [
+    "FORMATS",
+    "KINDS",
+    "PERIPHERALS",
+    "CpuFormat",
+    "DeviceFormat",
+    "MediaFormat",
+    "PeripheralFormat",
+    "VerifiedDevice",
+    "VerifyDevice",
+    "VerifyPeripheral",
+]
 
 
 class VerifiedDevice(Protocol):
@@ -57,22 +74,49 @@ class VerifyDevice(Protocol):
         ...
 
 
+class VerifyPeripheral(Protocol):
+    """A procedure likewise, for a device that reference manifests of its vendor vouch for."""
+
+    def __call__(
+        self,
+        parsed: Any,  # noqa: ANN401  what the same row's parse returned
+        /,
+        *,
+        endorsements: Endorsements,
+        anchors: TrustAnchors,
+        at: datetime,
+        unchecked: tuple[Unchecked, ...],
+        tolerances: DeviceTolerances,
+    ) -> VerifiedDevice:
+        """Verify one device."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFormat:
-    """One kind of CPU evidence.
+    """One kind of device.
 
     Attributes:
         kind: its name in results (``sev-snp``).
-        report_data: the 64 bytes that the guest chose, of what was parsed.
-        verify: the procedure.
         claims: what verified evidence states.
-        registers: runtime measurement registers to which an event log can replay; None for a kind without any.
     """
 
     kind: str
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuFormat(DeviceFormat):
+    """One kind of CPU evidence.
+
+    Attributes:
+        report_data: the 64 bytes that the guest chose, of what was parsed.
+        verify: the procedure.
+        registers: runtime measurement registers to which an event log can replay; None for a kind without any.
+    """
+
     report_data: Callable[[Any], bytes]  # Any: each row is about the parsed and verified types of its own package
     verify: VerifyDevice
-    claims: tuple[Claim, ...]
     registers: Callable[[Any], tuple[bytes, bytes, bytes, bytes]] | None = None
 
 
@@ -86,6 +130,23 @@ class MediaFormat:
     """
 
     parse: Callable[[bytes], Any]
+    kind_of: Callable[[Any], CpuFormat]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeripheralFormat:
+    """How an item of one media type is read and verified, when it is a device beside the CPU.
+
+    Attributes:
+        parse: reads the item; raises ``EvidenceError``.
+        nonce: the request nonce, 32 bytes, of what was parsed.
+        verify: the procedure.
+        kind_of: the row for what was verified: only the device's certificates say what it is.
+    """
+
+    parse: Callable[[bytes], Any]
+    nonce: Callable[[Any], bytes]
+    verify: VerifyPeripheral
     kind_of: Callable[[Any], DeviceFormat]
 
 
@@ -103,20 +164,39 @@ def _registers(quote: ParsedQuote) -> tuple[bytes, bytes, bytes, bytes]:
     return registers
 
 
+def _device_nonce(parsed: ParsedGpuEvidence) -> bytes:
+    return parsed.report.nonce
+
+
+_VERIFY_GPU: Callable[..., VerifiedGpu] = verify_gpu_evidence
 _VERIFY_SNP: Callable[..., VerifiedSnpReport] = verify_snp_evidence
 _VERIFY_QUOTE: Callable[..., VerifiedIntelQuote] = verify_intel_quote
 
-SNP = DeviceFormat(kind="sev-snp", report_data=_snp_report_data, verify=_VERIFY_SNP, claims=SNP_CLAIMS)
-TDX = DeviceFormat(
+SNP = CpuFormat(kind="sev-snp", report_data=_snp_report_data, verify=_VERIFY_SNP, claims=SNP_CLAIMS)
+TDX = CpuFormat(
     kind="tdx", report_data=_quote_report_data, verify=_VERIFY_QUOTE, claims=TDX_CLAIMS, registers=_registers
 )
-SGX = DeviceFormat(kind="sgx", report_data=_quote_report_data, verify=_VERIFY_QUOTE, claims=SGX_CLAIMS)
+SGX = CpuFormat(kind="sgx", report_data=_quote_report_data, verify=_VERIFY_QUOTE, claims=SGX_CLAIMS)
 
-KINDS = (SNP, TDX, SGX)
+GPU = DeviceFormat(kind="nvidia-gpu", claims=GPU_CLAIMS)
+SWITCH = DeviceFormat(kind="nvidia-switch", claims=SWITCH_CLAIMS)
+
+KINDS: tuple[DeviceFormat, ...] = (SNP, TDX, SGX, GPU, SWITCH)
 """The kinds that this version verifies."""
 
 FORMATS: Mapping[str, MediaFormat] = {
     **{media_type: MediaFormat(parse=parse, kind_of=lambda _: SNP) for media_type, parse in SNP_PARSERS.items()},
     MEDIA_INTEL_QUOTE: MediaFormat(parse=parse_quote, kind_of=lambda quote: TDX if quote.tee == "tdx" else SGX),
 }
-"""By media type, in lower case and without parameters."""
+"""Evidence of CPUs by media type, in lower case and without parameters."""
+
+PERIPHERALS: Mapping[str, PeripheralFormat] = {
+    media_type: PeripheralFormat(
+        parse=parse,
+        nonce=_device_nonce,
+        verify=_VERIFY_GPU,
+        kind_of=lambda verified: SWITCH if verified.kind == SWITCH.kind else GPU,
+    )
+    for media_type, parse in NVIDIA_PARSERS.items()
+}
+"""Evidence of devices beside the CPU, likewise."""

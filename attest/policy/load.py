@@ -12,7 +12,10 @@ import rfc8785
 from attest.checks import Unchecked
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
+from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy.decode import Relaxed
+from attest.policy.devices import device_set_rules
+from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES, gpu_rules, switch_rules, tolerances_of
 from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES, sgx_rules, tdx_rules
 from attest.policy.model import PolicyDocument, decode_policy
 from attest.policy.rules import Rule
@@ -25,6 +28,8 @@ BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {
     "sev-snp": BASELINE_SNP_RULES,
     "tdx": BASELINE_TDX_RULES,
     "sgx": BASELINE_SGX_RULES,
+    "nvidia-gpu": BASELINE_GPU_RULES,
+    "nvidia-switch": BASELINE_SWITCH_RULES,
 }
 """What is asked without a policy, by kind of Attester."""
 
@@ -40,6 +45,10 @@ class Policy:
         rules: for each kind of Attester that the policy accepts, what is demanded of it. Other kinds are refused.
         simulated: why simulated evidence is tolerated, or None to refuse it.
         unchecked: what verification need not judge, each with its reason.
+        set_rules: what is demanded of all GPUs and NVSwitches together, each over a ``DeviceSet``; none for a policy
+            that speaks of neither.
+        gpu_tolerances: what verification is to let pass in GPUs by name; shown in every result.
+        switch_tolerances: likewise in NVSwitches, whose measurements have other meanings.
         production: whether a person wrote it for a purpose; the built-in baseline is no production policy.
     """
 
@@ -49,7 +58,15 @@ class Policy:
     rules: Mapping[str, tuple[Rule, ...]]
     simulated: str | None
     unchecked: tuple[Unchecked, ...]
+    set_rules: tuple[Rule, ...] = ()
+    gpu_tolerances: GpuTolerances = NO_TOLERANCES
+    switch_tolerances: GpuTolerances = NO_TOLERANCES
     production: bool = True
+
+    @property
+    def tolerances(self) -> DeviceTolerances:
+        """What verification is to let pass, by kind of device."""
+        return DeviceTolerances(gpus=self.gpu_tolerances, switches=self.switch_tolerances)
 
     @staticmethod
     def baseline() -> Policy:
@@ -84,6 +101,9 @@ def load_policy(data: bytes) -> Policy:
         rules=_rules(policy),
         simulated=simulated.reason if isinstance(simulated, Relaxed) else None,
         unchecked=policy.unchecked,
+        set_rules=_set_rules(policy),
+        gpu_tolerances=tolerances_of(policy.gpu),
+        switch_tolerances=tolerances_of(policy.nvswitch),
     )
 
 
@@ -97,7 +117,20 @@ def _rules(policy: PolicyDocument) -> dict[str, tuple[Rule, ...]]:
         rules["tdx"] = tdx_rules(policy.tdx, references)
     if policy.sgx is not None:
         rules["sgx"] = sgx_rules(policy.sgx, references)
+    if policy.gpu is not None:
+        rules["nvidia-gpu"] = gpu_rules(policy.gpu)
+    if policy.nvswitch is not None:
+        rules["nvidia-switch"] = switch_rules(policy.nvswitch)
     return rules
+
+
+def _set_rules(policy: PolicyDocument) -> tuple[Rule, ...]:
+    """Return the rules over all devices together."""
+    if policy.devices is None:
+        return ()
+    cpus = (("sev-snp", policy.snp), ("tdx", policy.tdx), ("sgx", policy.sgx))
+    kinds = [kind for kind, demands in cpus if demands is not None]
+    return device_set_rules(policy.devices, cpu_kinds=kinds, gpus=policy.gpu is not None)
 
 
 def _json(data: bytes) -> JsonValue:

@@ -75,14 +75,14 @@ class Rule:
     tolerated_by: str | None = None
 
     def judge(
-        self, subject: object, *, at: datetime, item: str, reasons: Mapping[str, str] = MappingProxyType({})
+        self, subject: object, *, at: datetime, item: str | None, reasons: Mapping[str, str] = MappingProxyType({})
     ) -> Check:
-        """Return the check for one device.
+        """Return the check for one device, or for all of them together.
 
         Args:
             subject: what ``self.subject`` names.
             at: moment of appraisal.
-            item: the device's name in the evidence.
+            item: the device's name in the evidence; None for a rule over the evidence as a whole.
             reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
         """
         value = self.claim.get(subject)

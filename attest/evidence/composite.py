@@ -1,0 +1,245 @@
+"""What holds the items of one Attester together: the binding, the challenge, and the devices that it names.
+
+Each judge compares what was presented with what must be; none looks into the evidence of a format. A CPU report
+commits to the binding, the binding lists every other device, and each of those was asked under a nonce that only
+this challenge gives.
+
+Spec: DESIGN 7; must-check.md 1, 2 and 11.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attest.checks import Check, Outcome
+from attest.errors import BindingError
+from attest.evidence.binding import Binding, ExpectedBinding
+from attest.evidence.envelope import EvidenceItem
+from attest.evidence.freshness import REPORT_DATA_BYTES, ExpectedFreshness, Freshness
+
+__all__ = ["DEVICE_NONCE_BYTES", "Composite", "Presented", "judge_composite"]
+
+DEVICE_NONCE_BYTES = 32
+"""SPDM has no other nonces (nvidia-gpu.md 2)."""
+
+_CLAUSES = {
+    "binding.report_data": "DESIGN 7, REPORT_DATA",
+    "binding.devices": "DESIGN 7, devices",
+    "binding.device_nonce": "DESIGN 7, GPU nonce; must-check.md 11",
+    "freshness": "RFC 9334, section 10; must-check.md 1",
+}
+_Judged = tuple[Outcome | None, str, str]
+_NOT_APPLICABLE: _Judged = (None, "", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presented:
+    """What was presented, as far as it concerns the whole.
+
+    Attributes:
+        report_data: the CPU report's 64 bytes; None without CPU evidence.
+        binding: what the CPU's report is said to commit to, if the evidence carries it.
+        others: every item that a binding must list: all devices but the CPU, known to this version or not.
+        device_nonces: name and request nonce of each GPU and switch.
+    """
+
+    report_data: bytes | None
+    binding: Binding | None
+    others: tuple[EvidenceItem, ...]
+    device_nonces: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
+    """What was found.
+
+    Attributes:
+        checks: in the order of the judges; what does not apply is left out.
+        failures: one for each check that failed.
+        freshness: whether the evidence answers this very question.
+    """
+
+    checks: tuple[Check, ...]
+    failures: tuple[BindingError, ...]
+    freshness: Freshness
+
+
+def judge_composite(presented: Presented, expected: ExpectedFreshness | ExpectedBinding | None) -> Composite:
+    """Compare the binding with REPORT_DATA and with the devices, and all of it with what was expected.
+
+    Raises:
+        ValueError: the expectation cannot be met by this evidence: a nonce for devices that has not 32 bytes, or
+            report data of evidence that has none.
+    """
+    if expected is None and presented.binding is None and not presented.others:
+        return _NOTHING_EXPECTED
+    _require_meetable(presented, expected)
+    checks: list[Check] = []
+    failures: list[BindingError] = []
+    judges: tuple[tuple[str, Callable[[], _Judged]], ...] = (
+        ("binding.report_data", lambda: _require_committed(presented)),
+        ("binding.devices", lambda: _require_devices(presented)),
+        ("binding.device_nonce", lambda: _require_device_nonces(presented)),
+        ("freshness", lambda: _require_fresh(presented, expected)),
+    )
+    outcome: Outcome | None = None
+    for check_id, judge in judges:
+        try:
+            outcome, wanted, got = judge()
+        except BindingError as exc:
+            exc.check = check_id
+            failures.append(exc)
+            outcome, wanted, got = Outcome.FAIL, exc.expected or "", exc.got or ""
+        if outcome is not None:
+            checks.append(Check(id=check_id, outcome=outcome, expected=wanted, got=got, clause=_CLAUSES[check_id]))
+    # The last judge is that of freshness, and its outcome is the evidence's.
+    fresh = Freshness.NOT_EVALUATED if outcome is None else _FRESHNESS.get(outcome, Freshness.NOT_EVALUATED)
+    return Composite(checks=tuple(checks), failures=tuple(failures), freshness=fresh)
+
+
+_NOTHING_EXPECTED = Composite(
+    checks=(
+        Check(
+            id="freshness",
+            outcome=Outcome.NOT_EVALUATED,
+            expected="a nonce or report data to compare with",
+            got="none was given",
+            clause=_CLAUSES["freshness"],
+        ),
+    ),
+    failures=(),
+    freshness=Freshness.NOT_EVALUATED,
+)
+"""The answer for a report alone of which nothing was asked, made once."""
+_FRESHNESS = {Outcome.PASS: Freshness.MATCHED, Outcome.FAIL: Freshness.MISMATCHED}
+
+
+def _require_meetable(presented: Presented, expected: ExpectedFreshness | ExpectedBinding | None) -> None:
+    """Refuse questions that no evidence of this kind answers; they are a caller's mistake, not the Attester's."""
+    if not isinstance(expected, ExpectedFreshness):
+        return
+    if expected.report_data is not None and presented.report_data is None:
+        msg = "report data is expected of evidence without a CPU report, which has none"
+        raise ValueError(msg)
+    asked = presented.device_nonces and presented.binding is None and expected.nonce is not None
+    if asked and len(expected.nonce or b"") != DEVICE_NONCE_BYTES:
+        msg = (
+            f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes, expected one of {len(expected.nonce or b'')}"
+        )
+        raise ValueError(msg)
+
+
+def _require_committed(presented: Presented) -> _Judged:
+    """Require that the CPU's report commits to the binding that came with it."""
+    binding, report_data = presented.binding, presented.report_data
+    if binding is None:
+        return _NOT_APPLICABLE
+    wanted = binding.report_data()
+    if report_data is None:
+        raise BindingError(
+            "the evidence carries a binding and no CPU report that commits to it",
+            code="binding-uncommitted",
+            field="binding",
+            expected=f"a CPU report with REPORT_DATA {wanted.hex()}",
+            got="no CPU evidence",
+            clause=_CLAUSES["binding.report_data"],
+        )
+    if not hmac.compare_digest(wanted, report_data):
+        raise BindingError(
+            "REPORT_DATA does not commit to the binding",
+            code="binding-report-data-mismatch",
+            field="REPORT_DATA",
+            expected=wanted.hex(),
+            got=report_data.hex(),
+            clause=_CLAUSES["binding.report_data"],
+        )
+    return Outcome.PASS, wanted.hex(), report_data.hex()
+
+
+def _require_devices(presented: Presented) -> _Judged:
+    """Require that the binding lists every other device, known to this version or not, in the order of names."""
+    others = sorted(presented.others, key=lambda item: item.name)
+    if presented.binding is None:
+        if presented.report_data is None or not others:
+            return _NOT_APPLICABLE
+        return Outcome.NOT_EVALUATED, f"a binding that lists {len(others)} devices", "no binding: nothing ties them"
+    present = tuple(item.digest for item in others)
+    bound = presented.binding.devices
+    wanted, got = (f"{len(digests)} devices {[d.hex() for d in digests]}" for digests in (bound, present))
+    if present != bound:
+        raise BindingError(
+            "the devices in the evidence are not those that the binding lists",
+            code="binding-devices-mismatch",
+            field="binding.devices",
+            expected=wanted,
+            got=got,
+            clause=_CLAUSES["binding.devices"],
+        )
+    return Outcome.PASS, wanted, got
+
+
+def _require_device_nonces(presented: Presented) -> _Judged:
+    """Require that every device was asked under the nonce which this challenge gives, and no other."""
+    if presented.binding is None or not presented.device_nonces:
+        return _NOT_APPLICABLE
+    wanted = presented.binding.gpu_nonce()
+    for name, nonce in presented.device_nonces:
+        if not hmac.compare_digest(wanted, nonce):
+            raise BindingError(
+                f"{name} was asked under another nonce than the challenge gives",
+                code="device-nonce-mismatch",
+                field=f"{name}: nonce",
+                expected=wanted.hex(),
+                got=nonce.hex(),
+                clause=_CLAUSES["binding.device_nonce"],
+                hint="collect the GPUs' evidence anew, under the nonce derived from this challenge",
+            )
+    return Outcome.PASS, wanted.hex(), f"{len(presented.device_nonces)} devices carry it"
+
+
+def _require_fresh(presented: Presented, expected: ExpectedFreshness | ExpectedBinding | None) -> _Judged:
+    """Require an answer to this very question: by the binding, or by each report itself when there is none."""
+    binding = presented.binding
+    if expected is None:
+        return Outcome.NOT_EVALUATED, "a nonce or report data to compare with", "none was given"
+    if isinstance(expected, ExpectedBinding):
+        if binding is None:
+            raise BindingError(
+                "the evidence carries no binding",
+                code="binding-missing",
+                field="binding",
+                expected=f"a binding for {expected.context}",
+                got="none",
+            )
+        expected.require(binding)
+        return Outcome.PASS, expected.nonce.hex(), binding.nonce.hex()
+    told = _NOT_APPLICABLE
+    if expected.report_data is not None and presented.report_data is not None:
+        told = _compare("REPORT_DATA", "report-data-mismatch", expected.report_data, presented.report_data)
+        if binding is None and presented.device_nonces and expected.nonce is None:
+            told = (Outcome.NOT_EVALUATED, "a nonce for the devices too", "report data, which only the CPU carries")
+    if expected.nonce is None:
+        return told
+    if binding is not None:
+        return _compare("the nonce", "nonce-mismatch", expected.nonce, binding.nonce)
+    if presented.report_data is not None:
+        padded = expected.nonce.ljust(REPORT_DATA_BYTES, b"\0")
+        told = _compare("the nonce", "nonce-mismatch", padded, presented.report_data)
+    for name, nonce in presented.device_nonces:
+        told = _compare(f"the nonce of {name}", "nonce-mismatch", expected.nonce, nonce)
+    return told
+
+
+def _compare(what: str, code: str, wanted: bytes, got: bytes) -> _Judged:
+    if not hmac.compare_digest(wanted, got):
+        raise BindingError(
+            f"{what} in the evidence is not the expected one",
+            code=code,
+            field=what,
+            expected=wanted.hex(),
+            got=got.hex(),
+            hint="this evidence answers another question: an old one, or somebody else's",
+        )
+    return Outcome.PASS, wanted.hex(), got.hex()

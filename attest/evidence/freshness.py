@@ -1,0 +1,47 @@
+"""Freshness: what evidence must carry to be an answer to this question, and whether it does."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+__all__ = ["REPORT_DATA_BYTES", "ExpectedFreshness", "Freshness"]
+
+REPORT_DATA_BYTES = 64
+
+
+class Freshness(enum.StrEnum):
+    """Whether the evidence carries what the Relying Party asked for."""
+
+    MATCHED = "matched"
+    MISMATCHED = "mismatched"
+    NOT_EVALUATED = "not evaluated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedFreshness:
+    """What the evidence must carry to be an answer to this question and no other.
+
+    Attributes:
+        nonce: 1 to 64 bytes. With a binding: the binding's nonce. Without: REPORT_DATA, left-aligned, rest zero, and
+            the request nonce of every GPU and switch, which has 32 bytes.
+        report_data: all 64 bytes of REPORT_DATA.
+
+    Raises:
+        ValueError: neither is given, a length is wrong, or the two contradict each other.
+    """
+
+    nonce: bytes | None = None
+    report_data: bytes | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an expectation that cannot be met."""
+        if self.nonce is None and self.report_data is None:
+            msg = "expected a nonce, report data, or both"
+            raise ValueError(msg)
+        if self.nonce is not None and not 0 < len(self.nonce) <= REPORT_DATA_BYTES:
+            msg = f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, got {len(self.nonce)}"
+            raise ValueError(msg)
+        if self.report_data is not None and len(self.report_data) != REPORT_DATA_BYTES:
+            msg = f"report data has {REPORT_DATA_BYTES} bytes, got {len(self.report_data)}"
+            raise ValueError(msg)

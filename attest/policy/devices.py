@@ -1,0 +1,165 @@
+"""What a policy can demand of the GPUs and NVSwitches of one Attester together: the key ``devices``, and its rules.
+
+Rules over single devices say nothing of a device that is not there. So a policy that speaks of GPUs demands at least
+one, and that the CPU's signed report commits to all of them: a GPU that no CPU vouches for may stand anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from attest.encoding import JsonValue
+from attest.evidence.gpu.device_set import device_set_claim
+from attest.policy.decode import Decoder, Demand, Section, demand, integer, refuse
+from attest.policy.rules import Rule, Test, is_, must_be, one_of, rule_for
+
+__all__ = ["Count", "DeviceSetDemands", "decode_devices", "device_set_rules"]
+
+MAX_DEVICES = 64
+"""More than any machine has; an evidence of more items is refused before this counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many; both bounds are included.
+
+    Attributes:
+        at_least: the lowest number.
+        at_most: the highest; None for no such bound.
+    """
+
+    at_least: int
+    at_most: int | None
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        if self.at_least == self.at_most:
+            return f"exactly {self.at_least}"
+        return f"at least {self.at_least}" + ("" if self.at_most is None else f" and at most {self.at_most}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSetDemands:
+    """What is demanded of all devices together; None where nothing is. See docs/policy.md for each key."""
+
+    gpus: Demand[Count] | None
+    switches: Demand[Count] | None
+    same_architecture: Demand[bool]
+    same_driver_version: Demand[bool]
+    bound: Demand[bool]
+
+
+# -- reading
+
+
+def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -> DeviceSetDemands:
+    """Read the key ``devices``; what it leaves out is demanded strictly.
+
+    Args:
+        value: what stands there, an empty mapping for a policy without the key.
+        path: where it stands.
+        gpus: the policy speaks of GPUs, which may be counted only then.
+        switches: likewise NVSwitches.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    if not gpus and not switches:
+        raise refuse(path, "gpu or nvswitch beside it", "neither")
+    section = Section(value, path)
+    demands = DeviceSetDemands(
+        gpus=_count(section, "gpus", "gpu", spoken_of=gpus),
+        switches=_count(section, "switches", "nvswitch", spoken_of=switches),
+        same_architecture=section.optional("same_architecture", must_be(True), default=Demand(True)),  # noqa: FBT003
+        same_driver_version=section.optional("same_driver_version", must_be(True), default=Demand(True)),  # noqa: FBT003
+        bound=section.optional("bound", must_be(True), default=Demand(True)),  # noqa: FBT003
+    )
+    section.finish()
+    return demands
+
+
+def _count(section: Section, name: str, kind: str, *, spoken_of: bool) -> Demand[Count] | None:
+    """Read how many there must be: one at least, unless something else is stated."""
+    if not spoken_of:
+        return section.optional(name, _needs(kind), default=None)
+    return section.optional(name, demand(_number), default=Demand(Count(at_least=1, at_most=None)))
+
+
+def _needs(kind: str) -> Decoder[None]:
+    def decode(value: JsonValue, path: str) -> None:
+        raise refuse(path, f"the key {kind} beside it, without which such a device is refused", value)
+
+    return decode
+
+
+def _number(value: JsonValue, path: str) -> Count:
+    number = integer(0, MAX_DEVICES)
+    if not isinstance(value, dict):
+        exactly = number(value, path)
+        return Count(at_least=exactly, at_most=exactly)
+    section, no_bound = Section(value, path), None
+    low = section.required("at_least", number)
+    high: int | None = section.optional("at_most", number, default=no_bound)
+    section.finish()
+    if high is not None and high < low:
+        raise refuse(f"{path}.at_most", f"at least {low}", high)
+    return Count(at_least=low, at_most=high)
+
+
+# -- rules
+
+
+def device_set_rules(devices: DeviceSetDemands, *, cpu_kinds: Iterable[str], gpus: bool) -> tuple[Rule, ...]:
+    """Return the rules over all devices of an Attester.
+
+    Args:
+        devices: the demands.
+        cpu_kinds: kinds of CPU evidence that the policy speaks of. Then one of them must have come along, or the
+            demands on it would be met by leaving it out.
+        gpus: the policy speaks of GPUs.
+    """
+    return tuple(_rules(devices, tuple(cpu_kinds), gpus=gpus))
+
+
+def _rules(devices: DeviceSetDemands, cpu_kinds: tuple[str, ...], *, gpus: bool) -> Iterator[Rule]:
+    if cpu_kinds:
+        yield from _rule("cpu", "cpu_kind", Demand(cpu_kinds), one_of, category="instance-identity")
+    for name, count in (("gpus", devices.gpus), ("switches", devices.switches)):
+        yield from _rule(name, name, count, _within, category="hardware", expected=str)
+    yield from _rule("bound", "bound", devices.bound, is_, category="instance-identity")
+    if gpus:
+        for name, claim, same in (
+            ("same_architecture", "architectures", devices.same_architecture),
+            ("same_driver_version", "driver_versions", devices.same_driver_version),
+        ):
+            yield from _rule(name, claim, same, _all_one, category="hardware", expected=lambda _: "one for all GPUs")
+
+
+def _rule(
+    name: str,
+    claim: str,
+    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
+    test: Callable[[Any], Test],
+    *,
+    category: str,
+    expected: Callable[[Any], str] | None = None,
+) -> Iterator[Rule]:
+    of = device_set_claim(claim)
+    return rule_for(f"policy.devices.{name}", wanted, test, category=category, claim=of, expected=expected)
+
+
+def _within(count: Count) -> Test:
+    """Test that a number is within both bounds."""
+    return lambda value, _at: value >= count.at_least and (count.at_most is None or value <= count.at_most)
+
+
+def _all_one(_wanted: bool) -> Test:  # noqa: FBT001  the demand, which is always true
+    """Test that nothing differs. Of no GPU nothing does: how many there must be is another demand."""
+
+    def holds(values: tuple[str, ...], _at: datetime) -> bool:
+        return len(values) <= 1
+
+    return holds
