@@ -12,9 +12,11 @@ import click
 
 from attest.cli.lazy import ExampleGroup
 from attest.cli.options import PRODUCTS, TIME, Display, Hex, display_options, nonce_options
+from attest.cli.simulate_nvidia import DeviceChoice, device_options, gpu, nvidia, with_devices, write_endorsements
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
+    from attest.evidence.envelope import EvidenceItem
     from attest.simulator import SimulatedChip
     from attest.simulator.intel import SimulatedPlatform
 
@@ -74,6 +76,7 @@ def _chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: th
         "attest verify evidence.bin --nonce-text hello --allow-simulated --offline",
         "attest simulate td --nonce-text hello -o quote.bin --collateral-out intel.json --eventlog-out boot.log",
         "attest verify quote.bin --eventlog boot.log --endorsements intel.json --nonce-text hello --allow-simulated",
+        "attest simulate td --gpus 8 --switches 4 --form envelope -o machine.json",
     ),
 )
 def simulate() -> None:
@@ -107,6 +110,7 @@ def simulate() -> None:
     show_default=True,
     help="Report with its certificates, report alone, or envelope.",
 )
+@device_options(gpus=0)
 @click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 def evidence(
@@ -126,10 +130,11 @@ def evidence(
     no_crl: bool,
     moment: datetime | None,
     form: str,
+    devices: DeviceChoice,
     output: str,
     force: bool,
 ) -> int:
-    """Make evidence of a simulated guest. The same options give the same bytes."""
+    """Make evidence of a simulated guest, perhaps with GPUs. The same options give the same bytes."""
     from attest.cli.clock import now
     from attest.cli.files import write_output
     from attest.cli.judging import one_report_data
@@ -140,15 +145,22 @@ def evidence(
     guest = SimulatedGuest(chip=machine, vmpl=vmpl, policy=0x30000 | debug << 19)
     guest = replace(guest, measurement=measurement or guest.measurement, host_data=host_data or guest.host_data)
     data = one_report_data(nonce=nonce, nonce_text=nonce_text, report_data=report_data) or bytes(64)
-    if form == "snp-report":
-        made = guest.report(data)
+    crl = None if no_crl else simulated_crl(machine.product, at=moment or now())
+
+    def cpu(report_data: bytes) -> tuple[EvidenceItem, ...]:
+        extended = guest.extended_report(report_data, crl=crl)
+        return (EvidenceItem(name="cpu", media_type=MEDIA_SNP_EXTENDED, value=extended),)
+
+    if devices.any:
+        devices.require_usable_with(form, report_data)
+        made = with_devices(devices, nonce if nonce is not None else nonce_text, cpu)
+    elif form == "envelope":
+        made = Evidence(items=cpu(data)).to_json()
     else:
-        crl = None if no_crl else simulated_crl(machine.product, at=moment or now())
-        made = guest.extended_report(data, crl=crl)
-    if form == "envelope":
-        made = Evidence(items=(EvidenceItem(name="cpu", media_type=MEDIA_SNP_EXTENDED, value=made),)).to_json()
+        made = guest.report(data) if form == "snp-report" else cpu(data)[0].value
     shout()
     write_output(output, made, force=force)
+    write_endorsements(devices, at=moment or now(), force=force)
     return 0
 
 
@@ -220,6 +232,7 @@ def endorsements(
 )
 @click.option("--collateral-out", metavar="FILE", help="Write what Intel says of the machine, a JSON bundle.")
 @click.option("--eventlog-out", metavar="FILE", help="Write the event log of the boot (CCEL).")
+@device_options(gpus=0)
 @click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 def td(
@@ -238,10 +251,11 @@ def td(
     form: str,
     collateral_out: str | None,
     eventlog_out: str | None,
+    devices: DeviceChoice,
     output: str,
     force: bool,
 ) -> int:
-    """Make the quote of a simulated trust domain. The same options give the same bytes."""
+    """Make the quote of a simulated trust domain, perhaps with GPUs. The same options give the same bytes."""
     from attest.cli.clock import now
     from attest.cli.files import write_output
     from attest.cli.judging import one_report_data
@@ -256,12 +270,24 @@ def td(
     domain = SimulatedTd(platform=machine, log=boot)
     domain = replace(domain, mr_td=mr_td or domain.mr_td, td_attributes=domain.td_attributes | debug)
     data = one_report_data(nonce=nonce, nonce_text=nonce_text, report_data=report_data) or bytes(64)
-    made, log = domain.quote(data, version=int(quote_version)), domain.event_log()
-    if form == "envelope":
-        cpu = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=made)
-        made = Evidence(items=(cpu, EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log))).to_json()
+    log = domain.event_log()
+
+    def cpu(report_data: bytes) -> tuple[EvidenceItem, ...]:
+        quote = domain.quote(report_data, version=int(quote_version))
+        return (
+            EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=quote),
+            EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log),
+        )
+
+    if devices.any:
+        devices.require_usable_with(form, report_data)
+        made = with_devices(devices, nonce if nonce is not None else nonce_text, cpu)
+    else:
+        items = cpu(data)
+        made = Evidence(items=items).to_json() if form == "envelope" else items[0].value
     shout()
     write_output(output, made, force=force)
+    write_endorsements(devices, at=moment or now(), force=force)
     if collateral_out is not None:
         write_output(collateral_out, machine.collateral("tdx", at=moment or now()).to_json(), force=force)
     if eventlog_out is not None:
@@ -356,6 +382,10 @@ def anchors(display: Display) -> int:
         for root in roots:
             click.echo(f"{root.name:24} {root.spki_sha256.hex()}")
     return 0
+
+
+simulate.add_command(gpu)
+simulate.add_command(nvidia)
 
 
 def _chip(product: str, report_version: int, name: str, tcb: dict[str, int] | None, csp: str | None) -> SimulatedChip:

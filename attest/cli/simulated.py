@@ -20,9 +20,11 @@ from attest.errors import ConfigurationError
 from attest.simulator import SimulatedChip, SimulatedKds, simulated_crl
 from attest.simulator.intel import SimulatedPcs, SimulatedPlatform
 
-__all__ = ["kds_of_today", "out_of_date", "serve_kds", "serve_pcs", "simulated_bundle"]
+__all__ = ["SOURCE", "Answer", "kds_of_today", "out_of_date", "serve", "serve_kds", "serve_pcs", "simulated_bundle"]
 
 SOURCE = "SIMULATED"
+MAX_BODY_BYTES = 1_000_000
+"""An OCSP request has some hundred bytes."""
 
 
 def simulated_bundle(chip: SimulatedChip, *, at: datetime, days: int) -> bytes:
@@ -55,7 +57,9 @@ def _pem(der: bytes) -> bytes:
     return b"-----BEGIN CERTIFICATE-----\n" + encodebytes(der) + b"-----END CERTIFICATE-----\n"
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
+    """What a service sends back."""
+
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -68,11 +72,11 @@ def serve_kds(port: int) -> int:
         ConfigurationError: ``address-in-use``.
     """
 
-    def answer(path: str, query: str) -> _Answer:
+    def answer(path: str, query: str) -> Answer:
         found = kds_of_today().answer(path, query)
-        return _Answer(found.status, {"Content-Type": found.content_type}, found.body)
+        return Answer(found.status, {"Content-Type": found.content_type}, found.body)
 
-    return _serve(port, answer)
+    return serve(port, answer)
 
 
 def serve_pcs(port: int, *, platform: str) -> int:
@@ -82,16 +86,27 @@ def serve_pcs(port: int, *, platform: str) -> int:
         ConfigurationError: ``address-in-use``.
     """
 
-    def answer(path: str, query: str) -> _Answer:
+    def answer(path: str, query: str) -> Answer:
         service = SimulatedPcs.of(SimulatedPlatform.of(platform), at=now(), pccs=True)
-        return _Answer(*service.answer(path, query))
+        return Answer(*service.answer(path, query))
 
-    return _serve(port, answer)
+    return serve(port, answer)
 
 
-def _serve(port: int, answer: Callable[[str, str], _Answer]) -> int:
+def serve(port: int, get: Callable[[str, str], Answer], post: Callable[[str, bytes], Answer] | None = None) -> int:
+    """Serve on 127.0.0.1 until interrupted; print the address when it is ready.
+
+    Args:
+        port: 0 takes any free one.
+        get: answers GET requests by path and query.
+        post: answers POST requests by path and body; None answers none.
+
+    Raises:
+        ConfigurationError: ``address-in-use``.
+    """
+    handler = _handler(get) if post is None else _posting(_handler(get), post)
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), _handler(answer))
+        server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as exc:
         raise ConfigurationError(
             f"cannot listen on 127.0.0.1 port {port}: {exc.strerror}",
@@ -109,22 +124,40 @@ def _serve(port: int, answer: Callable[[str, str], _Answer]) -> int:
     return 0
 
 
-def _handler(answers: Callable[[str, str], _Answer]) -> type[BaseHTTPRequestHandler]:
+def _handler(answers: Callable[[str, str], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Passes path and query on, and sends back what comes out."""
 
         def do_GET(self) -> None:
             """Answer."""
             url = urlsplit(self.path)
-            answer = answers(url.path, url.query)
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
+            _send(self, answers(url.path, url.query))
 
     return Handler
+
+
+def _posting(
+    base: type[BaseHTTPRequestHandler], answers: Callable[[str, bytes], Answer]
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(base):  # type: ignore[valid-type,misc]  # a class that is an argument
+        """Also passes the body of a POST request on."""
+
+        def do_POST(self) -> None:  # noqa: N802  http.server's own name
+            """Answer; a body without a length, or one that is longer than any question, is none."""
+            length = self.headers.get("Content-Length", "")
+            size = int(length) if length.isdecimal() and len(length) < len(str(MAX_BODY_BYTES)) else 0
+            _send(self, answers(urlsplit(self.path).path, self.rfile.read(size)))
+
+    return Handler
+
+
+def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    handler.send_response(answer.status)
+    for name, value in answer.headers.items():
+        handler.send_header(name, value)
+    handler.send_header("Content-Length", str(len(answer.body)))
+    handler.end_headers()
+    handler.wfile.write(answer.body)
 
 
 def kds_of_today() -> SimulatedKds:
