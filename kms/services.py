@@ -15,7 +15,7 @@ from attest import TrustAnchors
 from attest.endorsements.anchors import read_anchor_file
 from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.errors import ConfigurationError, EndorsementError
-from attest.fetch import EndorsementCache, KdsClient, PcsClient, Timing, VendorServices
+from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
 from attest.release import VerifierKey, verifier_key
 from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
@@ -162,7 +162,7 @@ def open_services(
         endorsements = EndorsementDesk(
             settings.endorsements,
             bundle_trust=_bundle_trust(settings),
-            service=_fetch_service(settings, clock),
+            service=_fetch_service(settings, clock, random),
             report=report,
         )
         endorsements.reload(at=clock())
@@ -241,12 +241,20 @@ def _bundle_trust(settings: Settings) -> BundleTrust:
     return BundleKeys(keys=tuple(read_bundle_key(_read(path, "bundle_keys")) for path in settings.bundle_keys))
 
 
-def _fetch_service(settings: Settings, clock: Clock) -> FetchService | None:
+def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
     if not settings.fetch:
         return None
     cache = None if settings.cache_directory is None else EndorsementCache(settings.cache_directory)
-    amd, intel = (Timing(now=clock, sleep=partial(_wait_briefly, code)) for code in ("kds-throttled", "pcs-throttled"))
-    vendors = VendorServices(amd=KdsClient(timing=amd), intel=PcsClient(timing=intel, base_url=settings.pcs_url))
+    amd, intel, rims, ocsp = (
+        Timing(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
+        for service in ("kds", "pcs", "rim", "ocsp")
+    )
+    vendors = VendorServices(
+        amd=KdsClient(timing=amd),
+        intel=PcsClient(timing=intel, base_url=settings.pcs_url),
+        rims=RimServiceClient(timing=rims, base_url=settings.rim_url),
+        ocsp=OcspClient(timing=ocsp, random=random, base_url=settings.ocsp_url),
+    )
     return FetchService(vendors=vendors, cache=cache)
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from attest.errors import ConfigurationError
-from attest.fetch import PCS_URL
+from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
 
 __all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings"]
 
@@ -48,8 +48,10 @@ class Settings(BaseModel):
         max_concurrent: most releases that are worked on at the same time.
         endorsements: files and directories with certificates, revocation lists and bundles.
         bundle_keys: PEM files of those who may sign bundles; empty demands no signature of a bundle.
-        fetch: whether AMD's and Intel's services are asked for what the files lack.
+        fetch: whether AMD's, Intel's and NVIDIA's services are asked for what the files lack.
         pcs_url: which service is asked for Intel's endorsements: Intel's own, or the PCCS of a data centre.
+        rim_url: which service is asked for NVIDIA's RIMs.
+        ocsp_url: which responder is asked whether NVIDIA revoked a certificate.
         cache_directory: where their answers are kept.
         anchors_file: changes to the accepted roots.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
@@ -70,6 +72,8 @@ class Settings(BaseModel):
     bundle_keys: tuple[Path, ...] = ()
     fetch: bool = False
     pcs_url: Annotated[str, Field(min_length=1, max_length=2048)] = PCS_URL
+    rim_url: Annotated[str, Field(min_length=1, max_length=2048)] = RIM_URL
+    ocsp_url: Annotated[str, Field(min_length=1, max_length=2048)] = OCSP_URL
     cache_directory: Path | None = None
     anchors_file: Path | None = None
     allow_simulated: bool = False

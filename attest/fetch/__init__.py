@@ -10,6 +10,7 @@ from attest.fetch.cache import EndorsementCache, default_cache_directory
 from attest.fetch.client import Timing
 from attest.fetch.devices import VendorServices, can_be_fetched, gather_for_evidence, gather_for_quote
 from attest.fetch.fetcher import (
+    Asking,
     EndorsementSource,
     Gathered,
     fetch_endorsements,
@@ -17,18 +18,29 @@ from attest.fetch.fetcher import (
     gather_endorsements,
     gather_for,
 )
+from attest.fetch.gpus import gather_for_gpu, gather_for_gpus
 from attest.fetch.kds import KDS_URL, KdsClient
+from attest.fetch.ocsp import OCSP_URL, OcspClient
 from attest.fetch.pcs import PCS_URL, PcsClient, PcsUpdate
+from attest.fetch.rims import RIM_URL, RimServiceClient
+from attest.fetch.service import MAX_SERVICE_KEY_BYTES, ServiceKey, read_service_key
 
 __all__ = [
     "KDS_URL",
+    "MAX_SERVICE_KEY_BYTES",
+    "OCSP_URL",
     "PCS_URL",
+    "RIM_URL",
+    "Asking",
     "EndorsementCache",
     "EndorsementSource",
     "Gathered",
     "KdsClient",
+    "OcspClient",
     "PcsClient",
     "PcsUpdate",
+    "RimServiceClient",
+    "ServiceKey",
     "Timing",
     "VendorServices",
     "can_be_fetched",
@@ -38,5 +50,8 @@ __all__ = [
     "gather_endorsements",
     "gather_for",
     "gather_for_evidence",
+    "gather_for_gpu",
+    "gather_for_gpus",
     "gather_for_quote",
+    "read_service_key",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from attest.endorsements.bundle import BundleEntry, EntryKind
 from attest.endorsements.intel import IntelDocument
@@ -14,6 +14,7 @@ from attest.endorsements.intel_answers import (
     parse_intel_crl,
     parse_intel_document,
 )
+from attest.endorsements.ocsp import MAX_OCSP_BYTES, OcspAnswer, OcspStatus, parse_ocsp
 from attest.endorsements.requests import (
     AmdChainRequest,
     AmdCrlRequest,
@@ -24,9 +25,13 @@ from attest.endorsements.requests import (
     IntelQeIdentityRequest,
     IntelRootCrlRequest,
     IntelTcbInfoRequest,
+    NvidiaOcspRequest,
+    NvidiaRimRequest,
 )
+from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES, RimDocument, parse_rim_answer
 from attest.endorsements.x509 import MAX_CRL_BYTES, Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import ChainError, EndorsementError, EvidenceError
+from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.evidence.intel.dates import Validity
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
 from attest.evidence.intel.tcb_info import TcbInfo, parse_tcb_info
@@ -44,6 +49,8 @@ _KINDS: dict[type[EndorsementRequest], EntryKind] = {
     IntelQeIdentityRequest: "intel-qe-identity",
     IntelPckCrlRequest: "intel-crl",
     IntelRootCrlRequest: "intel-crl",
+    NvidiaRimRequest: "nvidia-rim",
+    NvidiaOcspRequest: "nvidia-ocsp",
 }
 _MAX_BYTES: dict[EntryKind, int] = {
     "amd-vcek": 16 * 1024,
@@ -52,13 +59,22 @@ _MAX_BYTES: dict[EntryKind, int] = {
     "intel-tcb-info": MAX_DOCUMENT_ANSWER_BYTES,
     "intel-qe-identity": MAX_DOCUMENT_ANSWER_BYTES,
     "intel-crl": MAX_CRL_ANSWER_BYTES,
+    "nvidia-rim": MAX_RIM_ANSWER_BYTES,
+    "nvidia-ocsp": MAX_OCSP_BYTES,
 }
-"""AMD's certificates have 1.4 KiB, its chains in PEM 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4."""
+"""AMD's certificates have 1.4 KiB, its chains in PEM 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4;
+NVIDIA's RIMs 35 KiB with what is around them, its OCSP answers 1 to 2."""
+RIM_DAYS = timedelta(days=7)
+"""How long a RIM is kept: NVIDIA issues the same id again, sometimes with other reference values, and tells nobody."""
+EXPIRING_RIM_DAYS = timedelta(days=1)
+"""The same for one that ends within ``RENEWAL_DAYS``: by then NVIDIA has signed anew, or does so soon."""
+RENEWAL_DAYS = timedelta(days=30)
 _PCK_CAS: Mapping[IntelPckCa, str] = {
     "platform": "Intel SGX PCK Platform CA",
     "processor": "Intel SGX PCK Processor CA",
 }
 _ROOT_CA = "Intel SGX Root CA"
+_DRIVER_IDS = ("NV_GPU_DRIVER_", "NV_GPU_CC_DRIVER_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +88,13 @@ class Answer:
         certificates: the VCEK; the intermediate, then the ARK; or an issuer chain of Intel's.
         crls: one list for a request of one.
         documents: one TCB info or QE identity for a request of one.
-        dates: first and last moment of each part of an answer of Intel's, both included.
-        issued: when a list or document was made; None for certificates.
+        rims: one RIM for a request of one.
+        ocsp: one answer about a certificate for a request of one.
+        dates: first and last moment of each part of an answer of Intel's, and of a RIM's signers; both included.
+        issued: when a list, document or answer was made, or a RIM's signer certified; None for certificates.
         cached: it comes from the cache.
+        received: the moment of appraisal for which a RIM was fetched; None for everything else, which states itself
+            how long it is good.
     """
 
     request: EndorsementRequest
@@ -83,19 +103,34 @@ class Answer:
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
     documents: tuple[IntelDocument, ...] = ()
+    rims: tuple[RimDocument, ...] = ()
+    ocsp: tuple[OcspAnswer, ...] = ()
     dates: tuple[Validity, ...] = ()
     issued: datetime | None = None
     cached: bool = False
+    received: datetime | None = None
 
     def entry(self) -> BundleEntry:
         """Return it in the form of a bundle."""
         return BundleEntry(kind=kind_of_request(self.request), source=self.source, data=self.data)
 
     def is_current(self, at: datetime) -> bool:
-        """Say whether it serves at ``at``; AMD's certificates always do, and its lists before their nextUpdate."""
+        """Say whether it serves at ``at``, so that nobody need be asked again.
+
+        AMD's certificates always do, and its lists before their nextUpdate. A RIM does for some days. An OCSP answer
+        does if it is good: one that is not may have been taken back.
+        """
         if isinstance(self.request, AmdCrlRequest):
             return all(crl.is_current(at) for crl in self.crls)
-        return all(begins <= at <= ends for begins, ends in self.dates)
+        if isinstance(self.request, NvidiaOcspRequest):
+            return all(answer.status is OcspStatus.GOOD and answer.is_current(at) for answer in self.ocsp)
+        valid = all(begins <= at <= ends for begins, ends in self.dates)
+        return valid and (not isinstance(self.request, NvidiaRimRequest) or self._is_recent(at))
+
+    def _is_recent(self, at: datetime) -> bool:
+        expiring = any(ends - at < RENEWAL_DAYS for _, ends in self.dates)
+        days = EXPIRING_RIM_DAYS if expiring else RIM_DAYS
+        return self.received is not None and self.received <= at < self.received + days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +140,8 @@ class _Content:
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
     documents: tuple[IntelDocument, ...] = ()
+    rims: tuple[RimDocument, ...] = ()
+    ocsp: tuple[OcspAnswer, ...] = ()
     dates: tuple[Validity, ...] = ()
     issued: datetime | None = None
 
@@ -135,17 +172,37 @@ def describe(request: EndorsementRequest) -> str:
             return f"QE identity of {request.tee.upper()}"
         case IntelPckCrlRequest():
             return f"revocation list of {_PCK_CAS[request.ca]}"
+        case NvidiaRimRequest():
+            return f"RIM {request.id}"
+        case NvidiaOcspRequest():
+            return f"revocation status of {request.name}, serial {request.serial:x}"
         case _:  # IntelRootCrlRequest
             return f"revocation list of {_ROOT_CA}"
 
 
-def read_answer(request: EndorsementRequest, data: bytes, *, source: str, cached: bool = False) -> Answer:
+def read_answer(
+    request: EndorsementRequest,
+    data: bytes,
+    *,
+    source: str,
+    cached: bool = False,
+    received: datetime | None = None,
+) -> Answer:
     """Read an answer and require that it is of the kind, platform, chip and TCB that were asked for.
 
     This is a guard against mix-ups, so that nothing useless is kept; trust comes from verification alone.
 
+    Args:
+        request: what was asked.
+        data: the answer.
+        source: where it came from.
+        cached: whether that was the cache.
+        received: the moment of appraisal for which it was fetched; kept for a RIM only.
+
     Raises:
-        EndorsementError: ``kds-answer-invalid`` or ``pcs-answer-invalid``.
+        EndorsementError: ``kds-answer-invalid``, ``pcs-answer-invalid``, ``rim-answer-invalid`` or
+            ``ocsp-answer-invalid``.
+        ConfigurationError: ``rim-library-missing``.
         ValueError: the request names a product line that does not exist.
     """
     if len(data) > max_answer_bytes(request):
@@ -162,8 +219,11 @@ def read_answer(request: EndorsementRequest, data: bytes, *, source: str, cached
         crls=content.crls,
         documents=content.documents,
         dates=content.dates,
+        rims=content.rims,
+        ocsp=content.ocsp,
         issued=content.issued,
         cached=cached,
+        received=received if isinstance(request, NvidiaRimRequest) else None,
     )
 
 
@@ -180,6 +240,10 @@ def _content(request: EndorsementRequest, data: bytes, source: str) -> _Content:
             return _tcb_info(request, data, source)
         case IntelQeIdentityRequest():
             return _qe_identity(request, data, source)
+        case NvidiaRimRequest():
+            return _rim(request, data, source)
+        case NvidiaOcspRequest():
+            return _status(request, data, source)
         case _:  # IntelPckCrlRequest, IntelRootCrlRequest
             return _intel_crl(request, data, source)
 
@@ -272,14 +336,54 @@ def _dates_of(chain: tuple[Certificate, ...]) -> tuple[Validity, ...]:
     return tuple((certificate.not_before, certificate.not_after) for certificate in chain)
 
 
+# -- NVIDIA's
+
+
+def _rim(request: NvidiaRimRequest, data: bytes, source: str) -> _Content:
+    answer = parse_rim_answer(data)
+    if answer.id != request.id:
+        raise _invalid(request, source, f"the RIM {answer.id}")
+    rim = read_rim(answer.document)
+    if not _can_be(rim, request.id):
+        raise _invalid(request, source, f"a RIM of {rim.product}, version {rim.version}")
+    # The embedded root is left out: a pin takes its place.
+    signers = rim.certificates[:-1]
+    issued = signers[0].not_before if signers else None
+    return _Content(rims=(answer.document,), dates=_dates_of(signers), issued=issued)
+
+
+def _can_be(rim: ParsedRim, name: str) -> bool:
+    """Say whether a RIM can have this id. Project and SKU stand in the id only; so much of it the document repeats."""
+    version = rim.version if name.startswith(_DRIVER_IDS) else rim.version.replace(".", "").upper()
+    return name.endswith(f"_{version}")
+
+
+def _status(request: NvidiaOcspRequest, data: bytes, source: str) -> _Content:
+    answer = parse_ocsp(data)
+    if not answer.concerns(request.serial, request.issuer):
+        raise _invalid(request, source, f"an answer about serial {answer.serial:x} of an issuer, one of them another")
+    return _Content(ocsp=(answer,), issued=answer.this_update)
+
+
 # -- refusals
 
 
+def _service_of(request: EndorsementRequest) -> str:
+    match request:
+        case AmdVcekRequest() | AmdChainRequest() | AmdCrlRequest():
+            return "kds"
+        case NvidiaRimRequest():
+            return "rim"
+        case NvidiaOcspRequest():
+            return "ocsp"
+        case _:
+            return "pcs"
+
+
 def _invalid(request: EndorsementRequest, source: str, got: str) -> EndorsementError:
-    amd = isinstance(request, AmdVcekRequest | AmdChainRequest | AmdCrlRequest)
     return EndorsementError(
         f"the answer of {source} is not the {describe(request)}: {got}",
-        code="kds-answer-invalid" if amd else "pcs-answer-invalid",
+        code=f"{_service_of(request)}-answer-invalid",
         expected=describe(request),
         got=got,
         hint="look for a proxy or mirror that answers in the place of the service",

@@ -7,7 +7,7 @@ has looked at.
 One file for each request, ``<kind>/<digest of service and request>.cbor``, in canonical CBOR::
 
     {"format": "attest.cache/1", "service": text, "request": text, "source": text, "data": bytes,
-     "digest": SHA-256 of the canonical CBOR of the rest}
+     "received": RFC 3339, for a RIM only, "digest": SHA-256 of the canonical CBOR of the rest}
 
 A file is written beside its place, flushed to the disk and renamed, so that a reader sees the old or the new one and
 never a part; of two writers the later one wins, and both wrote the same thing.
@@ -22,8 +22,8 @@ from dataclasses import astuple
 from hashlib import sha256
 from pathlib import Path
 
-from attest.encoding import CborValue, cbor_bytes, cbor_value
-from attest.endorsements.requests import EndorsementRequest
+from attest.encoding import CborValue, cbor_bytes, cbor_value, rfc3339, rfc3339_text
+from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError
 from attest.fetch.answers import Answer, kind_of_request, max_answer_bytes, read_answer
 
@@ -130,7 +130,13 @@ class EndorsementCache:
 
 
 def _name_of(request: EndorsementRequest) -> bytes:
-    """Return a request as canonical bytes: its kind and its fields in order."""
+    """Return a request as canonical bytes: its kind and its fields in order.
+
+    A serial number may have 20 bytes, more than an integer here; what people call a certificate tells nothing apart.
+    """
+    if isinstance(request, NvidiaOcspRequest):
+        issuer = request.issuer
+        return cbor_bytes((kind_of_request(request), f"{request.serial:x}", issuer.subject, issuer.spki))
     return cbor_bytes((kind_of_request(request), *astuple(request)))
 
 
@@ -143,6 +149,8 @@ def _record(answer: Answer, service: str) -> CborValue:
         "source": answer.source,
         "data": answer.data,
     }
+    if answer.received is not None:
+        content["received"] = rfc3339_text(answer.received)
     return {**content, "digest": sha256(cbor_bytes(content)).digest()}
 
 
@@ -151,10 +159,11 @@ def _answer_of(record: bytes, request: EndorsementRequest, service: str) -> Answ
     found = cbor_value(record, what="cache record")
     if not isinstance(found, Mapping):
         return None
-    source, data = found.get("source"), found.get("data")
+    source, data, stated = found.get("source"), found.get("data"), found.get("received")
     if not isinstance(source, str) or not isinstance(data, bytes):
         return None
-    answer = read_answer(request, data, source=source, cached=True)
+    received = rfc3339(stated, what="received") if isinstance(stated, str) else None
+    answer = read_answer(request, data, source=source, cached=True, received=received)
     return answer if cbor_bytes(_record(answer, service)) == record else None
 
 

@@ -113,6 +113,20 @@ class _Again:
     wait: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What is sent; the same question may be sent again.
+
+    Attributes:
+        body: None for GET.
+        headers: beside those of every request.
+    """
+
+    url: str
+    body: bytes | None
+    headers: Mapping[str, str]
+
+
 class HttpClient:
     """Ask one service; nothing is sent and httpx is not loaded before the first request.
 
@@ -135,7 +149,15 @@ class HttpClient:
             self._client.close()
             self._client = None
 
-    def get(self, url: str, *, what: str, limit: int, progress: Progress) -> HttpAnswer:
+    def get(
+        self,
+        url: str,
+        *,
+        what: str,
+        limit: int,
+        progress: Progress,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
         """Return the service's answer, not read yet.
 
         Args:
@@ -143,16 +165,45 @@ class HttpClient:
             what: what is asked for, for people.
             limit: how many bytes the body may have.
             progress: hears of the request and of every wait.
+            headers: beside those of every request.
 
         Raises:
             EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid``.
             ConfigurationError: ``…-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
         """
+        question = _Question(url=url, body=None, headers=headers or {})
+        return self._ask(question, what=what, limit=limit, progress=progress)
+
+    def post(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        what: str,
+        limit: int,
+        progress: Progress,
+        headers: Mapping[str, str],
+    ) -> HttpAnswer:
+        """Return the service's answer to a question in a body, which may be sent several times; else as ``get``.
+
+        Args:
+            url: as ``get``.
+            body: the question.
+            what: as ``get``.
+            limit: as ``get``.
+            progress: as ``get``.
+            headers: the body's media type among them.
+        """
+        question = _Question(url=url, body=body, headers=headers)
+        return self._ask(question, what=what, limit=limit, progress=progress)
+
+    def _ask(self, question: _Question, *, what: str, limit: int, progress: Progress) -> HttpAnswer:
+        """Ask until there is an answer or the patience is over."""
         waited = 0.0
         attempt = 1
         while True:
-            progress(f"fetching the {what} from {_host_of(url)}")
-            outcome = self._once(url, limit=limit)
+            progress(f"fetching the {what} from {_host_of(question.url)}")
+            outcome = self._once(question, limit=limit)
             if isinstance(outcome, HttpAnswer):
                 return outcome
             wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1) if outcome.wait is None else outcome.wait
@@ -163,14 +214,16 @@ class HttpClient:
             waited += wait
             attempt += 1
 
-    def _once(self, url: str, *, limit: int) -> HttpAnswer | _Again:
+    def _once(self, question: _Question, *, limit: int) -> HttpAnswer | _Again:
         """Send one request and read its answer."""
         import httpx
 
+        url, method = question.url, "GET" if question.body is None else "POST"
+        sent = self._connected().stream(method, url, headers=question.headers, content=question.body)
         started = self._timing.monotonic()
         body = b""
         try:
-            with self._connected().stream("GET", url) as response:
+            with sent as response:
                 refusal = self._refusal(url, response.status_code, response.headers)
                 if refusal is not None:
                     return refusal

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Unpack
 
-from attest.endorsements.pool import NO_ENDORSEMENTS
+from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import EndorsementError
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, Evidence
+from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.snp.evidence import SNP_PARSERS
 from attest.evidence.snp.tcb import SnpProduct
-from attest.fetch.cache import EndorsementCache
-from attest.fetch.client import Progress
-from attest.fetch.fetcher import EndorsementSource, Gathered, gather_endorsements, gather_for
+from attest.fetch.fetcher import Asking, EndorsementSource, Gathered, gather_endorsements, gather_for, merged
+from attest.fetch.gpus import gather_for_gpus
 
 __all__ = ["VendorServices", "can_be_fetched", "gather_for_evidence", "gather_for_quote"]
 
@@ -28,81 +28,63 @@ class VendorServices:
     Attributes:
         amd: a key distribution service, such as ``KdsClient``.
         intel: a provisioning certification service, such as ``PcsClient``.
+        rims: NVIDIA's RIM service, such as ``RimServiceClient``.
+        ocsp: NVIDIA's OCSP responder, such as ``OcspClient``.
     """
 
     amd: EndorsementSource
     intel: EndorsementSource
-
-
-def _silent(_: str) -> None:
-    """Say nothing."""
+    rims: EndorsementSource
+    ocsp: EndorsementSource
 
 
 def can_be_fetched(evidence: Evidence) -> bool:
     """Say whether there is a device in the evidence whose vendor has a service that can be asked."""
-    return any(item.essence in SNP_PARSERS or item.essence == MEDIA_INTEL_QUOTE for item in evidence.items)
+    return any(
+        item.essence in SNP_PARSERS or item.essence in NVIDIA_PARSERS or item.essence == MEDIA_INTEL_QUOTE
+        for item in evidence.items
+    )
 
 
 def gather_for_evidence(
     evidence: Evidence,
     *,
-    at: datetime,
     services: VendorServices,
-    cache: EndorsementCache | None,
     product: SnpProduct | None = None,
-    offline: bool = False,
-    progress: Progress = _silent,
+    pool: Endorsements = NO_ENDORSEMENTS,
+    **asking: Unpack[Asking],
 ) -> Gathered:
     """Gather what the devices of evidence need and the evidence does not carry.
 
     Args:
         evidence: its items of other kinds are passed over.
-        at: moment of appraisal, aware; what is cached and not current then is fetched again.
         services: whom to ask.
-        cache: answers of earlier calls; None keeps nothing.
         product: the product line of a SEV-SNP report of version 2.
-        offline: answer from the cache alone.
-        progress: takes a line for people, now and then.
+        pool: what is at hand already; the chain of a raw report of a GPU may be there.
+        asking: see ``Asking``.
 
     Raises:
         EvidenceError: an item is malformed.
         ChainError: as ``gather_for_quote``.
-        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
+        ConfigurationError: ``endorsement-cache-unusable``, ``network-settings-invalid`` or ``rim-library-missing``.
         ValueError: ``at`` has no time zone.
     """
     gathered = _NOTHING
     for item in evidence.items:
         if (parse := SNP_PARSERS.get(item.essence)) is not None:
-            report = parse(item.value)
-            found = gather_for(
-                report,
-                at=at,
-                source=services.amd,
-                cache=cache,
-                product=product,
-                offline=offline,
-                progress=progress,
-            )
+            found = gather_for(parse(item.value), source=services.amd, product=product, **asking)
         elif item.essence == MEDIA_INTEL_QUOTE:
-            quote = parse_quote(item.value)
-            found = gather_for_quote(
-                quote, at=at, source=services.intel, cache=cache, offline=offline, progress=progress
-            )
+            found = gather_for_quote(parse_quote(item.value), source=services.intel, **asking)
         else:
             continue
-        gathered = _merged(gathered, found)
-    return gathered
+        gathered = merged(gathered, found)
+    gpus = [NVIDIA_PARSERS[item.essence](item.value) for item in evidence.items if item.essence in NVIDIA_PARSERS]
+    if not gpus:
+        return gathered
+    return merged(gathered, gather_for_gpus(gpus, rims=services.rims, ocsp=services.ocsp, pool=pool, **asking))
 
 
-def gather_for_quote(
-    quote: ParsedQuote,
-    *,
-    at: datetime,
-    source: EndorsementSource,
-    cache: EndorsementCache | None,
-    offline: bool = False,
-    progress: Progress = _silent,
-) -> Gathered:
+def gather_for_quote(quote: ParsedQuote, *, source: EndorsementSource, **asking: Unpack[Asking]) -> Gathered:
     """Gather what a TDX or SGX quote needs; arguments as for ``gather_for_evidence``.
 
     Raises:
@@ -115,12 +97,4 @@ def gather_for_quote(
         requests = needed_endorsements(quote)
     except EndorsementError as exc:  # nobody can be asked for what this quote needs
         return Gathered(endorsements=NO_ENDORSEMENTS, entries=(), failures=(exc,))
-    return gather_endorsements(requests, at=at, source=source, cache=cache, offline=offline, progress=progress)
-
-
-def _merged(one: Gathered, other: Gathered) -> Gathered:
-    return Gathered(
-        endorsements=one.endorsements.merged(other.endorsements),
-        entries=(*one.entries, *other.entries),
-        failures=(*one.failures, *other.failures),
-    )
+    return gather_endorsements(requests, source=source, **asking)

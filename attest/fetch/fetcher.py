@@ -1,9 +1,10 @@
 """From typed requests to endorsements: the cache first, then the service, within the rules of each kind.
 
-VCEKs and chains are kept for ever; revocation lists, TCB infos and QE identities until their nextUpdate. Two things
-overrule that. A list that is out of date is still handed on beside the newer one, so that nothing that was revoked
-is forgotten. And what no longer fits together is fetched again: AMD has replaced an intermediate that it revoked
-(SEV-Genoa, 2022), and whoever kept the old one for ever would refuse good machines for ever.
+VCEKs and chains are kept for ever; revocation lists, OCSP answers, TCB infos and QE identities until their nextUpdate,
+RIMs for some days. Two things overrule that. A list or answer that is out of date is still handed on beside the newer
+one, so that nothing that was revoked is forgotten. And what no longer fits together is fetched again: AMD has replaced
+an intermediate that it revoked (SEV-Genoa, 2022), and whoever kept the old one for ever would refuse good machines for
+ever.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, Required, TypedDict, Unpack
 
 from attest.endorsements.bundle import BundleEntry
 from attest.endorsements.chains import require_issued
@@ -29,12 +30,15 @@ from attest.fetch.cache import EndorsementCache
 from attest.fetch.client import Progress
 
 __all__ = [
+    "Asking",
     "EndorsementSource",
     "Gathered",
+    "Session",
     "fetch_endorsements",
     "fetch_for",
     "gather_endorsements",
     "gather_for",
+    "merged",
 ]
 
 _LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
@@ -42,7 +46,7 @@ _LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
 
 
 class EndorsementSource(Protocol):
-    """A service that answers requests; ``KdsClient`` and ``PcsClient`` are two."""
+    """A service that answers requests: ``KdsClient``, ``PcsClient``, ``RimServiceClient``, ``OcspClient``."""
 
     @property
     def service(self) -> str:
@@ -83,6 +87,22 @@ class Gathered:
         return self.endorsements
 
 
+class Asking(TypedDict, total=False):
+    """How endorsements are asked for, whatever they are: the keywords that all functions here take.
+
+    Attributes:
+        at: moment of appraisal, aware; what is cached and not current then is fetched again.
+        cache: answers of earlier calls; None keeps nothing.
+        offline: answer from the cache alone; by default not.
+        progress: takes a line for people, now and then; by default nobody does.
+    """
+
+    at: Required[datetime]
+    cache: Required[EndorsementCache | None]
+    offline: bool
+    progress: Progress
+
+
 def _silent(_: str) -> None:
     """Say nothing."""
 
@@ -90,11 +110,8 @@ def _silent(_: str) -> None:
 def gather_endorsements(
     requests: Iterable[EndorsementRequest],
     *,
-    at: datetime,
     source: EndorsementSource,
-    cache: EndorsementCache | None,
-    offline: bool = False,
-    progress: Progress = _silent,
+    **asking: Unpack[Asking],
 ) -> Gathered:
     """Answer as many requests as can be answered.
 
@@ -102,17 +119,14 @@ def gather_endorsements(
 
     Args:
         requests: what is needed.
-        at: moment of appraisal, aware; what is cached and not current then is fetched again.
         source: the service to ask.
-        cache: answers of earlier calls; None keeps nothing.
-        offline: answer from the cache alone.
-        progress: takes a line for people, now and then.
+        asking: see ``Asking``.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone, or a request names no product line.
     """
-    session = _Session(at=at, source=source, cache=cache, offline=offline, progress=progress)
+    session = Session(source=source, **asking)
     for request in requests:
         session.obtain(request)
     session.mend()
@@ -122,52 +136,41 @@ def gather_endorsements(
 def fetch_endorsements(
     requests: Iterable[EndorsementRequest],
     *,
-    at: datetime,
     source: EndorsementSource,
-    cache: EndorsementCache | None,
-    offline: bool = False,
-    progress: Progress = _silent,
+    **asking: Unpack[Asking],
 ) -> Endorsements:
     """Answer all requests or raise; arguments as for ``gather_endorsements``.
 
     Raises:
-        EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with ``kds`` or
-            ``pcs`` before it, or ``endorsement-not-cached`` when offline.
+        EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with ``kds``,
+            ``pcs``, ``rim`` or ``ocsp`` before it, or ``endorsement-not-cached`` when offline.
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone, or a request names no product line.
     """
-    return gather_endorsements(
-        requests, at=at, source=source, cache=cache, offline=offline, progress=progress
-    ).require()
+    return gather_endorsements(requests, source=source, **asking).require()
 
 
 def gather_for(
     evidence: ParsedSnpEvidence,
     *,
-    at: datetime,
     source: EndorsementSource,
-    cache: EndorsementCache | None,
     product: SnpProduct | None = None,
-    offline: bool = False,
-    progress: Progress = _silent,
+    **asking: Unpack[Asking],
 ) -> Gathered:
     """Gather what a report needs and does not carry.
 
     Args:
         evidence: the report with what came along.
-        at: moment of appraisal, aware; a cached revocation list that is not current then is fetched again.
         source: the service to ask.
-        cache: answers of earlier calls; None keeps nothing.
         product: the product line of a report of version 2. Without it the report's own VCEK or VLEK tells, and
             where there is none, the service is asked for this chip under Milan and then under Genoa.
-        offline: answer from the cache alone.
-        progress: takes a line for people, now and then.
+        asking: see ``Asking``.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone.
     """
-    session = _Session(at=at, source=source, cache=cache, offline=offline, progress=progress)
+    session = Session(source=source, **asking)
     try:
         line = evidence.report.product or product or _line_of_leaves(evidence)
         if line is None and not evidence.leaves:  # of a leaf that cannot be read, verification will speak
@@ -185,12 +188,9 @@ def gather_for(
 def fetch_for(
     evidence: ParsedSnpEvidence,
     *,
-    at: datetime,
     source: EndorsementSource,
-    cache: EndorsementCache | None,
     product: SnpProduct | None = None,
-    offline: bool = False,
-    progress: Progress = _silent,
+    **asking: Unpack[Asking],
 ) -> Endorsements:
     """Fetch what a report needs and does not carry, or raise; arguments as for ``gather_for``.
 
@@ -201,12 +201,10 @@ def fetch_for(
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone.
     """
-    return gather_for(
-        evidence, at=at, source=source, cache=cache, product=product, offline=offline, progress=progress
-    ).require()
+    return gather_for(evidence, source=source, product=product, **asking).require()
 
 
-class _Session:
+class Session:
     """One call: what has been answered so far, and whether the service still answers."""
 
     def __init__(
@@ -215,9 +213,14 @@ class _Session:
         at: datetime,
         source: EndorsementSource,
         cache: EndorsementCache | None,
-        offline: bool,
-        progress: Progress,
+        offline: bool = False,
+        progress: Progress = _silent,
     ) -> None:
+        """Begin; arguments as in ``Asking``.
+
+        Raises:
+            ValueError: ``at`` has no time zone.
+        """
         if at.tzinfo is None:
             msg = "the moment of appraisal needs a time zone"
             raise ValueError(msg)
@@ -245,6 +248,10 @@ class _Session:
         except EndorsementError as exc:
             self.failures.append(exc)
 
+    def answered(self, request: EndorsementRequest) -> Answer | None:
+        """Return the answer that this call has."""
+        return self._answers.get(request)
+
     def cached(self, request: EndorsementRequest) -> Answer | None:
         """Return the answer that the cache has."""
         return self._cache.read(request, service=self._source.service) if self._cache else None
@@ -264,10 +271,10 @@ class _Session:
         except EndorsementError as exc:
             self._out_of_reach = exc if exc.retryable else None
             raise
-        answer = read_answer(request, data, source=self._source.url_of(request))
+        answer = read_answer(request, data, source=self._source.url_of(request), received=self._at)
         earlier = self._answers.get(request)
         steps_back = _steps_back(answer, earlier, at=self._at)
-        if earlier is not None and (answer.crls or steps_back):
+        if earlier is not None and (answer.crls or answer.ocsp or steps_back):
             self._earlier.append(earlier)  # what it lists stays revoked, whatever the newer one says
         self._answers[request] = answer
         if self._cache and not steps_back:
@@ -279,7 +286,7 @@ class _Session:
             return
         for request, chain in list(self._answers.items()):
             if isinstance(request, AmdChainRequest) and chain.cached and self._is_revoked(chain):
-                self._refetch(request)
+                self.refetch(request)
         for request, leaf in list(self._answers.items()):
             if isinstance(request, AmdVcekRequest):
                 self._mend_leaf(request, leaf)
@@ -290,11 +297,14 @@ class _Session:
         if chain is None or _issued(leaf, chain):
             return
         if chain.cached:
-            self._refetch(chain_request)
+            self.refetch(chain_request)
         if leaf.cached and not _issued(leaf, self._answers[chain_request]):
-            self._refetch(request)
+            self.refetch(request)
 
-    def _refetch(self, request: EndorsementRequest) -> None:
+    def refetch(self, request: EndorsementRequest) -> None:
+        """Ask the service again for what came from the cache and no longer fits."""
+        if self._offline:
+            return
         self._progress(f"the {describe(request)} in the cache no longer fits")
         try:
             self.fetch(request)
@@ -314,10 +324,21 @@ class _Session:
                 certificates=tuple(c for answer in answers for c in answer.certificates),
                 crls=tuple(crl for answer in answers for crl in answer.crls),
                 documents=tuple(document for answer in answers for document in answer.documents),
+                rims=tuple(rim for answer in answers for rim in answer.rims),
+                ocsp=tuple(status for answer in answers for status in answer.ocsp),
             ),
             entries=tuple(answer.entry() for answer in answers),
             failures=tuple(self.failures),
         )
+
+
+def merged(one: Gathered, other: Gathered) -> Gathered:
+    """Return both together."""
+    return Gathered(
+        endorsements=one.endorsements.merged(other.endorsements),
+        entries=(*one.entries, *other.entries),
+        failures=(*one.failures, *other.failures),
+    )
 
 
 def _steps_back(answer: Answer, earlier: Answer | None, *, at: datetime) -> bool:
@@ -350,7 +371,7 @@ def _line_of_leaves(evidence: ParsedSnpEvidence) -> SnpProduct | None:
     return None
 
 
-def _line_by_asking(evidence: ParsedSnpEvidence, session: _Session) -> SnpProduct:
+def _line_by_asking(evidence: ParsedSnpEvidence, session: Session) -> SnpProduct:
     """Find the product line of which the service knows this chip; what the cache knows needs no question.
 
     Raises:

@@ -8,13 +8,13 @@ Spec: AMD 57230, chapter 4; specs/sev-snp.md, section 11.
 from __future__ import annotations
 
 import re
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urlencode
 
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest, EndorsementRequest
 from attest.fetch.answers import describe, max_answer_bytes
-from attest.fetch.client import HttpClient, Progress, ServiceWords, Timing, require_base_url
+from attest.fetch.client import Progress, ServiceWords, Timing
+from attest.fetch.service import ServiceClient
 
 __all__ = ["KDS_URL", "KdsClient"]
 
@@ -33,7 +33,7 @@ _WORDS = ServiceWords(
 )
 
 
-class KdsClient:
+class KdsClient(ServiceClient):
     """Ask a KDS, or a mirror of it, for certificates and revocation lists.
 
     Args:
@@ -47,28 +47,7 @@ class KdsClient:
 
     def __init__(self, *, timing: Timing, base_url: str = KDS_URL, trust_env: bool = True) -> None:
         """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
-        require_base_url(base_url, _WORDS)
-        self._base_url = base_url.rstrip("/")
-        self._http = HttpClient(timing=timing, words=_WORDS, trust_env=trust_env)
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the connections."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connections."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; a later request opens new ones."""
-        self._http.close()
-
-    @property
-    def service(self) -> str:
-        """Whose answers these are: answers of two services are never mixed in a cache."""
-        return self._base_url
+        super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
 
     def url_of(self, request: EndorsementRequest) -> str:
         """Return the address that answers a request.

@@ -9,8 +9,7 @@ Spec: Intel, API for SGX and TDX Provisioning Certification Service, version 4; 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from attest.endorsements.intel import MAX_DOCUMENT_BYTES
 from attest.endorsements.intel_answers import MAX_CHAIN_BYTES, intel_answer_bytes
@@ -25,7 +24,8 @@ from attest.endorsements.requests import (
 from attest.endorsements.x509 import MAX_CRL_BYTES
 from attest.evidence.intel.collateral_forms import der_without_padding, hex_text_of, percent_decoded_chains
 from attest.fetch.answers import describe
-from attest.fetch.client import HttpAnswer, HttpClient, Progress, ServiceWords, Timing, answer_invalid, require_base_url
+from attest.fetch.client import HttpAnswer, Progress, ServiceWords, Timing, answer_invalid
+from attest.fetch.service import ServiceClient
 
 __all__ = ["PCS_ROOT_CRL_URL", "PCS_URL", "PcsClient", "PcsUpdate"]
 
@@ -57,7 +57,7 @@ _WORDS = ServiceWords(
 )
 
 
-class PcsClient:
+class PcsClient(ServiceClient):
     """Ask Intel's PCS, or a PCCS, for TCB infos, QE identities and revocation lists.
 
     Args:
@@ -75,24 +75,8 @@ class PcsClient:
         self, *, timing: Timing, base_url: str = PCS_URL, update: PcsUpdate = "standard", trust_env: bool = True
     ) -> None:
         """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
-        require_base_url(base_url, _WORDS)
-        self._base_url = base_url.rstrip("/")
+        super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
         self._update = update
-        self._http = HttpClient(timing=timing, words=_WORDS, trust_env=trust_env)
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the connections."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connections."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; a later request opens new ones."""
-        self._http.close()
 
     @property
     def service(self) -> str:

@@ -8,9 +8,10 @@ from threading import Thread
 
 import pytest
 
-from attest.fetch import KdsClient, PcsClient, Timing
+from attest.fetch import KdsClient, OcspClient, PcsClient, RimServiceClient, Timing
 from attest.simulator.intel import SimulatedPcs, SimulatedPlatform
 from attest.simulator.kds import SimulatedKds
+from attest.simulator.nvidia import NvidiaAnswer, SimulatedNvidiaService
 
 AT = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -26,6 +27,9 @@ class Reply:
 
 
 Answering = Callable[[str, str], Reply]
+"""Takes path and query of a GET request."""
+AnsweringPost = Callable[[bytes], Reply]
+"""Takes the body of a POST request."""
 
 
 class Server:
@@ -33,9 +37,11 @@ class Server:
 
     def __init__(self) -> None:
         self.requests: list[str] = []
+        self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self.queue: list[Reply] = []
         self.answering: Answering = simulated()
+        self.answering_post: AnsweringPost = simulated_responder()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,7 +49,15 @@ class Server:
                 outer.requests.append(self.path)
                 outer.headers.append(dict(self.headers.items()))
                 path, _, query = self.path.partition("?")
-                reply = outer.queue.pop(0) if outer.queue else outer.answering(path, query)
+                self._send(outer.queue.pop(0) if outer.queue else outer.answering(path, query))
+
+            def do_POST(self) -> None:
+                outer.requests.append(self.path)
+                outer.headers.append(dict(self.headers.items()))
+                outer.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self._send(outer.queue.pop(0) if outer.queue else outer.answering_post(outer.bodies[-1]))
+
+            def _send(self, reply: Reply) -> None:
                 self.send_response(reply.status)
                 for name, value in reply.headers:
                     self.send_header(name, value)
@@ -95,6 +109,33 @@ def simulated_pcs(pcs: SimulatedPcs | None = None) -> Answering:
     return answering
 
 
+def reply_of(answer: NvidiaAnswer) -> Reply:
+    return Reply(status=answer.status, body=answer.body, headers=(("Content-Type", answer.content_type),))
+
+
+def simulated_rims(service: SimulatedNvidiaService | None = None) -> Answering:
+    """Answer as the software NVIDIA's RIM service does, or as this one."""
+    nvidia = service or SimulatedNvidiaService.of(AT)
+    return lambda path, _: reply_of(nvidia.answer(path))
+
+
+def simulated_responder(service: SimulatedNvidiaService | None = None) -> AnsweringPost:
+    """Answer as the software NVIDIA's OCSP responder does, or as this one."""
+    nvidia = service or SimulatedNvidiaService.of(AT)
+    return lambda body: reply_of(nvidia.answer_ocsp(body))
+
+
+class Dice:
+    """Nonces that a test can foresee, each one another."""
+
+    def __init__(self) -> None:
+        self.thrown: list[bytes] = []
+
+    def __call__(self, count: int) -> bytes:
+        self.thrown.append(bytes([len(self.thrown)]) * count)
+        return self.thrown[-1]
+
+
 @dataclass(slots=True)
 class Watch:
     """A clock that stands still unless somebody sleeps."""
@@ -135,4 +176,22 @@ def kds(server: Server, watch: Watch) -> Iterator[KdsClient]:
 def pcs(server: Server, watch: Watch) -> Iterator[PcsClient]:
     server.answering = simulated_pcs()
     with PcsClient(timing=watch.timing(), base_url=server.url, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def dice() -> Dice:
+    return Dice()
+
+
+@pytest.fixture
+def rims(server: Server, watch: Watch) -> Iterator[RimServiceClient]:
+    server.answering = simulated_rims()
+    with RimServiceClient(timing=watch.timing(), base_url=server.url, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def ocsp(server: Server, watch: Watch, dice: Dice) -> Iterator[OcspClient]:
+    with OcspClient(timing=watch.timing(), random=dice, base_url=server.url, trust_env=False) as client:
         yield client

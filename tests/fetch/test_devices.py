@@ -17,7 +17,13 @@ from attest.endorsements.bundle import UnsignedBundles, build_bundle, parse_bund
 from attest.endorsements.requests import IntelRootCrlRequest
 from attest.errors import EndorsementError, EvidenceError, RevokedError
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_SNP_REPORT, Evidence, EvidenceItem
+from attest.evidence.envelope import (
+    MEDIA_INTEL_QUOTE,
+    MEDIA_NVIDIA_DEVICE,
+    MEDIA_SNP_REPORT,
+    Evidence,
+    EvidenceItem,
+)
 from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
@@ -26,8 +32,10 @@ from attest.fetch import (
     EndorsementCache,
     Gathered,
     KdsClient,
+    OcspClient,
     PcsClient,
     PcsUpdate,
+    RimServiceClient,
     VendorServices,
     can_be_fetched,
     gather_endorsements,
@@ -43,8 +51,20 @@ from attest.simulator.intel import (
     SimulatedPlatform,
     SimulatedTd,
 )
+from attest.simulator.nvidia import SimulatedGpu
 from tests.evidence.intel.recorded import RECORDED, Recorded
-from tests.fetch.conftest import AT, PLATFORM, Answering, Reply, Server, Watch, simulated, simulated_pcs
+from tests.fetch.conftest import (
+    AT,
+    PLATFORM,
+    Answering,
+    Dice,
+    Reply,
+    Server,
+    Watch,
+    simulated,
+    simulated_pcs,
+    simulated_rims,
+)
 
 pytestmark = pytest.mark.loopback
 
@@ -278,17 +298,22 @@ def item(media_type: str, value: bytes, name: str = "cpu") -> EvidenceItem:
 
 @pytest.fixture
 def services(server: Server, watch: Watch) -> Iterator[VendorServices]:
-    amd, intel = simulated(), simulated_pcs()
-    server.answering = lambda path, query: (intel if "/certification/" in path else amd)(path, query)
+    amd, intel, nvidia = simulated(), simulated_pcs(), simulated_rims()
+    server.answering = lambda path, query: (
+        intel if "/certification/" in path else nvidia if path.startswith("/v1/rim/") else amd
+    )(path, query)
     with (
         KdsClient(timing=watch.timing(), base_url=server.url, trust_env=False) as kds,
         PcsClient(timing=watch.timing(), base_url=server.url, trust_env=False) as pcs,
+        RimServiceClient(timing=watch.timing(), base_url=server.url, trust_env=False) as rims,
+        OcspClient(timing=watch.timing(), random=Dice(), base_url=server.url, trust_env=False) as ocsp,
     ):
-        yield VendorServices(amd=kds, intel=pcs)
+        yield VendorServices(amd=kds, intel=pcs, rims=rims, ocsp=ocsp)
 
 
 REPORT = item(MEDIA_SNP_REPORT, SimulatedGuest(chip=SimulatedChip.of(SnpProduct.MILAN)).report(bytes(64)))
 ENCLAVE = item(MEDIA_INTEL_QUOTE, SimulatedEnclave(platform=PLATFORM).quote(bytes(64)))
+GPU = item(MEDIA_NVIDIA_DEVICE, SimulatedGpu.of("gpu 0").device_item(bytes(32)), name="gpu")
 
 
 @pytest.mark.parametrize(("cpu", "requests"), [(REPORT, 3), (item(MEDIA_INTEL_QUOTE, QUOTE.raw), 4), (ENCLAVE, 4)])
@@ -307,9 +332,10 @@ def test_several_devices_get_everything_together_and_others_are_passed_over(
 ) -> None:
     other = item("application/x-unknown", b"?", name="other")
     assert not can_be_fetched(Evidence(items=(other,)))
-    evidence = Evidence(items=(other, REPORT, replace(ENCLAVE, name="enclave")))
+    evidence = Evidence(items=(other, GPU, REPORT, replace(ENCLAVE, name="enclave")))
     found = gather_for_evidence(evidence, at=AT, services=services, cache=None)
-    assert (len(found.entries), found.failures, len(server.requests)) == (7, (), 7)
+    assert (len(found.entries), found.failures, len(server.requests)) == (15, (), 15)
+    assert (len(found.endorsements.rims), len(found.endorsements.ocsp)) == (2, 6)
     nothing = gather_for_evidence(Evidence(items=(other,)), at=AT, services=services, cache=None)
     assert (nothing.entries, nothing.failures) == ((), ())
 

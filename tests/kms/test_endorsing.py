@@ -15,11 +15,12 @@ from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.endorsements.intel_answers import intel_answer_bytes
 from attest.endorsements.requests import EndorsementRequest
 from attest.errors import ConfigurationError, EndorsementError
-from attest.evidence.envelope import MEDIA_INTEL_QUOTE
+from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_DEVICE
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch import EndorsementSource, KdsClient, PcsClient, Timing, VendorServices
 from attest.simulator import SimulatedKds, simulated_crl
 from attest.simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
+from attest.simulator.nvidia import SimulatedGpu, SimulatedNvidiaService
 from kms.endorsing import REREAD_SECONDS, EndorsementDesk, FetchService
 from tests.kms.support import AT, Harness, Workload
 
@@ -130,7 +131,9 @@ class FakePcs:
 
 
 def asking(*, amd: EndorsementSource | None = None, intel: EndorsementSource | None = None) -> FetchService:
-    return FetchService(vendors=VendorServices(amd=amd or FakeSource(), intel=intel or FakePcs()), cache=None)
+    nvidia = SimulatedNvidiaService.of(AT)
+    vendors = VendorServices(amd=amd or FakeSource(), intel=intel or FakePcs(), rims=nvidia, ocsp=nvidia)
+    return FetchService(vendors=vendors, cache=None)
 
 
 @pytest.mark.parametrize("tee", ["tdx", "sgx"])
@@ -143,6 +146,15 @@ def test_what_a_quote_of_intel_needs_is_fetched(tee: str) -> None:
     assert (len(found.documents), len(found.crls)) == (2, 2)
     assert (len(intel.asked), amd.asked) == (4, [])
     verify(Evidence(items=(item,)), endorsements=found, anchors=TrustAnchors.simulation(), at=AT)
+
+
+def test_what_a_gpu_of_nvidia_needs_is_fetched() -> None:
+    value = SimulatedGpu.of("gpu 0").device_item(bytes(32))
+    evidence = Evidence(items=(EvidenceItem(name="gpu", media_type=MEDIA_NVIDIA_DEVICE, value=value),))
+    found = desk(service=asking()).fetched(evidence, at=AT)
+    assert found is not None
+    assert len(found.rims) == 2
+    assert {answer.status for answer in found.ocsp} == {"good"}
 
 
 def test_what_the_files_lack_is_fetched_when_that_is_wanted(harness: Harness) -> None:

@@ -1,0 +1,160 @@
+"""Client of NVIDIA's OCSP responder: whether one certificate was revoked, answered for this very question.
+
+Each question carries a nonce, and an answer without it is none: it could be a recorded one. What was answered once is
+kept until its nextUpdate all the same (``cache.py``); from then on its dates speak for it, and no nonce does.
+
+Spec: RFC 6960, sections 4.1 and 4.4.1; RFC 9654; specs/nvidia-gpu.md, section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hmac import compare_digest
+from typing import Final
+
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import OCSPNonce, ocsp
+
+from attest.endorsements.ocsp import cert_id, parse_ocsp, refusal_of
+from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
+from attest.errors import ChainError, EndorsementError, EvidenceError
+from attest.fetch.answers import describe, max_answer_bytes
+from attest.fetch.client import HttpAnswer, Progress, ServiceWords, Timing, answer_invalid
+from attest.fetch.service import ServiceClient, ServiceKey
+
+__all__ = ["NONCE_BYTES", "OCSP_URL", "OcspClient"]
+
+OCSP_URL: Final = "https://ocsp.ndis.nvidia.com"
+NONCE_BYTES: Final = 32
+"""The most that RFC 8954 allowed, and what RFC 9654 recommends."""
+
+_REQUEST_TYPE = "application/ocsp-request"
+_ANSWER_TYPE = "application/ocsp-response"
+_WORDS = ServiceWords(
+    not_found="ocsp-not-found",
+    throttled="ocsp-throttled",
+    unreachable="ocsp-unreachable",
+    answer_invalid="ocsp-answer-invalid",
+    url_invalid="ocsp-url-invalid",
+    name="an OCSP responder",
+    known="an answer about certificates of this issuer",
+    unknown="the responder does not speak for this issuer: the certificate may not be NVIDIA's",
+)
+
+RandomBytes = Callable[[int], bytes]
+"""Returns that many bytes that nobody can foresee, such as ``secrets.token_bytes``."""
+
+
+class OcspClient(ServiceClient):
+    """Ask NVIDIA's OCSP responder, or another one that repeats nonces.
+
+    Args:
+        timing: clocks and sleep.
+        random: makes the nonces.
+        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only.
+        service_key: a key of NVIDIA's, for more requests in a row; None asks as anybody.
+        trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
+
+    Raises:
+        ConfigurationError: ``ocsp-url-invalid``.
+    """
+
+    def __init__(
+        self,
+        *,
+        timing: Timing,
+        random: RandomBytes,
+        base_url: str = OCSP_URL,
+        service_key: ServiceKey | None = None,
+        trust_env: bool = True,
+    ) -> None:
+        """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
+        super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
+        self._random = random
+        key = {} if service_key is None else service_key.headers()
+        self._headers = {"Content-Type": _REQUEST_TYPE, "Accept": _ANSWER_TYPE, **key}
+
+    def url_of(self, request: EndorsementRequest) -> str:
+        """Return the address that answers a request; it is the same for all.
+
+        Raises:
+            TypeError: the request is for another service.
+        """
+        if not isinstance(request, NvidiaOcspRequest):
+            msg = f"NVIDIA's OCSP responder does not answer {type(request).__name__}"
+            raise TypeError(msg)
+        return self._base_url
+
+    def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
+        """Return the responder's answer, an OCSPResponse with the nonce of this question.
+
+        Raises:
+            EndorsementError: ``ocsp-not-found`` (the responder does not speak for the issuer), ``ocsp-throttled``,
+                ``ocsp-unreachable`` or ``ocsp-answer-invalid``.
+            ConfigurationError: ``ocsp-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+            TypeError: the request is for another service.
+        """
+        if not isinstance(request, NvidiaOcspRequest):
+            raise TypeError(self.url_of(request))
+        nonce = self._random(NONCE_BYTES)
+        answer = self._http.post(
+            self._base_url,
+            _request_bytes(request, nonce),
+            what=describe(request),
+            limit=max_answer_bytes(request),
+            progress=progress,
+            headers=self._headers,
+        )
+        self._require_answer(answer, nonce)
+        return answer.body
+
+    def _require_answer(self, answer: HttpAnswer, nonce: bytes) -> None:
+        """Require an answer of an OCSP responder to the question with this nonce; whether it is true is not asked.
+
+        Raises:
+            EndorsementError: as ``get``.
+        """
+        media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if media_type != _ANSWER_TYPE:
+            raise answer_invalid(_WORDS, self._base_url, _ANSWER_TYPE, repr(media_type[:40]))
+        refusal = refusal_of(answer.body)
+        if refusal is not None:
+            raise self._refused(refusal)
+        try:
+            repeated = parse_ocsp(answer.body).nonce
+        except EvidenceError as exc:
+            raise answer_invalid(_WORDS, self._base_url, "an OCSP answer", exc.message) from exc
+        if repeated is None or not compare_digest(repeated, nonce):
+            got = "none" if repeated is None else "another"
+            raise answer_invalid(_WORDS, self._base_url, "the nonce of the request", f"{got}, as a stored answer has")
+
+    def _refused(self, refusal: str) -> EndorsementError:
+        later = refusal in {"tryLater", "internalError"}
+        return EndorsementError(
+            f"{self._base_url} refused to answer: {refusal}",
+            code=_WORDS.throttled if later else _WORDS.not_found,
+            expected=_WORDS.known,
+            got=refusal,
+            hint="ask again later" if later else _WORDS.unknown,
+            retryable=later,
+        )
+
+
+def _request_bytes(request: NvidiaOcspRequest, nonce: bytes) -> bytes:
+    """Return an OCSPRequest about one certificate, named with SHA-384 as NVIDIA's own tools do.
+
+    Raises:
+        EndorsementError: ``ocsp-not-found``, a number that no CA gives, or an issuer without a readable key.
+    """
+    try:
+        name_hash, key_hash = cert_id(request.issuer, "sha384")
+        builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(name_hash, key_hash, request.serial, SHA384())
+        return builder.add_extension(OCSPNonce(nonce), critical=False).build().public_bytes(Encoding.DER)
+    except (ChainError, ValueError, OverflowError) as exc:
+        raise EndorsementError(
+            f"nobody can be asked about {request.name}: {exc}",
+            code=_WORDS.not_found,
+            expected=_WORDS.known,
+            got=f"serial {request.serial:#x}"[:80],
+        ) from exc
