@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from attest.appraisal import AttestationResult
 from attest.checks import Check
+from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.verification import Freshness
 
 __all__ = ["Demand", "KeyState", "Reason", "ReleaseDecision", "Verdict", "decide"]
@@ -196,6 +197,8 @@ def _demands_on(
     verified, policy = result.verified, result.policy
     allowed = {entry.check for entry in policy.unchecked}
     relaxed = sorted({entry.check for entry in verified.unchecked} - allowed)
+    relaxed += _tolerated_beyond("GPU", verified.tolerances.gpus, policy.gpu_tolerances)
+    relaxed += _tolerated_beyond("switch", verified.tolerances.switches, policy.switch_tolerances)
     return (
         (
             hmac.compare_digest(policy.digest, state.policy_digest),
@@ -213,6 +216,14 @@ def _demands_on(
             "the evidence is simulated, and this service releases nothing on simulated evidence",
         ),
     )
+
+
+def _tolerated_beyond(kind: str, given: GpuTolerances, allowed: GpuTolerances) -> list[str]:
+    """Name what verification let pass in devices of this kind and the policy does not."""
+    waived = {entry.index for entry in given.waived_measurements}
+    extra = waived - {entry.index for entry in allowed.waived_measurements}
+    held = given.held_rim_signers is not None and allowed.held_rim_signers is None
+    return [f"{kind} measurement {index}" for index in sorted(extra)] + [f"{kind} RIM signers on hold"] * held
 
 
 def _is_bound(result: AttestationResult, demand: Demand) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from attest import (
@@ -24,6 +24,7 @@ from attest import (
 )
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
+from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
 from kms.challenges import OpenedChallenge
@@ -150,20 +151,23 @@ class ReleaseService:
         """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
         services, evidence, at = self._services, exchange.request.evidence, exchange.at
         expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=exchange.challenge.nonce)
-        unchecked = _relaxed_by_all(snapshot.policies)
+        verify_with = partial(
+            verify,
+            evidence,
+            anchors=services.anchors,
+            at=at,
+            expected=expected,
+            unchecked=_relaxed_by_all(snapshot.policies),
+            tolerances=_tolerated_by_all(snapshot.policies),
+        )
         pool = services.endorsements.current(at=at)
         try:
-            return verify(
-                evidence, endorsements=pool, anchors=services.anchors, at=at, expected=expected, unchecked=unchecked
-            )
+            return verify_with(endorsements=pool)
         except EndorsementError:
             more = services.endorsements.fetched(evidence, at=at)
             if more is None:
                 raise
-        pool = pool.merged(more)
-        return verify(
-            evidence, endorsements=pool, anchors=services.anchors, at=at, expected=expected, unchecked=unchecked
-        )
+        return verify_with(endorsements=pool.merged(more))
 
     def _demand(self, exchange: _Exchange) -> Demand:
         return Demand(
@@ -339,6 +343,25 @@ def _relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
         return ()
     names = set.intersection(*({entry.check for entry in entries} for entries in each))
     return tuple(entry for entry in each[0] if entry.check in names)
+
+
+def _tolerated_by_all(policies: Mapping[str, Policy]) -> DeviceTolerances:
+    """Return what every policy tolerates of GPUs and of switches, likewise."""
+    return DeviceTolerances(
+        gpus=_common([policy.gpu_tolerances for policy in policies.values()]),
+        switches=_common([policy.switch_tolerances for policy in policies.values()]),
+    )
+
+
+def _common(each: list[GpuTolerances]) -> GpuTolerances:
+    if not each:
+        return NO_TOLERANCES
+    indices = set.intersection(*({entry.index for entry in given.waived_measurements} for given in each))
+    held = all(given.held_rim_signers is not None for given in each)
+    return GpuTolerances(
+        waived_measurements=tuple(entry for entry in each[0].waived_measurements if entry.index in indices),
+        held_rim_signers=each[0].held_rim_signers if held else None,
+    )
 
 
 def _denied(decision: ReleaseDecision) -> ReleaseDeniedError:
