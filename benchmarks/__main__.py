@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 
-from benchmarks import cli, intel, policy, snp
+from attest.errors import ConfigurationError
+from benchmarks import cli, gpu, intel, policy, snp
 from benchmarks.measure import Figure
 
 BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
@@ -15,6 +16,9 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "snp-verify-cold": snp.cold,
     "tdx-vs-dcap-qvl-warm": intel.warm,
     "tdx-vs-dcap-qvl-cold": intel.cold,
+    "gpu-vs-nvidia-warm": gpu.warm,
+    "gpu-vs-nvidia-cold": gpu.cold,
+    "gpu-8-vs-1": gpu.eight,
     "policy-40-checks-us": policy.forty_checks,
     "cli-help-ms": cli.help_time,
 }
@@ -35,6 +39,10 @@ def main(arguments: list[str]) -> int:
             figure = BENCHMARKS[name]()
         except intel.NoVectorsError:
             print(f"error: {name} needs the recorded evidence; set ATTEST_VECTORS to its folder", file=sys.stderr)
+            missing = True
+            continue
+        except ConfigurationError as exc:
+            print(f"error: {name}: {exc.message}\nhint: {exc.hint}", file=sys.stderr)
             missing = True
             continue
         print(f"# {figure.detail}")

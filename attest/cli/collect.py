@@ -1,0 +1,185 @@
+"""``attest collect``: evidence of this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import Display, Hex, display_options
+
+if TYPE_CHECKING:
+    from attest.collect import CollectedGpu, GpuState
+    from attest.encoding import JsonValue
+
+__all__ = ["collect"]
+
+COLLECTED_SCHEMA = "attest.collected/1"
+GPU_STATE_SCHEMA = "attest.gpu-state/1"
+STDOUT = "-"
+TIMEOUT = click.option(
+    "--timeout",
+    type=click.FloatRange(1, 3600),
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="How long the driver may take over each question.",
+)
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "attest collect gpu --nonce 00112233... -o gpu.json",
+        "attest verify gpu.json --nonce 00112233...",
+        "attest collect gpu-state",
+    ),
+)
+def collect() -> None:
+    """Take evidence of this machine. Nothing of it is judged here: that is for 'attest verify', elsewhere."""
+
+
+@collect.command(
+    short_help="Take reports and certificates of the NVIDIA GPUs.",
+    examples=(
+        "attest collect gpu --nonce 00112233... -o gpu.json",
+        "attest collect gpu > gpu.json                       # with a nonce made up here, told on standard error",
+        "attest collect gpu -o gpu.json --json               # what was taken, for programs",
+    ),
+)
+@click.option(
+    "--nonce",
+    type=Hex(length=32),
+    metavar="HEX",
+    help="The verifier's challenge, 32 bytes. Default: a random one, which proves freshness to nobody else.",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@TIMEOUT
+@display_options
+def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, display: Display) -> int:
+    """Take the attestation report and the certificate chain of every NVIDIA GPU of this machine.
+
+    Writes a JSON array, one object per GPU, as NVIDIA's SDK does, with UUID and modes ("nvml") as the driver states
+    them. Without -o that array is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 a GPU,
+    the driver or its library did not give evidence; nothing is written then.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.files import write_output
+    from attest.collect import NONCE_BYTES, collect_gpus
+
+    if nonce is None:
+        import secrets
+
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        if not display.quiet:
+            click.echo(f"nonce: {nonce.hex()}", err=True)
+    collected = collect_gpus(nonce, timeout=timeout)
+    _warn_of_modes(collected[0], display)
+    data = b"[" + b",\n ".join(one.item() for one in collected) + b"]\n"
+    if output == STDOUT:
+        click.echo(data.decode(), nl=False)
+        return 0
+    write_output(output, data, force=force)
+    if display.json:
+        print_document(_collected(nonce, output, collected))
+    elif not display.quiet:
+        from attest.cli.tree import print_tree
+
+        print_tree(_collected(nonce, output, collected), display=display)
+    return 0
+
+
+def _warn_of_modes(one: CollectedGpu, display: Display) -> None:
+    if one.settings.dev_tools_mode:
+        display.warn("developer tools mode is on: whoever has the host can look into the GPU, and no report says so")
+
+
+def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -> dict[str, JsonValue]:
+    gpus: list[JsonValue] = [
+        {
+            "index": one.index,
+            "uuid": one.uuid,
+            "architecture": one.architecture,
+            "vbios_version": one.vbios_version,
+            "report_bytes": len(one.report),
+        }
+        for one in collected
+    ]
+    return {
+        "schema": COLLECTED_SCHEMA,
+        "file": output,
+        "nonce": nonce.hex(),
+        "driver_version": collected[0].driver_version,
+        "gpus": gpus,
+    }
+
+
+@collect.command(
+    "gpu-state",
+    short_help="Show, or set, the confidential computing state of the NVIDIA GPUs.",
+    examples=(
+        "attest collect gpu-state",
+        "attest collect gpu-state --json",
+        "attest collect gpu-state --set-ready                # says what would be done",
+        "attest collect gpu-state --set-ready --yes          # after verification: let the GPUs take work",
+    ),
+)
+@click.option("--set-ready", is_flag=True, help="Tell the driver that the GPUs may take work. Needs --yes.")
+@click.option("--yes", is_flag=True, help="Do it; without this, only say what would be done.")
+@TIMEOUT
+@display_options
+def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -> int:
+    """Show CC mode, developer tools, multi-GPU mode and ready state, as the driver of this machine states them.
+
+    Nobody signs these; a remote verifier may believe them only where the CPU's evidence covers this machine's
+    software. --set-ready changes the ready state, which the driver leaves off in CC mode until the GPUs' evidence was
+    verified. It is a dry run without --yes. Exit codes: 0 done, 2 usage, 6 the driver gave no answer.
+    """
+    from attest.cli.answering import print_document
+    from attest.collect import gpu_state as ask
+    from attest.collect import set_gpus_ready
+
+    if yes and not set_ready:
+        raise click.UsageError("--yes is for --set-ready")
+    done = set_ready and yes
+    if done:
+        set_gpus_ready(timeout=timeout)
+    document = _state(ask(timeout=timeout))
+    if set_ready:
+        document["set_ready"] = "done" if done else "dry run: nothing was changed"
+    if display.json:
+        print_document(document)
+    elif not display.quiet:
+        from attest.cli.tree import print_tree
+
+        print_tree(document, display=display)
+    if set_ready and not done:
+        click.echo("dry run: the driver would be told that all GPUs may take work; add --yes to do it", err=True)
+    return 0
+
+
+def _state(state: GpuState) -> dict[str, JsonValue]:
+    settings = state.settings
+    gpus: list[JsonValue] = [
+        {
+            "index": one.index,
+            "uuid": one.uuid,
+            "architecture": one.architecture,
+            "vbios_version": one.vbios_version,
+        }
+        for one in state.gpus
+    ]
+    return {
+        "schema": GPU_STATE_SCHEMA,
+        "driver_version": state.driver_version,
+        "environment": settings.environment,
+        "cc_mode": settings.cc_mode,
+        "dev_tools_mode": settings.dev_tools_mode,
+        "multi_gpu_mode": settings.multi_gpu_mode,
+        "ready": settings.ready,
+        "gpus": gpus,
+    }

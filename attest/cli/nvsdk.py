@@ -1,0 +1,269 @@
+"""``attest nvsdk``: NVIDIA's own Python SDK, kept apart, as a second opinion."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import TIME, Display, Hex, display_options
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+    from attest.endorsements.pool import Endorsements
+    from attest.evidence.envelope import Evidence
+    from attest.evidence.gpu.evidence import ParsedGpuEvidence
+    from attest.nvsdk import NvsdkEnvironment
+
+__all__ = ["nvsdk"]
+
+STATUS_SCHEMA = "attest.nvsdk-status/1"
+TIMES_SCHEMA = "attest.nvsdk-times/1"
+EXITS = {"accepts": 0, "refuses": 4, "undecided": 5}
+FOLDER = click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    help="Folder of the environment. Default: ATTEST_NVSDK, or attest/nvsdk in the user's data directory.",
+)
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "attest nvsdk install --yes",
+        "attest nvsdk verify gpu.json --endorsements rims/ --nonce 00112233...",
+    ),
+)
+def nvsdk() -> None:
+    """Ask NVIDIA's own Python SDK what it says of GPU evidence. It changes no verdict of ours.
+
+    Its packages need old versions of others, so they live in a Python environment of their own. Revocation is not
+    asked, and certificates are judged at the moment that you name.
+    """
+
+
+@nvsdk.command(
+    short_help="Install the pinned packages in an environment of their own.",
+    examples=(
+        "attest nvsdk install                                # says what would be done",
+        "attest nvsdk install --yes",
+        "attest nvsdk install --yes --dir /opt/nvsdk --python /usr/bin/python3.11",
+    ),
+)
+@FOLDER
+@click.option("--python", metavar="FILE", help="Interpreter, Python 3.9 to 3.12. Default: the one that runs attest.")
+@click.option("--yes", is_flag=True, help="Do it; without this, only say what would be done.")
+@display_options
+def install(*, folder: str | None, python: str | None, yes: bool, display: Display) -> int:
+    """Make a Python environment and install NVIDIA's two packages in it, in the versions that attest knows.
+
+    Downloads from the package registry that pip is configured for. A dry run without --yes. Exit codes: 0 done, 2 not.
+    """
+    import sys
+
+    from attest.cli.answering import print_document
+    from attest.nvsdk import install as make
+    from attest.nvsdk import install_commands, sdk_versions
+
+    where, interpreter = _folder(folder), python or sys.executable
+    commands = [" ".join(command) for command in install_commands(where, python=interpreter)]
+    versions: dict[str, str] = {}
+    if yes:
+        made = make(where, environ=os.environ, python=interpreter, say=display.note)
+        versions = dict(sdk_versions(made))
+    document: dict[str, JsonValue] = {"schema": STATUS_SCHEMA, "folder": str(where), "installed": yes}
+    if display.json:
+        print_document({**document, **({"versions": {**versions}} if yes else {"commands": [*commands]})})
+    elif not display.quiet:
+        for line in [f"installed in {where}", *_told(versions)] if yes else commands:
+            click.echo(line)
+    if not yes:
+        click.echo("dry run: nothing was changed; add --yes to run these commands", err=True)
+    return 0
+
+
+@nvsdk.command(short_help="Show what is installed, and whether it works.", examples=("attest nvsdk status",))
+@FOLDER
+@display_options
+def status(*, folder: str | None, display: Display) -> int:
+    """Import NVIDIA's packages in their environment and show their versions. Exit codes: 0 they work, 2 they do not."""
+    from attest.cli.answering import print_document
+    from attest.nvsdk import sdk_versions
+
+    environment = _environment(folder)
+    versions = dict(sdk_versions(environment))
+    if display.json:
+        print_document(
+            {
+                "schema": STATUS_SCHEMA,
+                "folder": str(environment.folder),
+                "installed": True,
+                "versions": {**versions},
+            }
+        )
+    elif not display.quiet:
+        for line in (f"installed in {environment.folder}", *_told(versions)):
+            click.echo(line)
+    return 0
+
+
+@nvsdk.command(
+    short_help="Take the evidence of the GPUs with NVIDIA's collector.",
+    examples=("attest nvsdk collect --nonce 00112233... -o gpu.json",),
+)
+@FOLDER
+@click.option("--nonce", type=Hex(length=32), metavar="HEX", required=True, help="The verifier's challenge, 32 bytes.")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Where to write; '-', the default: standard output.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@display_options
+def collect(*, folder: str | None, nonce: bytes, output: str, force: bool, display: Display) -> int:
+    """Take the evidence of the GPUs of this machine with NVIDIA's collector instead of ours, in the same form.
+
+    For comparison: 'attest collect gpu' says more when something is wrong, and tells the modes. Standard output, or
+    FILE, is the evidence whatever --json says. Exit codes: 0 written, 2 usage, 6 no evidence.
+    """
+    import json
+
+    from attest.cli.files import STDIN, write_output
+    from attest.nvsdk import collect_with_sdk
+
+    devices = collect_with_sdk(nonce, environment=_environment(folder))
+    text = json.dumps(devices) + "\n"
+    if output == STDIN:
+        click.echo(text, nl=False)
+    else:
+        write_output(output, text.encode(), force=force)
+        display.note(f"{output}: {len(devices)} devices")
+    return 0
+
+
+@nvsdk.command(
+    short_help="Ask what NVIDIA's functions say of evidence.",
+    examples=(
+        "attest nvsdk verify gpu.json --endorsements rims/ --nonce 00112233...",
+        "attest nvsdk verify gpu.json --endorsements rims/ --nonce ... --at 2026-06-01T00:00:00Z --json",
+        "attest nvsdk verify gpu.json --endorsements rims/ --nonce ... --bench 100",
+    ),
+)
+@click.argument("inputs", metavar="EVIDENCE...", nargs=-1, required=True)
+@FOLDER
+@click.option("--endorsements", metavar="PATH", multiple=True, help="File or directory with RIMs. Repeatable.")
+@click.option("--nonce", type=Hex(length=32), metavar="HEX", help="What the reports must carry, 32 bytes.")
+@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now.")
+@click.option("--bench", type=click.IntRange(1, 10_000), metavar="N", help="Time N verifications of the first device.")
+@display_options
+def verify(
+    *,
+    inputs: tuple[str, ...],
+    folder: str | None,
+    endorsements: tuple[str, ...],
+    nonce: bytes | None,
+    moment: datetime | None,
+    bench: int | None,
+    display: Display,
+) -> int:
+    """Have NVIDIA's functions look at evidence, step by step, offline.
+
+    Revocation is not asked. Exit codes: 0 every step that they have says yes, 2 usage, 3 malformed evidence, 4 a step
+    says no, 5 a step had nothing to go by: a RIM, or the nonce, is missing.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.clock import now
+    from attest.nvsdk import second_opinion
+
+    environment, at = _environment(folder), moment or now()
+    evidence, pool = _read(inputs, endorsements, at=at, display=display)
+    devices = _devices(evidence)
+    if bench is not None:
+        return _bench(devices, pool, at=at, nonce=nonce, rounds=bench, environment=environment)
+    opinion = second_opinion(
+        devices, rims=pool.rims, at=at, nonce=nonce, certificates=pool.certificates, environment=environment
+    )
+    if display.json:
+        print_document(opinion.document())
+    elif not display.quiet:
+        from attest.cli.text import visible
+
+        for line in opinion.lines():
+            click.echo(visible(line))
+    return EXITS[opinion.verdict]
+
+
+def _bench(
+    devices: list[tuple[str, ParsedGpuEvidence]],
+    pool: Endorsements,
+    *,
+    at: datetime,
+    nonce: bytes | None,
+    rounds: int,
+    environment: NvsdkEnvironment,
+) -> int:
+    from attest.cli.answering import print_document
+    from attest.nvsdk import device_with_rims, time_sdk
+
+    device = device_with_rims(devices[0][1], rims=pool.rims, certificates=pool.certificates)
+    answer = time_sdk(device, at=at, nonce=nonce or devices[0][1].report.nonce, rounds=rounds, environment=environment)
+    print_document({"schema": TIMES_SCHEMA, "versions": {**answer.versions}, **answer.found})
+    return 0
+
+
+def _read(
+    inputs: tuple[str, ...], endorsements: tuple[str, ...], *, at: datetime, display: Display
+) -> tuple[Evidence, Endorsements]:
+    from attest.cli.files import read_inputs, walk_endorsements
+    from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
+    from attest.evidence.endorsement_files import read_endorsements
+    from attest.evidence.forms import read_evidence
+    from attest.evidence.recognition import MAX_FILE_BYTES
+
+    evidence = read_evidence(read_inputs(inputs, limit=MAX_FILE_BYTES)).evidence
+    files = walk_endorsements(endorsements, limit=MAX_ENDORSEMENT_BYTES, warn=display.warn)
+    found = read_endorsements(files, at=at)
+    for warning in found.warnings:
+        display.warn(warning)
+    return evidence, evidence.presented.merged(found.endorsements)
+
+
+def _devices(evidence: Evidence) -> list[tuple[str, ParsedGpuEvidence]]:
+    """Take the items that are NVIDIA's.
+
+    Raises:
+        EvidenceError: ``evidence-unsupported``, there are none; or a defect of one.
+    """
+    from attest.errors import UnsupportedError
+    from attest.evidence.gpu.evidence import NVIDIA_PARSERS
+
+    found = [
+        (item.name, NVIDIA_PARSERS[item.media_type](item.value))
+        for item in evidence.items
+        if item.media_type in NVIDIA_PARSERS
+    ]
+    if not found:
+        raise UnsupportedError(
+            "there is no evidence of a GPU or switch in it",
+            code="evidence-unsupported",
+            expected="evidence of NVIDIA's devices",
+            hint="'attest inspect FILE' shows what it is",
+        )
+    return found
+
+
+def _folder(named: str | None) -> Path:
+    from attest.nvsdk import installation_folder
+
+    return Path(named) if named else installation_folder(os.environ)
+
+
+def _environment(named: str | None) -> NvsdkEnvironment:
+    from attest.nvsdk import find_environment
+
+    return find_environment(_folder(named))
+
+
+def _told(versions: dict[str, str]) -> list[str]:
+    return [f"  {name} {version}" for name, version in versions.items()]

@@ -1,0 +1,51 @@
+"""``attest verify --second-opinion``: what NVIDIA's own SDK says of the same devices, beside our checks.
+
+It never changes our answer. Where the two differ, ``docs/gpu.md`` names the rule that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attest.checks import Check
+from attest.cli.judging import Case
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.evidence.composite import DEVICE_NONCE_BYTES
+from attest.evidence.gpu.evidence import NVIDIA_PARSERS
+from attest.nvsdk import pair_documents, second_opinion, side_by_side
+
+__all__ = ["second_opinion_document"]
+
+
+def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, JsonValue]:
+    """Ask NVIDIA's SDK about the GPUs and switches, and put its findings beside these checks.
+
+    Raises:
+        ConfigurationError: ``option-not-applicable``: the evidence has no device of NVIDIA's; or ``nvsdk-missing``,
+            ``nvsdk-unusable`` or ``nvsdk-timeout``.
+    """
+    evidence = case.recognised.evidence
+    devices = [
+        (item.name, NVIDIA_PARSERS[item.essence](item.value))
+        for item in evidence.items
+        if item.essence in NVIDIA_PARSERS
+    ]
+    if not devices:
+        raise ConfigurationError(
+            "--second-opinion nvsdk: the evidence has no GPU and no NVSwitch",
+            code="option-not-applicable",
+            field="--second-opinion",
+            hint="leave it out: NVIDIA's SDK judges NVIDIA's devices",
+        )
+    pool = evidence.presented.merged(case.endorsements)
+    nonce = None if case.expected is None else case.expected.nonce
+    opinion = second_opinion(
+        devices,
+        rims=pool.rims,
+        at=case.at,
+        nonce=nonce if nonce is not None and len(nonce) == DEVICE_NONCE_BYTES else None,
+        certificates=pool.certificates,
+    )
+    pairs = side_by_side(opinion, checks)
+    return {"second_opinion": {**opinion.document(), "side_by_side": pair_documents(pairs)}}

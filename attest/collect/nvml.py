@@ -1,0 +1,370 @@
+"""NVIDIA GPUs of this machine, through the driver's management library (NVML).
+
+What a GPU signs is its report; the chain says who signed. Driver version, modes and the like come from the driver of
+this machine and are unsigned: a remote verifier may believe them only where the CPU's evidence covers the driver.
+
+Spec: specs/nvidia-gpu.md, section 15.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from attest.collect.child import ChildAnswer, ask_child
+from attest.collect.nvml_errors import nvml_refused, nvml_unusable
+from attest.encoding import JsonValue, json_value
+from attest.errors import CollectionError, EvidenceError
+from attest.evidence.gpu.evidence import ENVIRONMENTS, MAX_DEVICES, MULTI_GPU_MODES, GpuSettings, device_json
+
+__all__ = [
+    "NONCE_BYTES",
+    "NVML_SECONDS",
+    "CollectedGpu",
+    "GpuIdentity",
+    "GpuState",
+    "collect_gpus",
+    "gpu_state",
+    "set_gpus_ready",
+]
+
+NONCE_BYTES = 32
+NVML_SECONDS = 60.0
+"""For one child process. Without NVIDIA's persistence daemon the driver starts each GPU anew, which takes seconds."""
+_WORKER = Path(__file__).with_name("nvml_worker.py")
+MAX_TEXT = 64
+"""Characters of a version or UUID; NVML's buffers for them have 80 and 96."""
+_NONCE_AT = 4
+"""Of the nonce in the SPDM request with which a report begins (section 2)."""
+
+_ARCHITECTURES = {9: "HOPPER", 10: "BLACKWELL"}
+"""NVML's numbers, in order 0, 1, … those of ``ENVIRONMENTS`` and ``MULTI_GPU_MODES``, to names of evidence files."""
+
+_one_at_a_time = Lock()
+"""A GPU has one mailbox for SPDM; two sessions in it at once disturb each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuIdentity:
+    """One GPU, as the driver names it.
+
+    Attributes:
+        index: number of the GPU in NVML, from 0; it may change with a restart.
+        uuid: NVML's ``GPU-…``; the driver's word, not the certificate's.
+        architecture: ``HOPPER``, ``BLACKWELL``, or ``NVML architecture N`` for one that cannot attest here.
+        vbios_version: as the driver prints it.
+    """
+
+    index: int
+    uuid: str
+    architecture: str
+    vbios_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuState:
+    """The GPUs of this machine and the modes of the system, all of it the driver's word.
+
+    Attributes:
+        driver_version: as the driver prints it.
+        settings: CC mode, developer tools, multi-GPU mode, ready state.
+        gpus: in the order of NVML.
+    """
+
+    driver_version: str
+    settings: GpuSettings
+    gpus: tuple[GpuIdentity, ...]
+
+    @property
+    def attests(self) -> bool:
+        """Whether the modes let a GPU attest: confidential computing, or protected PCIe."""
+        return self.settings.cc_mode or self.settings.multi_gpu_mode != "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedGpu:
+    """What one GPU answered to a nonce; nothing of it is verified.
+
+    Attributes:
+        index: number of the GPU in NVML.
+        uuid: NVML's ``GPU-…``.
+        architecture: ``HOPPER`` or ``BLACKWELL``, as evidence files write it.
+        report: SPDM request and response, as they came.
+        chain_pem: the attestation certificate chain, PEM, leaf first.
+        settings: modes of the system at that time.
+        driver_version: as the driver prints it.
+        vbios_version: as the driver prints it.
+    """
+
+    index: int
+    uuid: str
+    architecture: str
+    report: bytes
+    chain_pem: bytes
+    settings: GpuSettings
+    driver_version: str
+    vbios_version: str
+
+    def item(self) -> bytes:
+        """Write the item of an envelope: NVIDIA's JSON object, with UUID and modes as the driver states them."""
+        return device_json(self.report, self.chain_pem, self.architecture, self.settings, self.uuid)
+
+
+def gpu_state(*, timeout: float = NVML_SECONDS) -> GpuState:
+    """Ask the driver which GPUs there are and in which modes.
+
+    Args:
+        timeout: seconds for the child process that asks.
+
+    Raises:
+        CollectionError: see ``docs/errors.md``, "Collection".
+    """
+    with _one_at_a_time:
+        told = _ask({"call": "state"}, seconds=timeout)
+    gpus = told.get("gpus")
+    if not isinstance(gpus, list) or len(gpus) > MAX_DEVICES:
+        raise _strange("gpus", f"a list of at most {MAX_DEVICES}", type(gpus).__name__)
+    driver = _text(told, "driver_version")
+    return GpuState(
+        driver_version=driver,
+        settings=_settings(told.get("settings"), driver),
+        gpus=tuple(_identity(index, one) for index, one in enumerate(gpus)),
+    )
+
+
+def collect_gpus(nonce: bytes, *, timeout: float = NVML_SECONDS) -> tuple[CollectedGpu, ...]:
+    """Take the report and the certificate chain of every GPU of this machine, one after the other.
+
+    Args:
+        nonce: 32 bytes, the challenge of whoever will verify.
+        timeout: seconds for each child process: one asks for the state, then one per GPU.
+
+    Raises:
+        ValueError: the nonce has another length.
+        CollectionError: the first GPU that cannot attest stops all: a set with a gap must not look complete.
+    """
+    if len(nonce) != NONCE_BYTES:
+        msg = f"a GPU's nonce has {NONCE_BYTES} bytes, not {len(nonce)}"
+        raise ValueError(msg)
+    state = gpu_state(timeout=timeout)
+    _require_attesting(state)
+    return tuple(_collect(one, state, nonce, timeout) for one in state.gpus)
+
+
+def set_gpus_ready(*, timeout: float = NVML_SECONDS) -> bool | None:
+    """Tell the driver that the GPUs may accept work. Only for after their evidence was verified and appraised.
+
+    Returns:
+        the ready state that the driver tells afterwards.
+
+    Raises:
+        CollectionError: the driver refused, or says afterwards that they are not ready (``gpu-not-ready``).
+    """
+    with _one_at_a_time:
+        ready = _ask({"call": "set-ready"}, seconds=timeout).get("ready")
+    if ready is False:
+        raise CollectionError(
+            "the driver took the ready state and tells that the GPUs are not ready",
+            code="gpu-not-ready",
+            hint="'attest collect gpu-state' shows the state; look at the kernel log",
+        )
+    return True if ready is True else None
+
+
+def _require_attesting(state: GpuState) -> None:
+    """Refuse what cannot lead to evidence, each cause by its own name."""
+    if not state.gpus:
+        raise CollectionError(
+            "the driver sees no GPU",
+            code="gpu-missing",
+            hint="in a container, pass the GPUs through; in a guest, look for them with lspci",
+        )
+    if state.settings.environment == "simulation":
+        raise CollectionError(
+            "confidential computing is in its simulation environment, whose reports no NVIDIA key signs",
+            code="gpu-cc-simulated",
+            field="environment",
+            expected="production",
+            got="simulation",
+            hint="start the machine in its production environment",
+        )
+    if not state.attests:
+        raise CollectionError(
+            "confidential computing is off, so the GPUs make no attestation reports",
+            code="gpu-cc-off",
+            field="ccFeature",
+            expected="confidential computing, or protected PCIe",
+            got="neither",
+            hint="the host turns CC mode on, and the GPU is reset; 'attest collect gpu-state' shows the mode",
+        )
+    for one in state.gpus:
+        if one.architecture not in _ARCHITECTURES.values():
+            raise CollectionError(
+                f"GPU {one.index} cannot attest",
+                code="gpu-unsupported",
+                field=f"gpu[{one.index}]",
+                expected=" or ".join(_ARCHITECTURES.values()),
+                got=one.architecture,
+                hint="attestation begins with Hopper; take this GPU out of the machine or the container",
+            )
+
+
+def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) -> CollectedGpu:
+    where = f"gpu[{one.index}]"
+    request: dict[str, JsonValue] = {"call": "device", "index": one.index, "nonce": nonce.hex()}
+    with _one_at_a_time:
+        told = _ask(request, seconds=seconds, where=where)
+    report = _bytes(told, "report", where)
+    _require_same_gpu(told, one, where)
+    got = report[_NONCE_AT : _NONCE_AT + NONCE_BYTES]
+    if got != nonce:  # no secret: both sides of the comparison are public
+        raise CollectionError(
+            f"GPU {one.index} answered under another nonce",
+            code="gpu-nonce-ignored",
+            field=where,
+            expected=nonce.hex(),
+            got=got.hex(),
+            hint="ask again; if it stays, another program may be attesting at the same time",
+        )
+    return CollectedGpu(
+        index=one.index,
+        uuid=one.uuid,
+        architecture=one.architecture,
+        report=report,
+        chain_pem=_bytes(told, "chain", where).rstrip(b"\0"),  # C text: some drivers count the terminator
+        settings=state.settings,
+        driver_version=state.driver_version,
+        vbios_version=one.vbios_version,
+    )
+
+
+def _require_same_gpu(told: dict[str, JsonValue], one: GpuIdentity, where: str) -> None:
+    """Refuse another GPU under the same number: one was taken out or came back between two child processes."""
+    uuid = _text(told, "uuid", where)
+    if uuid != one.uuid:
+        raise CollectionError(
+            f"GPU {one.index} is another one than a moment ago",
+            code="gpu-changed",
+            field=where,
+            expected=one.uuid,
+            got=uuid,
+            hint="ask again when the machine's GPUs no longer change",
+        )
+
+
+# -- the child process
+
+
+def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = None) -> dict[str, JsonValue]:
+    """Have a child process call the library, and return what it found.
+
+    Raises:
+        CollectionError: of whatever kind went wrong.
+    """
+    path: list[JsonValue] = [*sys.path]  # the child finds pynvml where we would, and nothing by its environment
+    try:
+        answer = ask_child(
+            [sys.executable, "-I", str(_WORKER)],
+            request=json.dumps({"path": path, **request}).encode(),
+            seconds=seconds,
+            environment=_environment(),
+        )
+    except TimeoutError as exc:
+        raise nvml_unusable("nvml-timeout", str(exc), where) from exc
+    except OSError as exc:
+        raise nvml_unusable("nvml-failed", f"no child process: {exc.strerror}", where) from exc
+    return _found(answer, where)
+
+
+def _environment() -> dict[str, str]:
+    """Make the child's whole environment: where driver libraries lie, and nothing that changes what Python does."""
+    where = os.environ.get("LD_LIBRARY_PATH")  # containers have the driver in a folder of its own
+    return {"LC_ALL": "C.UTF-8", **({"LD_LIBRARY_PATH": where} if where else {})}
+
+
+def _found(answer: ChildAnswer, where: str | None) -> dict[str, JsonValue]:
+    if answer.code < 0:
+        raise nvml_unusable("nvml-crashed", f"signal {-answer.code}", where, answer.last_words)
+    try:
+        told = json_value(answer.out, what="answer of the NVML worker")
+    except EvidenceError as exc:
+        raise nvml_unusable("nvml-answer-invalid", f"exit {answer.code}", where, answer.last_words) from exc
+    found, error = (told.get("ok"), told.get("error")) if isinstance(told, dict) else (None, None)
+    if isinstance(error, dict):
+        raise nvml_refused(error, where)
+    if not isinstance(found, dict):
+        raise nvml_unusable("nvml-answer-invalid", "neither result nor error", where)
+    return found
+
+
+# -- its answer, read strictly: a library that does not fit pynvml writes anything
+
+
+def _settings(told: JsonValue, driver: str) -> GpuSettings:
+    members = told if isinstance(told, dict) else {}
+    ready = members.get("ready")
+    return GpuSettings(
+        environment=_name(members, "environment", ENVIRONMENTS),
+        cc_mode=_flag(members, "cc_feature"),
+        dev_tools_mode=_flag(members, "dev_tools_mode"),
+        multi_gpu_mode=_name(members, "multi_gpu_mode", MULTI_GPU_MODES),
+        ready=ready if isinstance(ready, bool) else None,
+        driver_version=driver,
+    )
+
+
+def _identity(index: int, told: JsonValue) -> GpuIdentity:
+    where = f"gpu[{index}]"
+    members = told if isinstance(told, dict) else {}
+    number = members.get("architecture")
+    name = _ARCHITECTURES.get(number) if isinstance(number, int) else None
+    return GpuIdentity(
+        index=index,
+        uuid=_text(members, "uuid", where),
+        architecture=name or f"NVML architecture {number}",
+        vbios_version=_text(members, "vbios_version", where),
+    )
+
+
+def _name(members: dict[str, JsonValue], key: str, names: tuple[str, ...]) -> str:
+    number = members.get(key)
+    if not isinstance(number, int) or not 0 <= number < len(names):
+        raise _strange(key, f"0 to {len(names) - 1}", str(number))
+    return names[number]
+
+
+def _flag(members: dict[str, JsonValue], key: str) -> bool:
+    number = members.get(key)
+    if number not in (0, 1):
+        raise _strange(key, "0 or 1", str(number))
+    return number == 1
+
+
+def _text(members: dict[str, JsonValue], key: str, where: str | None = None) -> str:
+    text = members.get(key)
+    if not isinstance(text, str) or not text or len(text) > MAX_TEXT or not (text.isascii() and text.isprintable()):
+        raise _strange(key, f"1 to {MAX_TEXT} printable ASCII characters", repr(text)[:80], where)
+    return text
+
+
+def _bytes(members: dict[str, JsonValue], key: str, where: str) -> bytes:
+    text = members.get(key)
+    if not isinstance(text, str):
+        raise _strange(key, "hex", repr(text)[:80], where)
+    return bytes.fromhex(text)  # written by our own worker
+
+
+def _strange(key: str, expected: str, got: str, where: str | None = None) -> CollectionError:
+    field = key if where is None else f"{where}.{key}"
+    return CollectionError(
+        f"NVML's {field} is {got}, expected {expected}",
+        code="nvml-answer-invalid",
+        field=field,
+        expected=expected,
+        got=got,
+        hint="install the nvidia-ml-py that fits the driver, and report this to us",
+    )

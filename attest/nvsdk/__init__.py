@@ -1,0 +1,36 @@
+"""NVIDIA's own Python SDK as a second opinion and a second collector, in an interpreter of its own.
+
+Its packages pin old versions of ``cryptography``, ``PyJWT`` and even ``pytest``, so they cannot live beside ours: an
+environment of its own holds them (``environment.py``), a program in it calls them (``worker.py``), and JSON goes to
+and fro (``protocol.py``). What it says is shown beside our verdict and never changes it.
+"""
+
+from __future__ import annotations
+
+from attest.nvsdk.beside import Pair, pair_documents, pair_lines, side_by_side
+from attest.nvsdk.environment import NvsdkEnvironment, find_environment, install, install_commands, installation_folder
+from attest.nvsdk.given import device_with_rims
+from attest.nvsdk.opinion import DeviceOpinion, Finding, SecondOpinion, second_opinion
+from attest.nvsdk.protocol import SdkDevice, collect_with_sdk, examine, sdk_versions, time_sdk
+
+__all__ = [
+    "DeviceOpinion",
+    "Finding",
+    "NvsdkEnvironment",
+    "Pair",
+    "SdkDevice",
+    "SecondOpinion",
+    "collect_with_sdk",
+    "device_with_rims",
+    "examine",
+    "find_environment",
+    "install",
+    "install_commands",
+    "installation_folder",
+    "pair_documents",
+    "pair_lines",
+    "sdk_versions",
+    "second_opinion",
+    "side_by_side",
+    "time_sdk",
+]

@@ -1,0 +1,163 @@
+"""Where NVIDIA's Python SDK is installed, and how it gets there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+
+__all__ = [
+    "PINNED",
+    "SUPPORTED",
+    "VARIABLE",
+    "NvsdkEnvironment",
+    "find_environment",
+    "install",
+    "install_commands",
+    "installation_folder",
+]
+
+PINNED = ("nv-attestation-sdk==2.7.3", "nv-local-gpu-verifier==2.7.3")
+"""The versions of which ``specs/nvidia-gpu.md`` speaks. What they depend on, they pin in part themselves."""
+SUPPORTED = ((3, 9), (3, 12))
+"""Oldest and newest Python: the packages ask for 3.9, and their lxml 4.9 has no wheels beyond 3.12."""
+VARIABLE = "ATTEST_NVSDK"
+"""Names the folder of an environment that is used instead of the default one."""
+INSTALL_SECONDS = 900.0
+MAX_TOLD = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvsdkEnvironment:
+    """A virtual environment that holds NVIDIA's packages.
+
+    Attributes:
+        folder: of the environment.
+    """
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+
+def installation_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder that ATTEST_NVSDK names, or ``attest/nvsdk`` in the user's data directory.
+
+    A relative XDG_DATA_HOME is ignored, as the XDG Base Directory Specification asks.
+
+    Raises:
+        ConfigurationError: ``nvsdk-missing``, none of the variables names an absolute path.
+    """
+    named = environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    for base in (Path(environ.get("XDG_DATA_HOME", "")), Path(environ.get("HOME", "")) / ".local" / "share"):
+        if base.is_absolute():
+            return base / "attest" / "nvsdk"
+    raise ConfigurationError(
+        "there is no place for NVIDIA's Python SDK",
+        code="nvsdk-missing",
+        expected=f"{VARIABLE}, XDG_DATA_HOME or HOME with an absolute path",
+        hint=f"name a folder with --dir DIR, or set {VARIABLE}",
+    )
+
+
+def find_environment(folder: Path) -> NvsdkEnvironment:
+    """Return the environment in a folder. Whether NVIDIA's packages are in it shows when it is asked.
+
+    Raises:
+        ConfigurationError: ``nvsdk-missing``.
+    """
+    found = NvsdkEnvironment(folder=folder)
+    if not found.python.exists():
+        raise ConfigurationError(
+            f"NVIDIA's Python SDK is not installed in {folder}",
+            code="nvsdk-missing",
+            expected=str(found.python),
+            got="no such file",
+            hint=f"install it with 'attest nvsdk install --yes', or name another folder with --dir or {VARIABLE}",
+        )
+    return found
+
+
+def install_commands(folder: Path, *, python: str = sys.executable) -> tuple[tuple[str, ...], ...]:
+    """Return the commands that install the pinned pair, in order; nothing is run."""
+    pip = (str(NvsdkEnvironment(folder=folder).python), "-m", "pip", "--disable-pip-version-check", "--no-input")
+    return ((python, "-m", "venv", str(folder)), (*pip, "install", *PINNED))
+
+
+def install(
+    folder: Path, *, environ: Mapping[str, str], python: str = sys.executable, say: Callable[[str], None]
+) -> NvsdkEnvironment:
+    """Make the environment and install the pinned pair in it, with pip as it is configured here.
+
+    Args:
+        folder: made, or an environment whose packages are brought to the pinned versions.
+        environ: handed on, so that proxies and pip's own settings count.
+        python: interpreter of a supported version.
+        say: takes a line for people before each command.
+
+    Raises:
+        ConfigurationError: ``nvsdk-python-unsupported``, ``nvsdk-folder-taken`` or ``nvsdk-install-failed``.
+    """
+    _require_supported(python, environ)
+    if folder.exists() and not (folder / "pyvenv.cfg").is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigurationError(
+            f"{folder} is there and is no virtual environment",
+            code="nvsdk-folder-taken",
+            hint="name another folder with --dir DIR",
+        )
+    for command in install_commands(folder, python=python):
+        say(" ".join(command))
+        _run(command, environ)
+    return find_environment(folder)
+
+
+def _require_supported(python: str, environ: Mapping[str, str]) -> None:
+    said = _run((python, "-c", "import sys; print(*sys.version_info[:2])"), environ)
+    oldest, newest = SUPPORTED
+    parts = said.split()
+    version = (int(parts[0]), int(parts[1])) if len(parts) == 2 and all(map(str.isdigit, parts)) else (0, 0)
+    if not oldest <= version <= newest:
+        raise ConfigurationError(
+            f"{python} is Python {'.'.join(parts) or 'of no version'}",
+            code="nvsdk-python-unsupported",
+            expected=f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}",
+            got=".".join(parts),
+            hint="name another interpreter with --python FILE",
+        )
+
+
+def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  commands of this module, no shell
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise _failed(command, str(exc)) from exc
+    if done.returncode:
+        raise _failed(command, done.stderr.strip()[-MAX_TOLD:])
+    return done.stdout
+
+
+def _failed(command: tuple[str, ...], said: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{' '.join(command[:4])} failed: {' '.join(said.split())}",
+        code="nvsdk-install-failed",
+        got=said,
+        hint="check that pip reaches a package registry from here; the folder can be removed and made again",
+    )

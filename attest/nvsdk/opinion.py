@@ -1,0 +1,269 @@
+"""What NVIDIA's own functions say about evidence, and where they and we agree.
+
+An opinion, not a verdict: revocation is not asked (their code does that in the middle of verification, over the
+network), the certificates' time is the one given, and which RIM goes into which of their two slots is decided here,
+by version, since their functions take whatever lies there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from attest.checks import Outcome
+from attest.encoding import JsonValue, rfc3339_text
+from attest.endorsements.rims import RimDocument
+from attest.endorsements.x509 import Certificate
+from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.gpu.rim import ParsedRim
+from attest.nvsdk.environment import NvsdkEnvironment, find_environment, installation_folder
+from attest.nvsdk.given import offers, readable_rims
+from attest.nvsdk.protocol import DeviceKind, RimRole, SdkAnswer, examine
+
+__all__ = [
+    "DeviceOpinion",
+    "Finding",
+    "SecondOpinion",
+    "Verdict",
+    "read_answer",
+    "second_opinion",
+]
+
+SECOND_OPINION_SCHEMA = "attest.second-opinion/1"
+_REVOCATION = "asked over the network by their code, and not asked here"
+_DEVICE_STEPS = ("parsed", "chain", "signature", "nonce")
+_RIM_STEPS = ("schema", "version", "chain", "signature")
+_ROLES: Mapping[DeviceKind, tuple[RimRole, ...]] = {"nvidia-gpu": ("driver", "vbios"), "nvidia-switch": ("vbios",)}
+_OUTCOMES = {
+    "pass": Outcome.PASS,
+    "fail": Outcome.FAIL,
+    "raised": Outcome.FAIL,
+    "not run": Outcome.NOT_EVALUATED,
+}
+
+Verdict: TypeAlias = Literal["accepts", "refuses", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one of their steps said.
+
+    Attributes:
+        name: ``parsed``, ``chain``, ``signature``, ``nonce``, ``driver_rim.chain``, ``measurements`` and the like.
+        outcome: as our checks have it, so that both can stand side by side.
+        detail: what they raised or reported, for people.
+    """
+
+    name: str
+    outcome: Outcome
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOpinion:
+    """What they say about one device.
+
+    Attributes:
+        name: of the evidence item.
+        kind: which of their verifiers was asked.
+        findings: every step.
+        mismatches: index and source (``Driver``, ``Firmware``) of measurements that differ, as they report them.
+        compared: how many reference values they compared; None when they compared none.
+    """
+
+    name: str
+    kind: DeviceKind
+    findings: tuple[Finding, ...]
+    mismatches: tuple[tuple[int, str], ...] = ()
+    compared: int | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """``refuses`` if any step failed; ``undecided`` if one had nothing to go by. Revocation does not count."""
+        outcomes = {finding.outcome for finding in self.findings if finding.name != "revocation"}
+        if Outcome.FAIL in outcomes:
+            return "refuses"
+        return "undecided" if Outcome.NOT_EVALUATED in outcomes else "accepts"
+
+    def finding(self, name: str) -> Finding:
+        """Return a step by name.
+
+        Raises:
+            KeyError: there is none of that name for this kind of device.
+        """
+        for one in self.findings:
+            if one.name == name:
+                return one
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondOpinion:
+    """What NVIDIA's Python SDK says about a set of devices.
+
+    Attributes:
+        versions: of Python and NVIDIA's packages.
+        at: the moment by which they judged certificates.
+        devices: in the order given.
+    """
+
+    versions: Mapping[str, str]
+    at: datetime
+    devices: tuple[DeviceOpinion, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the devices."""
+        verdicts = {device.verdict for device in self.devices}
+        if "refuses" in verdicts:
+            return "refuses"
+        return "accepts" if verdicts == {"accepts"} else "undecided"
+
+    def document(self) -> dict[str, JsonValue]:
+        """Return it as JSON, ``attest.second-opinion/1``."""
+        return {
+            "schema": SECOND_OPINION_SCHEMA,
+            "source": "nvsdk",
+            "versions": dict(self.versions),
+            "at": rfc3339_text(self.at),
+            "verdict": self.verdict,
+            "devices": [_device_document(device) for device in self.devices],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Write it as a table for people."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        yield f"NVIDIA's Python SDK ({versions}): {self.verdict}"
+        for device in self.devices:
+            yield f"{device.name}: {device.verdict}"
+            for finding in device.findings:
+                yield f"  {finding.outcome:<13}  {finding.name:<20}  {finding.detail}".rstrip()
+
+
+def second_opinion(
+    devices: Sequence[tuple[str, ParsedGpuEvidence]],
+    *,
+    rims: Sequence[RimDocument],
+    at: datetime,
+    nonce: bytes | None,
+    certificates: Sequence[Certificate] = (),
+    environment: NvsdkEnvironment | None = None,
+) -> SecondOpinion:
+    """Ask NVIDIA's Python SDK about evidence, one process per device.
+
+    Args:
+        devices: item names and parsed evidence.
+        rims: all that are at hand; each is offered in the role in which its version fits the report.
+        at: moment to judge certificates by.
+        nonce: 32 bytes that every report must carry; None leaves that open.
+        certificates: where the chain of a raw report is looked for.
+        environment: where their packages are; None looks where ``attest nvsdk install`` puts them.
+
+    Raises:
+        ConfigurationError: ``nvsdk-missing``, ``nvsdk-unusable`` or ``nvsdk-timeout``.
+    """
+    used = environment or find_environment(installation_folder(os.environ))
+    readable = readable_rims(rims)
+    versions: Mapping[str, str] = {}
+    opinions = []
+    for name, parsed in devices:
+        opinion, versions = _about(name, parsed, readable, certificates, at=at, nonce=nonce, environment=used)
+        opinions.append(opinion)
+    return SecondOpinion(versions=versions, at=at, devices=tuple(opinions))
+
+
+def _about(
+    name: str,
+    parsed: ParsedGpuEvidence,
+    rims: Sequence[ParsedRim],
+    certificates: Sequence[Certificate],
+    *,
+    at: datetime,
+    nonce: bytes | None,
+    environment: NvsdkEnvironment,
+) -> tuple[DeviceOpinion, Mapping[str, str]]:
+    """Ask about one device, with each pair of RIMs that fits until one is accepted; else the first pair speaks."""
+    tried = []
+    for device in offers(parsed, rims, certificates):
+        answer = examine(device, at=at, nonce=nonce, environment=environment)
+        tried.append((read_answer(name, device.kind, answer), answer.versions))
+        if tried[-1][0].verdict == "accepts":
+            return tried[-1]
+    return tried[0]
+
+
+def read_answer(name: str, kind: DeviceKind, answer: SdkAnswer) -> DeviceOpinion:
+    """Read the worker's answer about one device; a step that is not in it was not run."""
+    found = dict(answer.found)
+    if _members(found.get("certificates")).get("outcome") == "raised":
+        found["chain"] = found["certificates"]  # a chain that cannot even be read
+    findings = [_finding(step, found.get(step)) for step in _DEVICE_STEPS]
+    rims = _members(found.get("rims"))
+    for role in _ROLES[kind]:
+        steps = _members(rims.get(role))
+        findings += [_rim_finding(role, step, steps, offered=role in rims) for step in _RIM_STEPS]
+    told = _members(found.get("measurements"))
+    mismatches = tuple(_mismatches(told.get("mismatches")))
+    compared = told.get("compared")
+    findings.append(_finding("measurements", told))
+    findings.append(Finding(name="revocation", outcome=Outcome.NOT_EVALUATED, detail=_REVOCATION))
+    return DeviceOpinion(
+        name=name,
+        kind=kind,
+        findings=tuple(findings),
+        mismatches=mismatches,
+        compared=compared if isinstance(compared, int) else None,
+    )
+
+
+def _members(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
+
+
+def _finding(name: str, told: JsonValue) -> Finding:
+    members = _members(told)
+    outcome = _OUTCOMES.get(str(members.get("outcome")), Outcome.NOT_EVALUATED)
+    return Finding(name=name, outcome=outcome, detail="; ".join(_details(members)))
+
+
+def _rim_finding(role: RimRole, step: str, steps: dict[str, JsonValue], *, offered: bool) -> Finding:
+    name = f"{role}_rim.{step}"
+    if not offered:
+        return Finding(name=name, outcome=Outcome.NOT_EVALUATED, detail="no RIM of the report's version at hand")
+    unread = _finding(name, steps.get("read"))
+    return unread if unread.outcome is Outcome.FAIL else _finding(name, steps.get(step))
+
+
+def _details(members: dict[str, JsonValue]) -> Iterator[str]:
+    """Tell what a step reported beside its outcome."""
+    if members.get("raised"):
+        yield f"{members['raised']}: {members.get('detail')}"
+    if members.get("expired"):
+        yield "expired"
+    if members.get("not_after"):
+        yield f"until {members['not_after']}"
+    mismatches = list(_mismatches(members.get("mismatches")))
+    if mismatches:
+        yield "differ: " + ", ".join(f"{index} ({source})" for index, source in mismatches)
+    if isinstance(members.get("compared"), int):
+        yield f"{members['compared']} compared"
+
+
+def _mismatches(told: JsonValue) -> Iterator[tuple[int, str]]:
+    for one in told if isinstance(told, list) else ():
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[0], int):
+            yield one[0], str(one[1])
+
+
+def _device_document(device: DeviceOpinion) -> dict[str, JsonValue]:
+    return {
+        "name": device.name,
+        "kind": device.kind,
+        "verdict": device.verdict,
+        "compared": device.compared,
+        "mismatches": [{"index": index, "source": source} for index, source in device.mismatches],
+        "findings": [{"name": one.name, "outcome": str(one.outcome), "detail": one.detail} for one in device.findings],
+    }

@@ -1,0 +1,455 @@
+"""The program that NVIDIA's own Python SDK runs in: one request on standard input, one answer on standard output.
+
+It belongs to another interpreter (see ``environment.py``) and imports the standard library and NVIDIA's packages only,
+nothing of attest. It calls NVIDIA's functions one by one and reports what each says; it decides nothing. One process
+serves one device, because these packages keep what they found in class attributes.
+
+What is done so that they can be used at all:
+
+* They write log files into the working directory when imported: the parent starts this program in a temporary folder.
+* They print to standard output: the answer goes to a descriptor that they do not know.
+* They judge certificates against the present moment: every OpenSSL certificate store is given the time of the
+  request, both their own and those of signxml below them. Nothing else of theirs is changed.
+* They ask NVIDIA's OCSP responder in the middle of verification: the functions around that are called instead of the
+  whole, and revocation is not evaluated here.
+* They compare the report's versions with what NVML says: there is no NVML here, so the report's own are given.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("nv-attestation-sdk", "nv-local-gpu-verifier", "nvidia-ml-py")
+UTC = timezone(timedelta(0))  # an interpreter of NVIDIA's choice may be older than datetime.UTC
+_MISMATCH = re.compile(r"\s*(\d{1,3}) \[(\w+)\]\s*")
+PASS, FAIL, RAISED, NOT_RUN = "pass", "fail", "raised", "not run"
+
+Step = dict[str, Any]  # Any: JSON
+
+
+# -- steps
+
+
+def step(run: Callable[[], Any]) -> tuple[Step, Any]:
+    """Run one of NVIDIA's functions; whatever it raises is its finding. ``sys.exit`` is one of the things it raises."""
+    try:
+        value = run()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # noqa: BLE001  the finding
+        return {"outcome": RAISED, "raised": type(exc).__name__, "detail": _story(exc)}, None
+    return {"outcome": PASS}, value
+
+
+def _story(exc: BaseException | None) -> str:
+    """Tell an exception and its causes: theirs often say what went wrong only in the last of them."""
+    told: list[str] = []
+    while exc is not None and len(told) < 5:
+        told.append(" ".join(str(exc).split()))
+        exc = exc.__cause__
+    return ": ".join(told)[:400]
+
+
+def judged(run: Callable[[], Any]) -> Step:
+    """Run a function that answers by true or false."""
+    found, value = step(run)
+    if found["outcome"] == PASS and value is not True:
+        found["outcome"] = FAIL
+    return found
+
+
+def chain_step(run: Callable[[], Any]) -> Step:
+    """Run a chain function: (good, expired, earliest end), or a bare False where the firmware id differs."""
+    found, value = step(run)
+    if found["outcome"] != PASS:
+        return found
+    if isinstance(value, tuple):
+        good, expired, end = value
+        return {"outcome": PASS if good else FAIL, "expired": bool(expired), "not_after": end}
+    return {"outcome": PASS if value else FAIL}
+
+
+# -- the two verifiers behind one face
+
+
+class GpuVerifier:
+    """``nv-local-gpu-verifier``."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        """Import it and take settings that no other device has used."""
+        from verifier import attestation, cc_admin_utils, config, rim, verifier
+        from verifier.nvml import gpu_cert_chains
+
+        blackwell = request["architecture"] == "blackwell"
+        self.settings_class = config.BlackwellSettings if blackwell else config.HopperSettings
+        self.settings = self.settings_class()
+        self.log = config.info_log
+        self._utils = cc_admin_utils.CcAdminUtils
+        self._attestation, self._rim, self._verifier = attestation, rim, verifier
+        self._chains = gpu_cert_chains.GpuCertificateChains
+        self._mode = config.BaseSettings.Certificate_Chain_Verification_Mode
+
+    def fresh(self) -> None:
+        """Forget what the settings have learned."""
+        self.settings = self.settings_class()
+
+    def parse(self, report: bytes) -> Any:
+        """Parse a report."""
+        return self._attestation.AttestationReport(report, self.settings)
+
+    def certificates(self, pem: bytes) -> list[Any]:
+        """Read a chain as their collector does: without its last certificate, and with their own root."""
+        return [*self._chains.extract_cert_chain(pem)[:-1], _root(self.settings.DEVICE_ROOT_CERT)]
+
+    def chain(self, parsed: Any, certificates: list[Any]) -> Any:
+        """Verify the device chain."""
+        return self._utils.verify_gpu_certificate_chain(certificates, self.settings, _opaque(parsed, "FWID").hex())
+
+    def report(self, parsed: Any, leaf: Any, nonce: bytes) -> Any:
+        """Verify nonce, versions and signature."""
+        return self._utils.verify_attestation_report(
+            attestation_report_obj=parsed,
+            gpu_leaf_certificate=leaf,
+            nonce=nonce,
+            driver_version=self.version(parsed, "driver"),
+            vbios_version=self.version(parsed, "vbios"),
+            settings=self.settings,
+        )
+
+    def version(self, parsed: Any, role: str) -> str:
+        """Return a version as the report states it, written as they write what NVML states."""
+        if role == "vbios":
+            from verifier.utils import format_vbios_version
+
+            return str(format_vbios_version(_opaque(parsed, "VBIOS_VERSION")))
+        text = str(_opaque(parsed, "DRIVER_VERSION").decode())
+        return text.removesuffix("\0")
+
+    def rim(self, role: str, path: str) -> Any:
+        """Read a RIM."""
+        return self._rim.RIM(rim_name=role, settings=self.settings, rim_path=path)
+
+    def rim_schema(self, rim: Any) -> Any:
+        """Validate a RIM's schema."""
+        return rim.validate_schema()
+
+    def rim_chain(self, rim: Any, role: str) -> Any:
+        """Verify the chain that a RIM carries, to their own root."""
+        mode = self._mode.DRIVER_RIM_CERT if role == "driver" else self._mode.VBIOS_RIM_CERT
+        certificates = [*rim.extract_certificates(), _root(self.settings.RIM_ROOT_CERT)]
+        return self._utils.verify_certificate_chain(certificates, self.settings, mode)
+
+    def compare(self, parsed: Any, rims: dict[str, Any]) -> tuple[Any, Any]:
+        """Compare measurements; return the verifier object and its answer."""
+        verifier = self._verifier.Verifier(parsed, rims["driver"], rims["vbios"], settings=self.settings)
+        return verifier, verifier.verify(self.settings)
+
+
+class SwitchVerifier(GpuVerifier):
+    """The switch verifier inside ``nv-attestation-sdk``."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        """Import it and take settings that no other device has used."""
+        from nv_attestation_sdk.utils import logging_config
+        from nv_attestation_sdk.verifiers import nv_switch_verifier  # noqa: F401  its parts are imported below
+        from nv_attestation_sdk.verifiers.nv_switch_verifier import (
+            attestation,
+            config,
+            nvswitch_admin_utils,
+            nvswitch_verifier,
+            rim,
+        )
+        from nv_attestation_sdk.verifiers.nv_switch_verifier.utils import cert_chain_utils
+
+        del request
+        self.settings_class = config.LS10Settings
+        self.settings = self.settings_class()
+        self.log = logging_config.get_logger()
+        self._utils = nvswitch_admin_utils.NVSwitchAdminUtils
+        self._attestation, self._rim, self._verifier = attestation, rim, nvswitch_verifier
+        self._extract = cert_chain_utils.extract_cert_chain
+        self._mode = config.BaseSettings.Certificate_Chain_Verification_Mode
+
+    def parse(self, report: bytes) -> Any:
+        """Parse a report."""
+        return self._attestation.AttestationReport(report, self.log, self.log)
+
+    def certificates(self, pem: bytes) -> list[Any]:
+        """Read a chain as their collector does: without its last certificate, and with their own root."""
+        return [*self._extract(pem)[:-1], _root(self.settings.DEVICE_ROOT_CERT)]
+
+    def chain(self, parsed: Any, certificates: list[Any]) -> Any:
+        """Verify the device chain."""
+        return self._utils.verify_switch_certificate_chain(certificates, self.settings, _opaque(parsed, "FWID").hex())
+
+    def report(self, parsed: Any, leaf: Any, nonce: bytes) -> Any:
+        """Verify nonce and signature."""
+        return self._utils.verify_attestation_report(
+            attestation_report_obj=parsed,
+            switch_leaf_certificate=leaf,
+            nonce=nonce,
+            vbios_version=_opaque(parsed, "VBIOS_VERSION").decode(),
+            settings=self.settings,
+        )
+
+    def version(self, parsed: Any, role: str) -> str:
+        """Return the BIOS version, written as they write it when they fetch its RIM."""
+        from nv_attestation_sdk.verifiers.nv_switch_verifier.utils import format_vbios_version
+
+        del role
+        return str(format_vbios_version(_opaque(parsed, "VBIOS_VERSION"))).lower()
+
+    def rim(self, role: str, path: str) -> Any:
+        """Read a RIM."""
+        return self._rim.RIM(
+            rim_name=role, settings=self.settings, info_logger=self.log, debug_logger=self.log, rim_path=path
+        )
+
+    def rim_schema(self, rim: Any) -> Any:
+        """Validate a RIM's schema."""
+        return rim.validate_schema(schema_path=str(Path(self._rim.__file__).with_name("swidSchema2015.xsd")))
+
+    def rim_chain(self, rim: Any, role: str) -> Any:
+        """Verify the chain that a RIM carries, to their own root."""
+        del role
+        certificates = [*rim.extract_certificates(), _root(self.settings.RIM_ROOT_CERT)]
+        return self._utils.verify_certificate_chain(certificates, self.settings, self._mode.VBIOS_RIM_CERT)
+
+    def compare(self, parsed: Any, rims: dict[str, Any]) -> tuple[Any, Any]:
+        """Compare measurements; return the verifier object and its answer."""
+        verifier = self._verifier.SwitchVerifier(parsed, rims["vbios"], settings=self.settings)
+        return verifier, verifier.verify(self.settings)
+
+
+def _opaque(parsed: Any, name: str) -> Any:
+    return parsed.get_response_message().get_opaque_data().get_data(f"OPAQUE_FIELD_ID_{name}")
+
+
+def _root(path: str) -> Any:
+    from OpenSSL import crypto
+
+    return crypto.load_certificate(crypto.FILETYPE_PEM, Path(path).read_bytes())
+
+
+def verifier_of(request: dict[str, Any]) -> GpuVerifier:
+    """Choose by the kind of the device."""
+    return SwitchVerifier(request) if request["kind"] == "nvidia-switch" else GpuVerifier(request)
+
+
+def at_moment(at: str) -> None:
+    """Give every OpenSSL certificate store this time to judge by, whoever made it, before it judges."""
+    from OpenSSL import crypto
+
+    whole = at.removesuffix("Z").partition(".")[0]  # RFC 3339 in UTC; fromisoformat reads "Z" since 3.11 only
+    moment = datetime.fromisoformat(whole).replace(tzinfo=UTC)
+    plain = crypto.X509StoreContext.__init__
+
+    def with_time(context: Any, store: Any, *arguments: Any, **options: Any) -> None:
+        store.set_time(moment)
+        plain(context, store, *arguments, **options)
+
+    crypto.X509StoreContext.__init__ = with_time  # no parameter leads there
+
+
+# -- the modes
+
+
+def verify(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``verify``: every step that can be run, whatever came of those before it."""
+    at_moment(request["at"])
+    theirs = verifier_of(request)
+    found: dict[str, Any] = {name: {"outcome": NOT_RUN} for name in ("chain", "signature", "nonce", "report")}
+    found["parsed"], parsed = step(lambda: theirs.parse(bytes.fromhex(request["report"])))
+    found["certificates"], certificates = step(lambda: theirs.certificates(request["chain"].encode()))
+    if parsed is not None and certificates is not None:
+        found["chain"] = chain_step(lambda: theirs.chain(parsed, certificates))
+        _report(theirs, parsed, certificates[0], request, found)
+    rims, found["rims"] = _rims(theirs, parsed, request["rims"])
+    found["measurements"] = _measurements(theirs, parsed, rims, request)
+    return found
+
+
+def _report(theirs: GpuVerifier, parsed: Any, leaf: Any, request: dict[str, Any], found: dict[str, Any]) -> None:
+    """Run their check of the report, which stops at the first failure, and its signature for itself."""
+    certificate = leaf.to_cryptography()
+    settings = theirs.settings
+    found["signature"] = judged(
+        lambda: parsed.verify_signature(certificate, settings.signature_length, settings.HashFunction)
+    )
+    nonce = request["nonce"]
+    if nonce is None:
+        return
+    found["report"] = judged(lambda: theirs.report(parsed, leaf, bytes.fromhex(nonce)))
+    differs = found["report"].get("raised") == "NonceMismatchError"
+    found["nonce"] = {"outcome": FAIL if differs else PASS}
+
+
+def _rims(theirs: GpuVerifier, parsed: Any, given: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read and judge each RIM: schema, version, chain, signature."""
+    rims: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for role, xml in given.items():
+        path = Path(f"{role}.xml")
+        path.write_bytes(bytes.fromhex(xml))
+        steps: dict[str, Step] = {name: {"outcome": NOT_RUN} for name in ("schema", "version", "chain", "signature")}
+        steps["read"], rim = step(lambda: theirs.rim(role, str(path)))  # noqa: B023  called at once
+        if rim is not None:
+            rims[role] = rim
+            steps["schema"] = judged(lambda: theirs.rim_schema(rim))  # noqa: B023
+            if parsed is not None:
+                steps["version"] = judged(lambda: rim.colloquialVersion.lower() == theirs.version(parsed, role))  # noqa: B023
+            steps["chain"] = chain_step(lambda: theirs.rim_chain(rim, role))  # noqa: B023
+            steps["signature"] = judged(lambda: rim.verify_signature(theirs.settings))  # noqa: B023
+        found[role] = steps
+    return rims, found
+
+
+def _measurements(theirs: GpuVerifier, parsed: Any, rims: dict[str, Any], request: dict[str, Any]) -> Step:
+    """Compare, and take the mismatches from the lines in which they tell them: they return none."""
+    needed = ("vbios",) if request["kind"] == "nvidia-switch" else ("driver", "vbios")
+    if parsed is None or any(role not in rims for role in needed):
+        return {"outcome": NOT_RUN}
+    heard = _Heard()
+    theirs.log.addHandler(heard)
+    found, both = step(lambda: theirs.compare(parsed, rims))
+    theirs.log.removeHandler(heard)
+    if both is not None:
+        verifier, answer = both
+        found["outcome"] = PASS if answer is True else FAIL
+        found["compared"] = len(verifier.golden_measurements)
+        found["mismatches"] = heard.mismatches
+    return found
+
+
+class _Heard(logging.Handler):
+    """Takes ``<index> [<source>]`` out of their log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.mismatches: list[list[Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = _MISMATCH.fullmatch(record.getMessage())
+        if line:
+            self.mismatches.append([int(line[1]), line[2]])
+
+
+def bench(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``bench``: time their whole verification of one device, without its input, its logs and the network."""
+    at_moment(request["at"])
+    theirs = verifier_of(request)
+    report, pem, nonce = bytes.fromhex(request["report"]), request["chain"].encode(), bytes.fromhex(request["nonce"])
+    paths = {}
+    for role, xml in request["rims"].items():
+        paths[role] = f"{role}.xml"
+        Path(paths[role]).write_bytes(bytes.fromhex(xml))
+    logging.disable(logging.CRITICAL)  # writing logs is not what is measured
+    times: dict[str, list[float]] = {}
+    for _ in range(request["rounds"]):
+        _one_round(theirs, report=report, pem=pem, nonce=nonce, paths=paths, times=times)
+    return {
+        "rounds": request["rounds"],
+        "median_seconds": statistics.median(times["total"]),
+        "parts": {name: statistics.median(taken) for name, taken in times.items() if name != "total"},
+    }
+
+
+def _one_round(
+    theirs: GpuVerifier,
+    *,
+    report: bytes,
+    pem: bytes,
+    nonce: bytes,
+    paths: dict[str, str],
+    times: dict[str, list[float]],
+) -> None:
+    begun = time.perf_counter()
+
+    def took(name: str, since: float) -> float:
+        now = time.perf_counter()
+        times.setdefault(name, []).append(now - since)
+        return now
+
+    theirs.fresh()
+    parsed = theirs.parse(report)
+    last = took("parse", begun)
+    certificates = theirs.certificates(pem)
+    good = [theirs.chain(parsed, certificates)[0]]
+    last = took("chain", last)
+    good.append(theirs.report(parsed, certificates[0], nonce))
+    last = took("signature", last)
+    rims = {}
+    for role, path in paths.items():
+        rim = rims[role] = theirs.rim(role, path)
+        good += [theirs.rim_schema(rim), theirs.rim_chain(rim, role)[0], rim.verify_signature(theirs.settings)]
+        last = took(f"{role}_rim", last)
+    if "vbios" in rims:
+        good.append(theirs.compare(parsed, rims)[1])
+        took("compare", last)
+    took("total", begun)
+    if not all(good):
+        msg = "what is timed must be verified: a step said no"
+        raise ValueError(msg)
+
+
+def collect(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``collect``: what their collector takes of the GPUs of this machine."""
+    from verifier import cc_admin
+
+    # ppcie_mode False means: do not refuse a machine in protected-PCIe mode.
+    return {"devices": cc_admin.collect_gpu_evidence_remote(request["nonce"], ppcie_mode=False)}
+
+
+def status(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``status``: import what the other modes need."""
+    verifier_of({**request, "kind": "nvidia-gpu", "architecture": "hopper"})
+    verifier_of({**request, "kind": "nvidia-switch"})
+    return {}
+
+
+MODES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "verify": verify,
+    "bench": bench,
+    "collect": collect,
+    "status": status,
+}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that answer."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def main() -> int:
+    """Answer the request on standard input."""
+    own = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr  # their log handlers take it when they are imported
+    request = json.load(sys.stdin)
+    found, answer = step(lambda: MODES[request["mode"]](request))
+    told = {"versions": versions(), **({"ok": answer} if answer is not None else {"error": found})}
+    with os.fdopen(own, "w") as out:
+        out.write(json.dumps(told))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

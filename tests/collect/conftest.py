@@ -1,0 +1,75 @@
+"""A machine with a driver library made for the test: C, compiled here, found where the environment says."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).with_name("fake_nvml.c")
+Built = Callable[..., Path]
+NAME = "libnvidia-ml.so.1"
+CHAIN = b"-----BEGIN CERTIFICATE-----\nTUFERQ==\n-----END CERTIFICATE-----\n"
+
+
+def made_report(index: int = 0) -> bytes:
+    """A report by its outline only: collecting looks at its nonce and at nothing else."""
+    return b"\x11\xe0\x01\xff" + bytes(32) + b"\0" + bytes([index]) * 4000
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the library says is in its folder."""
+
+    folder: Path
+
+    def says(self, **behaviour: object) -> None:
+        text = "".join(f"{name}={value}\n" for name, value in behaviour.items())
+        (self.folder / "behaviour").write_text(text)
+
+    def has(self, index: int, *, report: bytes, chain: bytes) -> None:
+        (self.folder / f"report-{index}").write_bytes(report)
+        (self.folder / f"chain-{index}").write_bytes(chain)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Compile the library, without the named functions; once per set of them."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        if os.environ.get("ATTEST_REQUIRE_CC") == "1":
+            pytest.fail("ATTEST_REQUIRE_CC=1, but there is no C compiler (cc)")
+        pytest.skip("no C compiler (cc) for the made-up driver library; Debian: gcc and libc6-dev")
+    folder = tmp_path_factory.mktemp("nvml")
+    known: dict[tuple[str, ...], Path] = {}
+
+    def build(*without: str) -> Path:
+        if without not in known:
+            path = folder / f"{len(known)}.so"
+            hidden = [f"-D{name}=absent_{name}" for name in without]
+            command = [compiler, "-shared", "-fPIC", "-O1", *hidden, "-o", str(path), str(SOURCE), "-ldl"]
+            subprocess.run(command, check=True)
+            known[without] = path
+        return known[without]
+
+    return build
+
+
+@pytest.fixture
+def machine(library: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """One GPU that attests; `says` changes what the driver tells."""
+    return with_library(library(), tmp_path, monkeypatch)
+
+
+def with_library(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    shutil.copy(library, folder / NAME)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    found = Machine(folder)
+    for index in range(3):
+        found.has(index, report=made_report(index), chain=CHAIN)
+    return found
