@@ -1,7 +1,30 @@
-"""How outcomes are told: the JSON result of the command line; tokens come here later."""
+"""How outcomes are told: the JSON result of the command line, and tokens, our own (EAR) and those of others."""
 
 from __future__ import annotations
 
 from attest.results.document import RESULT_SCHEMA, appraised_document, refused_document, verified_document
+from attest.results.ear import Ear, EarAppraisal, TrustVector, VerifierId
+from attest.results.ear_build import build_ear
+from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
+from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+from attest.results.signing import SigningKey, read_signing_key
 
-__all__ = ["RESULT_SCHEMA", "appraised_document", "refused_document", "verified_document"]
+__all__ = [
+    "RESULT_SCHEMA",
+    "Ear",
+    "EarAppraisal",
+    "ExpectedEar",
+    "IssuerKey",
+    "KeyState",
+    "SigningKey",
+    "TokenIssuer",
+    "TrustVector",
+    "VerifiedEar",
+    "VerifierId",
+    "appraised_document",
+    "build_ear",
+    "read_signing_key",
+    "refused_document",
+    "verified_document",
+    "verify_ear",
+]

@@ -7,15 +7,27 @@ reader sees how far the evidence came.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from attest.appraisal import AttestationResult
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError
+from attest.results.ear import EAR_PROFILE
+from attest.results.ear_codec import ear_to_json
+from attest.results.ear_verify import VerifiedEar
+from attest.results.nras import VerifiedNrasToken
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
-__all__ = ["RESULT_SCHEMA", "appraised_document", "refused_document", "verified_document"]
+__all__ = [
+    "RESULT_SCHEMA",
+    "appraised_document",
+    "ear_document",
+    "refused_document",
+    "token_document",
+    "verified_document",
+]
 
 RESULT_SCHEMA = "attest.result/1"
 
@@ -57,6 +69,68 @@ def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
         "ignored_items": list(verified.ignored),
         "items": [_item(item) for item in verified.items],
         "checks": _checks(result.checks),
+    }
+
+
+def token_document(
+    token: VerifiedNrasToken,
+    *,
+    unchecked: tuple[Unchecked, ...] = (),
+    policy_checks: tuple[Check, ...] | None = None,
+) -> dict[str, JsonValue]:
+    """Tell that somebody else's result is genuine and, with ``policy_checks``, whether what it says is acceptable."""
+    command, outcome, checks = "verify", "verified", token.checks
+    if policy_checks is not None:
+        failed = any(check.outcome is Outcome.FAIL for check in policy_checks)
+        command, outcome = "appraise", "not-affirmed" if failed else "affirmed"
+        checks = (*(check for check in token.checks if check.id != "freshness"), *policy_checks)
+    submodules: dict[str, JsonValue] = {name: dict(claims) for name, claims in token.submodules.items()}
+    claims: dict[str, JsonValue] = {
+        "issuer": token.issuer,
+        "key_id": token.key_id,
+        "nonce": token.nonce.hex(),
+        "overall": dict(token.claims),
+        "submodules": submodules,
+    }
+    return {
+        **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
+        "simulated": False,
+        "freshness": str(token.freshness),
+        "error": None,
+        "items": [{"name": "token", "kind": "token", "claims": claims}],
+        "checks": _checks(checks),
+    }
+
+
+def ear_document(
+    token: VerifiedEar,
+    *,
+    unchecked: tuple[Unchecked, ...] = (),
+    policy_checks: tuple[Check, ...] | None = None,
+) -> dict[str, JsonValue]:
+    """Tell that an EAR is genuine and, with ``policy_checks``, whether what it says is acceptable."""
+    command, outcome, checks = "verify", "verified", token.checks
+    if policy_checks is not None:
+        failed = any(check.outcome is Outcome.FAIL for check in policy_checks)
+        command, outcome = "appraise", "not-affirmed" if failed else "affirmed"
+        checks = (*(check for check in token.checks if check.id != "freshness"), *policy_checks)
+    claims: dict[str, JsonValue] = {
+        "issuer": token.issuer,
+        "key_id": token.key_id,
+        "algorithm": token.algorithm,
+        "form": token.form,
+        "profile": token.ear.profile,
+        "status": str(token.status),
+        "ignored": list(token.ear.ignored),
+        "ear": ear_to_json(replace(token.ear, profile=EAR_PROFILE)),
+    }
+    return {
+        **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
+        "simulated": token.simulated is True,
+        "freshness": str(token.freshness),
+        "error": None,
+        "items": [{"name": "token", "kind": "token", "claims": claims}],
+        "checks": _checks(checks),
     }
 
 

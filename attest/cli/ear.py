@@ -1,0 +1,435 @@
+"""EAR on the command line: writing one of a result, reading somebody's, and the keys of an issuer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import TIME, Hex
+
+if TYPE_CHECKING:
+    from attest.appraisal import AttestationResult
+    from attest.cli.options import Question
+    from attest.results.ear_verify import VerifiedEar
+    from attest.results.issuer import TokenIssuer
+    from attest.results.jose import TokenKey
+    from attest.results.signing import SigningKey
+
+__all__ = [
+    "EarCase",
+    "TokenRequest",
+    "appraise_ear_case",
+    "open_ear",
+    "prepare_token",
+    "show_ear",
+    "token",
+    "token_options",
+    "verify_ear_case",
+    "write_token",
+]
+
+MAX_KEY_BYTES = 64 * 1024
+DEVELOPER = "attest-kms"
+"""``ear_verifier_id.developer``: whose software appraised. Who runs it is ``iss``."""
+DEFAULT_ISSUER = "attest"
+MAX_LIFETIME_SECONDS = 86_400
+
+_Command = Callable[..., Any]  # Any: a command takes what its options give
+
+
+# -- writing: attest appraise … --token FILE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """What ``attest appraise`` was asked to write beside its answer.
+
+    Attributes:
+        file: where to; ``-`` for standard output, which then has nothing else.
+        key: file of the private key, PEM.
+        form: JWT or CWT.
+        lifetime: until ``exp``.
+        issuer: ``iss``.
+        audience: ``aud``.
+        nonce: ``eat_nonce``.
+        force: whether a file that is there is replaced.
+    """
+
+    file: str
+    key: str
+    form: Literal["jwt", "cwt"]
+    lifetime: timedelta
+    issuer: str
+    audience: tuple[str, ...]
+    nonce: bytes | None
+    force: bool
+
+
+def token_options(command: _Command) -> _Command:
+    """Add the options of ``--token``; the command takes ``token_request: TokenRequest | None``."""
+
+    @wraps(command)
+    def run(
+        *,
+        token: str | None,
+        token_key: str | None,
+        token_format: Literal["jwt", "cwt"],
+        token_lifetime: int,
+        token_issuer: str,
+        token_audience: tuple[str, ...],
+        token_nonce: bytes | None,
+        token_force: bool,
+        **options: object,
+    ) -> object:
+        if (token is None) != (token_key is None):
+            raise click.UsageError("--token FILE and --token-key FILE belong together")
+        request = None
+        if token is not None and token_key is not None:
+            request = TokenRequest(
+                file=token,
+                key=token_key,
+                form=token_format,
+                lifetime=timedelta(seconds=token_lifetime),
+                issuer=token_issuer,
+                audience=token_audience,
+                nonce=token_nonce,
+                force=token_force,
+            )
+        return command(token_request=request, **options)
+
+    for option in reversed(_TOKEN_OPTIONS):
+        run = option(run)
+    return run
+
+
+_TOKEN_OPTIONS = (
+    click.option("--token", metavar="FILE", help="Write the result as a signed EAR, affirmed or not."),
+    click.option("--token-key", metavar="FILE", help="Private key that signs it; see 'attest token keygen'."),
+    click.option(
+        "--token-format", type=click.Choice(["jwt", "cwt"]), default="jwt", show_default=True, help="JWT or CWT."
+    ),
+    click.option(
+        "--token-lifetime",
+        type=click.IntRange(1, MAX_LIFETIME_SECONDS),
+        default=300,
+        show_default=True,
+        metavar="SECONDS",
+        help="From the moment of appraisal until it expires.",
+    ),
+    click.option("--token-issuer", metavar="NAME", default=DEFAULT_ISSUER, show_default=True, help="Its iss."),
+    click.option("--token-audience", metavar="NAME", multiple=True, help="Its aud. Repeatable. Default: anybody."),
+    click.option("--token-nonce", type=Hex(longest=64), metavar="HEX", help="Its eat_nonce: the Relying Party's."),
+    click.option("--token-force", is_flag=True, help="Replace the file if it is there."),
+)
+
+
+def prepare_token(request: TokenRequest) -> TokenIssuer:
+    """Read the key before anything is judged, so that what is wrong with it is found first.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, ``token-key-invalid`` or ``token-nonce-length``.
+    """
+    from attest import __version__
+    from attest.errors import ConfigurationError
+    from attest.results.ear import NONCE_BYTES, VerifierId
+    from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+
+    if request.nonce is not None and len(request.nonce) not in NONCE_BYTES:
+        raise ConfigurationError(
+            "--token-nonce: a nonce of an EAR has 8 to 64 bytes",
+            code="token-nonce-length",
+            expected="8 to 64 bytes",
+            got=f"{len(request.nonce)} bytes",
+        )
+    return TokenIssuer(
+        issuer=request.issuer,
+        verifier=VerifierId(developer=DEVELOPER, build=f"attest {__version__}"),
+        keys=(IssuerKey(key=_read_key(request.key), state=KeyState.CURRENT),),
+        max_lifetime=timedelta(seconds=MAX_LIFETIME_SECONDS),
+    )
+
+
+def write_token(results: Sequence[AttestationResult], request: TokenRequest, issuer: TokenIssuer) -> None:
+    """Sign the EAR of these results and write it; a JWT ends with a line feed.
+
+    Raises:
+        ConfigurationError: ``output-exists``, ``output-unwritable`` or ``output-terminal``.
+    """
+    import secrets
+
+    from attest.cli.files import write_output
+
+    signed = issuer.issue(
+        results,
+        token_id=secrets.token_bytes(16),
+        lifetime=request.lifetime,
+        nonce=request.nonce,
+        audience=request.audience,
+        form=request.form,
+    )
+    write_output(request.file, signed + b"\n" if request.form == "jwt" else signed, force=request.force)
+
+
+# -- reading: attest verify TOKEN --trust ISSUER=JWKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarCase:
+    """An EAR with everything that it is to be judged by."""
+
+    data: bytes
+    trusted: dict[str, tuple[TokenKey, ...]]
+    nonce: bytes | None
+    audience: str | None
+    at: datetime
+    question: Question
+
+
+def open_ear(
+    files: Sequence[tuple[str, bytes]],
+    question: Question,
+    *,
+    nonce: bytes | None,
+    at: datetime,
+    audience: str | None = None,
+) -> EarCase | None:
+    """Return the EAR among the inputs, if that is what they are. Ask before other forms: a CWT is binary.
+
+    Raises:
+        ConfigurationError: options that mean nothing for a token, or a key set that cannot be read.
+    """
+    from attest.cli.tokens import read_trusted
+    from attest.errors import ConfigurationError
+    from attest.results.ear import NONCE_BYTES
+    from attest.results.ear_verify import is_ear
+
+    if len(files) != 1 or not is_ear(files[0][1]):
+        return None
+    if question.report_data is not None:
+        raise ConfigurationError(
+            "--report-data: a token has none", code="option-not-applicable", hint="give --nonce: a token repeats one"
+        )
+    if nonce is not None and len(nonce) not in NONCE_BYTES:
+        raise ConfigurationError(
+            "the nonce of an EAR has 8 to 64 bytes",
+            code="token-nonce-length",
+            expected="8 to 64 bytes",
+            got=f"{len(nonce)} bytes",
+        )
+    return EarCase(
+        data=files[0][1], trusted=read_trusted(question), nonce=nonce, audience=audience, at=at, question=question
+    )
+
+
+def verify_ear_case(case: EarCase) -> VerifiedEar:
+    """Verify the EAR; errors as ``verify_ear``."""
+    from attest.results.ear_verify import ExpectedEar, verify_ear
+
+    expected = ExpectedEar(nonce=case.nonce, audience=case.audience)
+    return verify_ear(case.data, trusted=case.trusted, at=case.at, expected=expected)
+
+
+def show_ear(verified: VerifiedEar, *, question: Question) -> int:
+    """Tell that the EAR is genuine, and return 0."""
+    from attest.cli.answering import print_document
+    from attest.results.document import ear_document
+
+    document = ear_document(verified, unchecked=question.unchecked)
+    if question.display.json:
+        print_document(document)
+    elif not question.display.quiet:
+        from attest.cli.page import print_verified
+
+        print_verified(document, display=question.display)
+    return 0
+
+
+def appraise_ear_case(verified: VerifiedEar, *, question: Question, policies: tuple[str, ...]) -> int:
+    """Judge what the EAR says by the baseline: everything affirming, of hardware, and fresh.
+
+    Raises:
+        ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
+    """
+    from attest.appraisal import freshness_check
+    from attest.cli.answering import EXIT_NOT_AFFIRMED, print_document
+    from attest.errors import ConfigurationError
+    from attest.results.document import ear_document
+    from attest.results.ear_appraise import appraise_ear
+
+    if policies:
+        raise ConfigurationError(
+            "--policy: policies of this version judge evidence, and none speaks of tokens",
+            code="policy-not-for-tokens",
+            hint="leave --policy out for the baseline, or give the evidence instead of the token",
+        )
+    reason = next((entry.reason for entry in question.unchecked if entry.check == "freshness"), None)
+    simulated = "--allow-simulated" if question.allow_simulated else None
+    checks = (freshness_check(verified.freshness, reason), *appraise_ear(verified, simulated=simulated))
+    document = ear_document(verified, unchecked=question.unchecked, policy_checks=checks)
+    if question.display.json:
+        print_document(document)
+    elif not question.display.quiet:
+        from attest.cli.page import print_appraised
+
+        print_appraised(document, display=question.display)
+    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
+
+
+# -- attest token
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "attest token keygen -o verifier.pem",
+        "attest appraise envelope.json --nonce 5f1c... --token result.jwt --token-key verifier.pem",
+        "attest token jwks verifier.pem -o jwks.json",
+        "attest verify result.jwt --trust attest=jwks.json",
+    ),
+)
+def token() -> None:
+    """Make and publish the keys that sign Attestation Results."""
+
+
+@token.command(
+    short_help="Make a key that signs results.",
+    examples=("attest token keygen -o verifier.pem", "attest token keygen -o verifier.pem --algorithm ES384"),
+)
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where the private key goes; never overwritten.")
+@click.option(
+    "--algorithm",
+    type=click.Choice(["ES256", "ES384", "Ed25519"]),
+    default="ES256",
+    show_default=True,
+    help="What it signs with.",
+)
+def keygen(output: str, algorithm: str) -> int:
+    """Make a key and write it, readable by its owner only, as PEM (PKCS #8); print its thumbprint.
+
+    Exit codes: 0 made, 2 the file is there already or cannot be written.
+    """
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    from attest.results.signing import SigningKey
+
+    private: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
+    if algorithm == "Ed25519":
+        private = Ed25519PrivateKey.generate()
+    else:
+        private = ec.generate_private_key(ec.SECP256R1() if algorithm == "ES256" else ec.SECP384R1())
+    _write_private(output, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    click.echo(SigningKey.of(private).kid)
+    return 0
+
+
+@token.command(
+    short_help="Publish the public halves of keys.",
+    examples=(
+        "attest token jwks verifier.pem -o jwks.json",
+        "attest token jwks verifier.pem --next new.pem --retired old.pem=2026-12-01T00:00:00Z",
+        "attest token jwks verifier.pem --cose -o keys.cbor",
+    ),
+)
+@click.argument("key", metavar="KEY")
+@click.option("--next", "upcoming", metavar="FILE", multiple=True, help="A key that will sign later. Repeatable.")
+@click.option(
+    "--retired",
+    metavar="FILE=TIME",
+    multiple=True,
+    help="A key that signed, and until when its tokens live. Repeatable.",
+)
+@click.option("--at", type=TIME, metavar="TIME", help="For this moment, RFC 3339. Default: now.")
+@click.option("--cose", is_flag=True, help="As a COSE_KeySet in CBOR instead of a JWKS.")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Where to. Default: standard output.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+def jwks(
+    *,
+    key: str,
+    upcoming: tuple[str, ...],
+    retired: tuple[str, ...],
+    at: datetime | None,
+    cose: bool,
+    output: str,
+    force: bool,
+) -> int:
+    """Write the key set that Relying Parties trust: the key that signs, the next one, and retired ones in use.
+
+    Files are private keys. Publish a key as next before it signs, and keep it as retired until its last token expired.
+
+    Exit codes: 0 written, 2 a file or an option is wrong.
+    """
+    from attest.cli.clock import now
+    from attest.cli.files import write_output
+    from attest.errors import ConfigurationError
+    from attest.results.ear import VerifierId
+    from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+
+    try:
+        issuer = TokenIssuer(
+            issuer=DEFAULT_ISSUER,
+            verifier=VerifierId(developer=DEVELOPER, build="attest"),
+            keys=(
+                IssuerKey(key=_read_key(key), state=KeyState.CURRENT),
+                *(IssuerKey(key=_read_key(file), state=KeyState.NEXT) for file in upcoming),
+                *(_retired(entry) for entry in retired),
+            ),
+        )
+    except ValueError as exc:
+        raise ConfigurationError(str(exc), code="token-keys-ambiguous", hint="name each key once") from exc
+    moment = at or now()
+    write_output(output, issuer.cose_key_set(moment) if cose else issuer.jwks(moment), force=force)
+    return 0
+
+
+def _retired(entry: str) -> Any:  # noqa: ANN401  an IssuerKey, whose module is imported when it is needed
+    from attest.results.issuer import IssuerKey, KeyState
+
+    file, _, until = entry.rpartition("=")
+    if not file:
+        raise click.UsageError(f"--retired: expected FILE=TIME, got {entry!r}")
+    return IssuerKey(key=_read_key(file), state=KeyState.RETIRED, until=TIME.convert(until, None, None))
+
+
+def _read_key(file: str) -> SigningKey:
+    from attest.cli.files import read_file
+    from attest.errors import ConfigurationError
+    from attest.results.signing import read_signing_key
+
+    try:
+        return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="token key"))
+    except ConfigurationError as exc:
+        if exc.code != "token-key-invalid":
+            raise
+        raise ConfigurationError(f"{file}: {exc.message}", code=exc.code, expected=exc.expected, hint=exc.hint) from exc
+
+
+def _write_private(file: str, data: bytes) -> None:
+    """Write a file that only its owner may read, and that was not there before.
+
+    Raises:
+        ConfigurationError: ``output-exists`` or ``output-unwritable``.
+    """
+    import os
+
+    from attest.errors import ConfigurationError
+
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(file, flags, 0o600)
+    except FileExistsError as exc:
+        raise ConfigurationError(
+            f"{file} is there already", code="output-exists", hint="name another file; a key is never overwritten"
+        ) from exc
+    except (OSError, ValueError) as exc:
+        problem = exc.strerror if isinstance(exc, OSError) else "no file name"
+        raise ConfigurationError(f"{file} cannot be written: {problem}", code="output-unwritable") from exc
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)

@@ -1,0 +1,140 @@
+"""Tokens as input: what another Verifier found, checked with keys that the command line names for its issuer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from attest.appraisal import freshness_check
+from attest.cli.answering import EXIT_NOT_AFFIRMED, print_document
+from attest.cli.files import read_file, walk_endorsements
+from attest.cli.options import Question
+from attest.errors import ConfigurationError
+from attest.evidence.recognition import recognise
+from attest.results.document import token_document
+from attest.results.jose import MAX_JWKS_BYTES, TokenKey, is_jwks, read_jwks
+from attest.results.nras import (
+    NRAS_INTERMEDIATE_SPKI,
+    NRAS_ISSUERS,
+    VerifiedNrasToken,
+    appraise_nras,
+    verify_nras_token,
+)
+
+__all__ = ["TokenCase", "appraise_token", "open_token", "read_trusted", "show_token", "verify_token_case"]
+
+NONCE_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCase:
+    """A token with everything that it is to be judged by."""
+
+    data: bytes
+    trusted: dict[str, tuple[TokenKey, ...]]
+    nonce: bytes | None
+    at: datetime
+    question: Question
+
+
+def open_token(
+    files: Sequence[tuple[str, bytes]], question: Question, *, nonce: bytes | None, at: datetime
+) -> TokenCase | None:
+    """Return the token among the inputs, if that is what they are.
+
+    Raises:
+        EvidenceError: the input is in no known form.
+        ConfigurationError: a token beside other input, options that mean nothing for a token, or a key set that
+            cannot be read.
+    """
+    if len(files) != 1 or recognise(*files[0]).form != "token":
+        return None
+    if question.report_data is not None:
+        raise ConfigurationError(
+            "--report-data: a token has none", code="option-not-applicable", hint="give --nonce: a token repeats one"
+        )
+    if nonce is not None and len(nonce) != NONCE_BYTES:
+        raise ConfigurationError(
+            f"the nonce of a GPU has {NONCE_BYTES} bytes",
+            code="nonce-length",
+            expected=f"{NONCE_BYTES} bytes",
+            got=f"{len(nonce)} bytes",
+        )
+    return TokenCase(data=files[0][1], trusted=_trusted(question, at=at), nonce=nonce, at=at, question=question)
+
+
+def read_trusted(question: Question) -> dict[str, tuple[TokenKey, ...]]:
+    """Read the key sets that ``--trust`` names.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, ``jwks-invalid``, or one issuer named twice.
+    """
+    trusted: dict[str, tuple[TokenKey, ...]] = {}
+    for issuer, file in question.trust:
+        if issuer in trusted:
+            raise ConfigurationError(f"--trust names {issuer!r} twice", code="trust-ambiguous")
+        trusted[issuer] = read_jwks(read_file(file, limit=MAX_JWKS_BYTES, what="--trust"))
+    return trusted
+
+
+def _trusted(question: Question, *, at: datetime) -> dict[str, tuple[TokenKey, ...]]:
+    """Return the named keys; and of key sets among the endorsements those that NVIDIA's pinned CA certifies."""
+    trusted = read_trusted(question)
+    certified: list[TokenKey] = []
+    for name, data in walk_endorsements(question.endorsements, limit=MAX_JWKS_BYTES, warn=question.display.note):
+        if not is_jwks(data):
+            continue
+        try:
+            keys = read_jwks(data)
+        except ConfigurationError as exc:
+            question.display.warn(f"{name}: {exc.message}")
+            continue
+        found = [key for key in keys if key.is_certified_by(NRAS_INTERMEDIATE_SPKI, at=at)]
+        question.display.note(f"{name}: {len(found)} of {len(keys)} keys are certified by NVIDIA's pinned CA")
+        certified += found
+    for issuer in NRAS_ISSUERS:
+        if certified and issuer not in trusted:
+            trusted[issuer] = tuple(certified)
+    return trusted
+
+
+def verify_token_case(case: TokenCase) -> VerifiedNrasToken:
+    """Verify the token; errors as ``verify_nras_token``."""
+    return verify_nras_token(case.data, trusted=case.trusted, at=case.at, nonce=case.nonce)
+
+
+def show_token(token: VerifiedNrasToken, *, question: Question) -> int:
+    """Tell that the token is genuine, and return 0."""
+    document = token_document(token, unchecked=question.unchecked)
+    if question.display.json:
+        print_document(document)
+    elif not question.display.quiet:
+        from attest.cli.page import print_verified
+
+        print_verified(document, display=question.display)
+    return 0
+
+
+def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: tuple[str, ...]) -> int:
+    """Judge what the token says by the baseline: NRAS affirms, every device's measurements matched, and it is fresh.
+
+    Raises:
+        ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
+    """
+    if policies:
+        raise ConfigurationError(
+            "--policy: policies of this version judge evidence, and none speaks of tokens",
+            code="policy-not-for-tokens",
+            hint="leave --policy out for the baseline, or give the evidence instead of the token",
+        )
+    reason = next((entry.reason for entry in question.unchecked if entry.check == "freshness"), None)
+    checks = (freshness_check(token.freshness, reason), *appraise_nras(token))
+    document = token_document(token, unchecked=question.unchecked, policy_checks=checks)
+    if question.display.json:
+        print_document(document)
+    elif not question.display.quiet:
+        from attest.cli.page import print_appraised
+
+        print_appraised(document, display=question.display)
+    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED

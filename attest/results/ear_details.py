@@ -1,0 +1,130 @@
+"""Our own extension of an EAR: what a Relying Party can demand by digest, and an auditor can replay.
+
+One claim, ``attest_kms_result`` in JSON and -76110 in CBOR, a map with a version. Its members have the same names in
+both encodings; digests are base64url in JSON and byte strings in CBOR; times are whole seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "DETAILS_VERSION",
+    "BoundKey",
+    "CheckRef",
+    "EarDetails",
+    "PolicyRef",
+    "Relaxation",
+    "ReliedOn",
+    "TcbState",
+]
+
+DETAILS_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRef:
+    """A policy that judged; ``digest`` is the SHA-256 of its canonical JSON."""
+
+    name: str
+    version: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReliedOn:
+    """An endorsement that the result rests on.
+
+    Attributes:
+        kind: ``vcek``, ``crl``, ``tcb-info``, ``rim``, ``ocsp`` and so on.
+        item: the evidence item that it vouches for.
+        sha256: of the document as it was received, where it was kept.
+        begins: first second at which it counts, if it has one.
+        ends: last or next-update second, if it has one.
+        number: TCB evaluation data number, of Intel's documents.
+    """
+
+    kind: str
+    item: str
+    sha256: bytes | None = None
+    begins: int | None = None
+    ends: int | None = None
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundKey:
+    """What the evidence was bound to; ``key`` is the SHA-256 of the workload's public key as the binding holds it."""
+
+    context: str
+    role: str
+    audience: str
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRef:
+    """A check by its id, and the evidence item that it was about; None for the evidence as a whole."""
+
+    check: str
+    item: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxation:
+    """What somebody decided to leave unjudged, and why."""
+
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcbState:
+    """What the vendor says about a platform's TCB.
+
+    Attributes:
+        item: the evidence item.
+        status: the vendor's word (``UpToDate``).
+        date: the date that the vendor gives the TCB level, seconds since 1970.
+        advisories: that apply to it.
+    """
+
+    item: str
+    status: str
+    date: int | None = None
+    advisories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarDetails:
+    """Everything that a result rests on, by digest.
+
+    Attributes:
+        version: of this map; a reader that does not know it refuses.
+        simulated: whether any part rests on the simulator's roots and says nothing about hardware.
+        affirmed: whether every policy affirmed. A relaxed check leaves this true and the status not affirming.
+        freshness: ``matched``, or ``not evaluated``.
+        evidence: digest of the evidence as a whole.
+        policies: in the order applied.
+        endorsements: in the order of the evidence items.
+        binding: None for evidence without one.
+        failed: what stands against the Attester.
+        not_evaluated: what was not judged.
+        relaxed: by whose decision.
+        tcb: of each platform whose vendor states one.
+        ignored_items: names of evidence items from which nothing was concluded.
+    """
+
+    version: int = DETAILS_VERSION
+    simulated: bool
+    affirmed: bool
+    freshness: str
+    evidence: bytes
+    policies: tuple[PolicyRef, ...]
+    endorsements: tuple[ReliedOn, ...] = ()
+    binding: BoundKey | None = None
+    failed: tuple[CheckRef, ...] = ()
+    not_evaluated: tuple[CheckRef, ...] = ()
+    relaxed: tuple[Relaxation, ...] = ()
+    tcb: tuple[TcbState, ...] = ()
+    ignored_items: tuple[str, ...] = ()

@@ -1,0 +1,264 @@
+"""How values of an EAR are written and read in JSON and in CBOR: rows, records, and one kind for each sort of value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from attest.checks import Tier
+from attest.encoding import base64url_bytes, base64url_text
+from attest.errors import EvidenceError
+from attest.results.ear import VECTOR_LABELS, TrustVector
+
+__all__ = [
+    "AUDIENCE",
+    "BOOL",
+    "BYTES",
+    "DIGEST",
+    "INT",
+    "NONCE",
+    "TEXT",
+    "TIER",
+    "TOKEN_ID",
+    "VECTOR",
+    "Form",
+    "Kind",
+    "Row",
+    "list_of",
+    "malformed",
+    "read_bytes",
+    "read_int",
+    "read_record",
+    "read_text",
+    "record",
+    "write_bytes",
+    "write_record",
+]
+
+_CLAUSE = "draft-ietf-rats-ear-03, section 4; eat-ear.md 3"
+_MAX_LIST = 1024
+_INT64 = 1 << 63
+_DIGEST_BYTES = range(32, 65)
+_TIERS = {Tier.NONE: 0, Tier.AFFIRMING: 2, Tier.WARNING: 32, Tier.CONTRAINDICATED: 96}
+_TIER_OF = {number: tier for tier, number in _TIERS.items()}
+_TIER_OF_WORD = {str(tier): tier for tier in Tier}
+
+
+@dataclass(slots=True, kw_only=True)
+class Form:
+    """Which encoding, and, when reading, what was found on the way."""
+
+    json: bool
+    old: bool = False
+    ignored: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a value is written and read. Any: the value's own type, which the row's field has."""
+
+    write: Callable[[Any, Form], Any]
+    read: Callable[[Any, Form, str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A claim.
+
+    Attributes:
+        name: in JSON.
+        key: in CBOR.
+        member: of the model.
+        kind: of its value.
+        required: whether it must be there.
+    """
+
+    name: str
+    key: int | str
+    member: str
+    kind: Kind = field(repr=False)
+    required: bool = False
+
+
+def write_record(record: object, rows: Iterable[Row], form: Form) -> dict[Any, Any]:
+    """Write the members that are there; what is None or an empty tuple is left out."""
+    written: dict[Any, Any] = {}
+    for row in rows:
+        value = getattr(record, row.member)
+        if value is None or (value == () and not row.required):
+            continue
+        written[row.name if form.json else row.key] = row.kind.write(value, form)
+    return written
+
+
+def read_record(cls: type[Any], rows: tuple[Row, ...], value: object, form: Form, path: str, *, closed: bool) -> Any:  # noqa: ANN401  an object of cls
+    """Read the rows into an object of a class; unknown members are refused if the map is closed, else noted."""
+    if not isinstance(value, Mapping):
+        raise malformed(f"{path.rstrip('.') or 'claims'}: expected a map")
+    members: dict[str, Any] = {}
+    known: set[Any] = set()
+    for row in rows:
+        key = row.name if form.json else row.key
+        known.add(key)
+        if key in value:
+            members[row.member] = row.kind.read(value[key], form, f"{path}{row.name}")
+        elif row.required:
+            raise malformed(f"{path}{row.name}: missing")
+    if unknown := [key for key in value if key not in known]:
+        if closed:
+            raise malformed(f"{path}{str(unknown[0])[:60]}: unknown member")
+        form.ignored += [f"{path}{str(key)[:60]}" for key in unknown]
+    return cls(**members)
+
+
+def record(cls: type[Any], *rows: Row) -> Kind:
+    """Return the kind of a closed map that makes one object."""
+    return Kind(
+        lambda value, form: write_record(value, rows, form),
+        lambda value, form, path: read_record(cls, rows, value, form, f"{path}.", closed=True),
+    )
+
+
+def list_of(kind: Kind, *, least: int = 0) -> Kind:
+    """Return the kind of an array, which is a tuple in the model."""
+
+    def read(value: object, form: Form, path: str) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple) or not least <= len(value) <= _MAX_LIST:
+            raise malformed(f"{path}: expected an array of {least} to {_MAX_LIST}")
+        return tuple(kind.read(member, form, f"{path}[{index}]") for index, member in enumerate(value))
+
+    return Kind(lambda value, form: [kind.write(member, form) for member in value], read)
+
+
+def _as_is(value: Any, _form: Form) -> Any:  # noqa: ANN401  what the model holds is what is written
+    return value
+
+
+def read_text(value: object, _form: Form, path: str) -> str:
+    """Read text."""
+    if not isinstance(value, str):
+        raise malformed(f"{path}: expected text")
+    return value
+
+
+def read_int(value: object, _form: Form, path: str) -> int:
+    """Read an integer; a float is none, however whole."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
+        raise malformed(f"{path}: expected an integer of 64 bits")
+    return value
+
+
+def _read_bool(value: object, _form: Form, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise malformed(f"{path}: expected true or false")
+    return value
+
+
+def write_bytes(value: bytes, form: Form) -> bytes | str:
+    """Write bytes: base64url in JSON."""
+    return base64url_text(value) if form.json else value
+
+
+def read_bytes(value: object, form: Form, path: str) -> bytes:
+    """Read bytes: base64url in JSON."""
+    if not form.json and isinstance(value, bytes):
+        return value
+    if not form.json or not isinstance(value, str):
+        raise malformed(f"{path}: expected {'base64url' if form.json else 'a byte string'}")
+    try:
+        return base64url_bytes(value, what=path)
+    except EvidenceError as exc:
+        raise malformed(exc.message) from exc
+
+
+def _read_digest(value: object, form: Form, path: str) -> bytes:
+    digest = read_bytes(value, form, path)
+    if len(digest) not in _DIGEST_BYTES:
+        raise malformed(f"{path}: expected a digest of {_DIGEST_BYTES.start} to {_DIGEST_BYTES.stop - 1} bytes")
+    return digest
+
+
+def _write_tier(value: Tier, form: Form) -> str | int:
+    return str(value) if form.json else _TIERS[value]
+
+
+def _read_tier(value: object, form: Form, path: str) -> Tier:
+    tier: Tier | None = None
+    if form.json and isinstance(value, str):
+        tier = _TIER_OF_WORD.get(value)
+    elif not form.json and isinstance(value, int) and not isinstance(value, bool):
+        tier = _TIER_OF.get(value)
+    if tier is None:
+        raise malformed(f"{path}: expected one of {', '.join(_TIER_OF_WORD if form.json else map(str, _TIER_OF))}")
+    return tier
+
+
+def _write_vector(value: TrustVector, form: Form) -> dict[Any, int]:
+    return {label if form.json else VECTOR_LABELS.index(label): number for label, number in value.items()}
+
+
+def _read_vector(value: object, form: Form, path: str) -> TrustVector:
+    if not isinstance(value, Mapping):
+        raise malformed(f"{path}: expected a map")
+    labels = VECTOR_LABELS if form.json else tuple(range(len(VECTOR_LABELS)))
+    values: dict[str, int] = {}
+    for label, number in value.items():
+        if isinstance(label, bool) or label not in labels:
+            raise malformed(f"{path}.{str(label)[:40]}: no claim of the vector")
+        values[VECTOR_LABELS[labels.index(label)]] = read_int(number, form, f"{path}.{label}")
+    return TrustVector.of(values)  # which refuses an empty one
+
+
+def _write_nonce(value: tuple[bytes, ...], form: Form) -> Any:  # noqa: ANN401  text or bytes, or an array of them
+    written = [write_bytes(nonce, form) for nonce in value]
+    return written[0] if len(written) == 1 else written
+
+
+def _read_nonce(value: object, form: Form, path: str) -> tuple[bytes, ...]:
+    if isinstance(value, list | tuple):
+        if len(value) < 2:
+            raise malformed(f"{path}: an array of nonces has two at least")
+        return tuple(read_bytes(nonce, form, f"{path}[{index}]") for index, nonce in enumerate(value))
+    return (read_bytes(value, form, path),)
+
+
+def _write_audience(value: tuple[str, ...], _form: Form) -> str | list[str]:
+    return value[0] if len(value) == 1 else list(value)
+
+
+def _read_audience(value: object, form: Form, path: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    audiences: tuple[str, ...] = list_of(TEXT, least=1).read(value, form, path)
+    return audiences
+
+
+def _write_token_id(value: str, form: Form) -> str | bytes:
+    if form.json:
+        return value
+    try:
+        return base64url_bytes(value, what="jti")
+    except EvidenceError as exc:
+        raise ValueError(exc.message) from exc
+
+
+def _read_token_id(value: object, form: Form, path: str) -> str:
+    return read_text(value, form, path) if form.json else base64url_text(read_bytes(value, form, path))
+
+
+def malformed(problem: str) -> EvidenceError:
+    """Return the refusal; what stands before the first colon is the path."""
+    return EvidenceError(f"EAR: {problem}", code="ear-malformed", field=problem.split(":", 1)[0], clause=_CLAUSE)
+
+
+TEXT: Final = Kind(_as_is, read_text)
+INT: Final = Kind(_as_is, read_int)
+BOOL: Final = Kind(_as_is, _read_bool)
+BYTES: Final = Kind(write_bytes, read_bytes)
+DIGEST: Final = Kind(write_bytes, _read_digest)
+TIER: Final = Kind(_write_tier, _read_tier)
+VECTOR: Final = Kind(_write_vector, _read_vector)
+NONCE: Final = Kind(_write_nonce, _read_nonce)
+AUDIENCE: Final = Kind(_write_audience, _read_audience)
+TOKEN_ID: Final = Kind(_write_token_id, _read_token_id)

@@ -1,0 +1,271 @@
+"""Signed tokens (JWS, RFC 7515) of other parties, and the key sets (JWK, RFC 7517) that may sign them.
+
+A token is verified with keys that the caller trusts for its issuer, under algorithms that the caller names. Nothing
+in a header chooses either: ``alg`` must be one of the caller's, ``kid`` only finds the key, and a header that brings
+a key or an address along is refused. The signature itself is checked by ``joserfc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import cast
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from attest.encoding import JsonValue, base64_bytes, base64url_bytes, json_value
+from attest.errors import ConfigurationError, EndorsementError, EvidenceError, SignatureError
+from attest.results.signing import jwk_thumbprint, public_key_of, signature_holds
+
+__all__ = ["MAX_JWKS_BYTES", "MAX_TOKEN_BYTES", "SignedToken", "TokenKey", "is_jwks", "read_jwks", "verify_token"]
+
+MAX_TOKEN_BYTES = 1024 * 1024
+"""A token that carries the raw evidence of eight GPUs has some 200 KiB."""
+MAX_JWKS_BYTES = 256 * 1024
+MAX_KEYS = 64
+MAX_CERTIFICATES = 8
+MAX_TEXT_CHARACTERS = 512
+
+_KEY_TYPES = frozenset({"EC", "OKP", "RSA"})
+_PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_HEADER_MEMBERS = frozenset({"alg", "typ", "kid", "cty"})
+"""``crit`` is not among them: nothing critical is understood here. Nor are ``jwk``, ``jku``, ``x5u`` and ``x5c``."""
+_CLAUSE = "RFC 7515, section 4.1; eat-ear.md 5"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenKey:
+    """A public key of a key set.
+
+    Attributes:
+        kid: what tokens call it.
+        jwk: the key; public members only.
+        certificates: its ``x5c`` in DER, leaf first; empty when it has none.
+    """
+
+    kid: str
+    jwk: Mapping[str, JsonValue] = field(repr=False)
+    certificates: tuple[bytes, ...] = ()
+
+    def is_certified_by(self, spki_sha256: bytes, *, at: datetime) -> bool:
+        """Say whether a pinned certificate, which came along, issued this key's certificate for this moment.
+
+        Args:
+            spki_sha256: SHA-256 of the SubjectPublicKeyInfo of the second certificate.
+            at: moment of appraisal, aware; bounds are inclusive.
+        """
+        if len(self.certificates) < 2:
+            return False
+        try:
+            leaf, issuer = (x509.load_der_x509_certificate(der) for der in self.certificates[:2])
+            leaf.verify_directly_issued_by(issuer)
+            key = leaf.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+            pin = issuer.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+            return False
+        in_time = all(c.not_valid_before_utc <= at <= c.not_valid_after_utc for c in (leaf, issuer))
+        return in_time and sha256(pin).digest() == spki_sha256 and key == _spki_of(self.jwk)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedToken:
+    """A token whose signature verifies. Its claims are its issuer's words; whether they are in time is not judged.
+
+    Attributes:
+        claims: the payload.
+        algorithm: the algorithm that was used, one of those that the caller allows.
+        kid: the key that signed.
+        typ: the header's word for what this is, if it has one.
+    """
+
+    claims: Mapping[str, JsonValue]
+    algorithm: str
+    kid: str
+    typ: str | None = None
+
+
+# -- key sets
+
+
+def is_jwks(data: bytes) -> bool:
+    """Say whether this looks like a key set: a JSON object that has ``keys``."""
+    return data.lstrip()[:1] == b"{" and len(data) <= MAX_JWKS_BYTES and b'"keys"' in data
+
+
+def read_jwks(data: bytes) -> tuple[TokenKey, ...]:
+    """Read a key set.
+
+    Raises:
+        ConfigurationError: ``jwks-invalid``: not a key set, an empty one, one with two keys of one name, with a key
+            that cannot be read, or with a private or symmetric key, which nobody should have handed out.
+    """
+    if len(data) > MAX_JWKS_BYTES:
+        raise _bad_jwks(f"{len(data)} bytes, more than {MAX_JWKS_BYTES}")
+    try:
+        document = json_value(data, what="key set")
+    except EvidenceError as exc:
+        raise _bad_jwks(exc.message) from exc
+    keys = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(keys, list) or not 0 < len(keys) <= MAX_KEYS:
+        raise _bad_jwks(f"expected an object with 1 to {MAX_KEYS} keys")
+    read = tuple(_key(entry, f"keys[{index}]") for index, entry in enumerate(keys))
+    if len({key.kid for key in read}) != len(read):
+        raise _bad_jwks("two keys have one kid")
+    return read
+
+
+def _key(entry: JsonValue, path: str) -> TokenKey:
+    if not isinstance(entry, dict):
+        raise _bad_jwks(f"{path}: expected an object")
+    kid, kind = entry.get("kid"), entry.get("kty")
+    if not isinstance(kid, str) or not 0 < len(kid) <= MAX_TEXT_CHARACTERS:
+        raise _bad_jwks(f"{path}.kid: expected 1 to {MAX_TEXT_CHARACTERS} characters")
+    if private := _PRIVATE_MEMBERS & set(entry):
+        raise _bad_jwks(f"{path}: has {min(private)!r}, which belongs to a private or symmetric key")
+    if kind not in _KEY_TYPES:
+        raise _bad_jwks(f"{path}.kty: expected one of {', '.join(sorted(_KEY_TYPES))}")
+    chain = entry.get("x5c", [])
+    if not isinstance(chain, list) or len(chain) > MAX_CERTIFICATES:
+        raise _bad_jwks(f"{path}.x5c: expected at most {MAX_CERTIFICATES} certificates")
+    try:
+        certificates = tuple(base64_bytes(cast("str", der), what=f"{path}.x5c") for der in chain)
+        _spki_of(entry)
+    except (AttributeError, EvidenceError, ValueError, TypeError) as exc:
+        raise _bad_jwks(f"{path}: cannot be read: {exc}") from exc
+    return TokenKey(kid=kid, jwk=entry, certificates=certificates)
+
+
+def _spki_of(jwk: Mapping[str, JsonValue]) -> bytes:
+    """Return the key as SubjectPublicKeyInfo.
+
+    Raises:
+        ValueError: it is none.
+    """
+    from joserfc.errors import JoseError  # noqa: PLC0415  of the extra 'tokens'; nothing else here needs it
+    from joserfc.jwk import import_key  # noqa: PLC0415  likewise
+
+    public = {name: value for name, value in jwk.items() if name in {"kty", "crv", "x", "y", "n", "e"}}
+    try:
+        der: bytes = import_key(public).as_der(private=False)  # type: ignore[arg-type,union-attr]  # its own TypedDict
+    except (JoseError, KeyError) as exc:
+        raise ValueError(str(exc)) from exc
+    return der
+
+
+def _bad_jwks(problem: str) -> ConfigurationError:
+    return ConfigurationError(f"key set: {problem}", code="jwks-invalid", clause="RFC 7517, section 5")
+
+
+# -- tokens
+
+
+def verify_token(
+    token: str,
+    *,
+    keys: Iterable[TokenKey],
+    algorithms: frozenset[str],
+    what: str,
+    ignored_header: frozenset[str] = frozenset(),
+) -> SignedToken:
+    """Check that one of these keys signed a token.
+
+    Args:
+        token: compact serialisation.
+        keys: those that the caller trusts for the token's issuer.
+        algorithms: JWS names that the caller accepts of this issuer (``ES384``); asymmetric ones only.
+        what: what to call the token in messages.
+        ignored_header: header members that this issuer is known to send and that are passed over. With ``jwk`` among
+            them, a token without ``kid`` is looked up by that key's thumbprint; only a trusted key is ever used.
+
+    Raises:
+        EvidenceError: ``token-malformed``.
+        EndorsementError: ``token-key-unknown``: no trusted key has the token's ``kid``.
+        SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
+    """
+    from joserfc import jws  # noqa: PLC0415  of the extra 'tokens'; nothing else here needs it
+    from joserfc.errors import JoseError  # noqa: PLC0415  likewise
+    from joserfc.jwk import import_key  # noqa: PLC0415  likewise
+
+    header, claims = _parts(token, what, ignored_header)
+    algorithm, kid, typ = header.get("alg"), header.get("kid"), header.get("typ")
+    if not isinstance(algorithm, str) or algorithm not in algorithms:
+        raise SignatureError(
+            f"{what} is signed with an algorithm that is not accepted of its issuer",
+            code="token-algorithm-refused",
+            field="alg",
+            expected=" or ".join(sorted(algorithms)),
+            got=str(algorithm)[:40],
+            clause=_CLAUSE,
+        )
+    key = _find(keys, header)
+    if key is None:
+        raise EndorsementError(
+            f"no trusted key may have signed {what}",
+            code="token-key-unknown",
+            field="kid",
+            expected="a key of the issuer's key set, given with --trust",
+            got=str(kid)[:120],
+            clause=_CLAUSE,
+            hint="name the key set of the day the token was made: --trust ISSUER=FILE",
+        )
+    try:
+        if algorithm in ("EdDSA", "Ed25519"):  # two names of one algorithm; joserfc warns of the older one
+            _require_eddsa(token, key)
+        else:
+            jws.deserialize_compact(token, import_key(dict(key.jwk)), algorithms=[algorithm])  # type: ignore[arg-type]  # its own TypedDict
+    except (JoseError, EvidenceError, ValueError, TypeError) as exc:
+        raise SignatureError(
+            f"the signature of {what} does not verify",
+            code="token-signature-invalid",
+            expected=f"{algorithm} by the key {key.kid}",
+            got="a signature that does not verify",
+            clause="RFC 7515, section 5.2",
+        ) from exc
+    return SignedToken(claims=claims, algorithm=algorithm, kid=key.kid, typ=typ if isinstance(typ, str) else None)
+
+
+def _find(keys: Iterable[TokenKey], header: Mapping[str, JsonValue]) -> TokenKey | None:
+    """Return the trusted key that the header names: by ``kid``, or without one by the thumbprint of ``jwk``."""
+    kid, jwk = header.get("kid"), header.get("jwk")
+    if kid is not None or not isinstance(jwk, dict):
+        return next((key for key in keys if key.kid == kid), None)
+    try:
+        thumbprint = jwk_thumbprint(jwk)
+    except ValueError:
+        return None
+    return next((key for key in keys if jwk_thumbprint(key.jwk) == thumbprint), None)
+
+
+def _require_eddsa(token: str, key: TokenKey) -> None:
+    """Require an Ed25519 signature.
+
+    Raises:
+        ValueError: it does not verify, or the key is of another kind.
+    """
+    message, _, signature = token.rpartition(".")
+    public, raw = public_key_of(key.jwk), base64url_bytes(signature, what="signature")
+    if not signature_holds(public, algorithm="EdDSA", message=message.encode(), signature=raw):
+        raise ValueError("the signature does not verify")
+
+
+def _parts(token: str, what: str, ignored: frozenset[str]) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    """Read header and payload strictly: no duplicate members, nothing in the header that is not understood."""
+    if len(token) > MAX_TOKEN_BYTES:
+        raise _malformed(what, f"{len(token)} characters, more than {MAX_TOKEN_BYTES}")
+    words = token.split(".")
+    if len(words) != 3 or not all(words[:2]):
+        raise _malformed(what, "expected three words with dots between them")
+    header, claims = (json_value(base64url_bytes(word, what=what), what=what) for word in words[:2])
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise _malformed(what, "header and payload are objects")
+    if unknown := set(header) - _HEADER_MEMBERS - ignored:
+        raise _malformed(what, f"the header has {min(unknown)[:40]!r}, which is not understood or not trusted")
+    return header, claims
+
+
+def _malformed(what: str, problem: str) -> EvidenceError:
+    return EvidenceError(f"{what}: {problem}", code="token-malformed", clause=_CLAUSE)

@@ -1,0 +1,29 @@
+"""Writing a JWT: compact JWS (RFC 7515) over claims. Reading one is for ``attest.results.jose``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from attest.encoding import JsonValue, base64url_text
+from attest.results.signing import SigningKey
+
+__all__ = ["JWT_TYPE", "JWT_TYPES", "sign_jwt"]
+
+JWT_TYPE: Final = "eat+jwt"
+"""RFC 9782, without ``application/`` as RFC 7515 recommends."""
+JWT_TYPES: Final = frozenset({None, "eat+jwt", "application/eat+jwt", "eat-jwt", "application/eat-jwt", "jwt"})
+"""What others write there, in lower case; None for a header without ``typ``."""
+
+
+def sign_jwt(claims: Mapping[str, JsonValue], key: SigningKey) -> str:
+    """Return the compact serialisation; members stand in the order given."""
+    header: dict[str, JsonValue] = {"alg": key.algorithm, "typ": JWT_TYPE, "kid": key.kid}
+    message = f"{_word(header)}.{_word(dict(claims))}"
+    return f"{message}.{base64url_text(key.sign(message.encode()))}"
+
+
+def _word(value: JsonValue) -> str:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return base64url_text(text.encode())

@@ -1,0 +1,312 @@
+"""Tokens of NVIDIA's Remote Attestation Service, read as Attestation Results (detached EAT, NRAS v3 and v4).
+
+NVIDIA verified, and signed what it found. Whoever relies on such a token relies on NVIDIA's service and on the key
+set of the day on which it was made; this module proves that the token is genuine, whole and in time. Whether what
+it says is acceptable is for ``appraise_nras``.
+
+Spec: specs/nvidia-gpu.md, sections 17 and 18.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from attest.checks import Check, Outcome
+from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value, rfc3339_text
+from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
+from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
+from attest.verification import Freshness
+
+__all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUERS", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]
+
+NRAS_ISSUERS = ("https://nras.attestation.nvidia.com", "https://nras.attestation-stg.nvidia.com")
+NRAS_INTERMEDIATE_SPKI = bytes.fromhex("fd32837f954e2c45db073105166dfe6985ae0480bb113fba63b091a75affe896")
+"""SHA-256 of the key of ``NVIDIA Attestation Service GPU Intermediate 004``, which certifies NRAS's keys."""
+SUBJECT = "NVIDIA-PLATFORM-ATTESTATION"
+MAX_SUBMODULES = 32
+_ALGORITHMS = frozenset({"ES384"})
+_DIGEST = "SHA-256"
+_NONCE_BYTES = 32
+_LATEST = 253402300799
+"""9999-12-31T23:59:59Z, the last second that has a date."""
+_CLAUSE = "nvidia-gpu.md 17.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedNrasToken:
+    """A token of NRAS that is genuine, whole and in time. Built by ``verify_nras_token`` only.
+
+    Attributes:
+        issuer: who signed it.
+        claims: the overall claims.
+        submodules: the claims of each device (``GPU-0``).
+        nonce: the nonce that all of them state, 32 bytes.
+        key_id: the key that signed.
+        at: the moment for which all this holds.
+        freshness: whether the nonce is the expected one.
+        checks: every check of the procedure.
+    """
+
+    issuer: str
+    claims: Mapping[str, JsonValue]
+    submodules: Mapping[str, Mapping[str, JsonValue]]
+    nonce: bytes
+    key_id: str
+    at: datetime
+    freshness: Freshness
+    checks: tuple[Check, ...]
+
+
+def verify_nras_token(
+    data: bytes, *, trusted: Mapping[str, tuple[TokenKey, ...]], at: datetime, nonce: bytes | None = None
+) -> VerifiedNrasToken:
+    """Check that NRAS issued this token for this question, and that no part of it was exchanged.
+
+    Args:
+        data: the detached EAT, JSON.
+        trusted: for each issuer the keys that may sign for it.
+        at: moment of appraisal, aware; ``nbf <= at < exp``.
+        nonce: what the token must answer, 32 bytes; None leaves freshness not evaluated.
+
+    Raises:
+        EvidenceError: ``token-malformed``, ``json-invalid`` or ``base64-invalid``.
+        SignatureError: ``token-signature-invalid``, ``token-algorithm-refused`` or ``token-digest-mismatch``.
+        BindingError: ``token-issuer-mismatch``, ``token-nonce-mismatch``, ``nonce-mismatch``.
+        VerificationError: ``token-expired`` or ``token-not-yet-valid``.
+        EndorsementError: ``token-issuer-untrusted`` or ``token-key-unknown``.
+    """
+    checks: list[Check] = []
+    try:
+        # (1) Shape: the overall token, and one token for each device.
+        overall_text, device_texts = _read(data)
+        # (2) Signatures, with keys of the one issuer that the overall token names, which the caller must trust.
+        issuer, keys = _trusted_keys(overall_text, trusted)
+        overall = verify_token(overall_text, keys=keys, algorithms=_ALGORITHMS, what="the overall token")
+        devices = {
+            name: verify_token(text, keys=keys, algorithms=_ALGORITHMS, what=f"the token of {name}")
+            for name, text in device_texts.items()
+        }
+        _tell(checks, "token.signature", f"{', '.join(_ALGORITHMS)} by a key of {issuer}", f"key {overall.kid}")
+        # (3) The overall token names each of the others by digest, and no more.
+        _require_digests(overall, device_texts)
+        _tell(checks, "token.submodules", "the digest of every device's token", ", ".join(device_texts))
+        # (4) All say the same issuer, subject and nonce, and all are in time.
+        stated = _require_alike(overall, devices, issuer)
+        for what, token in (("the overall token", overall), *((f"the token of {n}", t) for n, t in devices.items())):
+            _require_in_time(token, what, at)
+        _tell(checks, "token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
+        # (5) It answers this question.
+        freshness = _require_nonce(stated, nonce, checks)
+    except AttestError as exc:
+        exc.checks = (*checks, _failed(exc))
+        raise
+    return VerifiedNrasToken(
+        issuer=issuer,
+        claims=overall.claims,
+        submodules={name: token.claims for name, token in devices.items()},
+        nonce=stated,
+        key_id=overall.kid,
+        at=at,
+        freshness=freshness,
+        checks=tuple(checks),
+    )
+
+
+def appraise_nras(token: VerifiedNrasToken) -> tuple[Check, ...]:
+    """Return what NRAS says as checks: its overall result, and the measurements of every device.
+
+    A claim that is missing fails like one that says no.
+    """
+    overall = token.claims.get("x-nvidia-overall-att-result")
+    found: list[tuple[str, str, bool, JsonValue, str | None]] = [
+        ("policy.token.overall_result", "true", overall is True, overall, None)
+    ]
+    for name, claims in token.submodules.items():
+        result = claims.get("measres")
+        found.append(("policy.token.measres", "success", result == "success", result, name))
+    return tuple(
+        Check(
+            id=check_id,
+            outcome=Outcome.PASS if holds else Outcome.FAIL,
+            expected=expected,
+            got="absent" if got is None else str(got).lower()[:120],
+            clause="nvidia-gpu.md 17.2",
+            item=item,
+        )
+        for check_id, expected, holds, got, item in found
+    )
+
+
+# -- the steps
+
+
+def _read(data: bytes) -> tuple[str, dict[str, str]]:
+    if len(data) > MAX_TOKEN_BYTES:
+        raise _malformed(f"{len(data)} bytes, more than {MAX_TOKEN_BYTES}")
+    match json_value(data, what="token"):
+        case [["JWT", str(overall)], dict(submodules)] if 0 < len(submodules) <= MAX_SUBMODULES:
+            texts = {name: text for name, text in submodules.items() if isinstance(text, str)}
+            if len(texts) == len(submodules):
+                return overall, texts
+    raise _malformed(f'expected [["JWT", token], {{name: token}}] with 1 to {MAX_SUBMODULES} devices')
+
+
+def _trusted_keys(overall: str, trusted: Mapping[str, tuple[TokenKey, ...]]) -> tuple[str, tuple[TokenKey, ...]]:
+    """Return the one issuer whose keys may have signed; the token's own word only chooses among the trusted ones."""
+    issuer = _unverified_issuer(overall)
+    keys = trusted.get(issuer)
+    if not keys:
+        raise EndorsementError(
+            f"no keys are trusted for the issuer {issuer!r}",
+            code="token-issuer-untrusted",
+            field="iss",
+            expected=" or ".join(trusted) or "an issuer named with --trust",
+            got=issuer,
+            clause=_CLAUSE,
+            hint=f"say which keys may sign for it: --trust {issuer}=jwks.json",
+        )
+    return issuer, keys
+
+
+def _unverified_issuer(token: str) -> str:
+    words = token.split(".")
+    if len(words) != 3:
+        raise _malformed("the overall token has not three words")
+    claims = json_value(base64url_bytes(words[1], what="the overall token"), what="the overall token")
+    issuer = claims.get("iss") if isinstance(claims, dict) else None
+    if not isinstance(issuer, str) or not 0 < len(issuer) <= 256:
+        raise _malformed("the overall token states no issuer")
+    return issuer
+
+
+def _require_digests(overall: SignedToken, devices: Mapping[str, str]) -> None:
+    submodules = overall.claims.get("submods")
+    if not isinstance(submodules, dict) or set(submodules) != set(devices):
+        named = ", ".join(sorted(submodules)) if isinstance(submodules, dict) else "none"
+        raise SignatureError(
+            "the overall token is about other devices than came along",
+            code="token-digest-mismatch",
+            field="submods",
+            expected=named[:200],
+            got=", ".join(sorted(devices))[:200],
+            clause=_CLAUSE,
+        )
+    for name, text in devices.items():
+        wanted: JsonValue = ["DIGEST", [_DIGEST, sha256(text.encode()).hexdigest()]]
+        if submodules[name] != wanted:
+            raise SignatureError(
+                f"the overall token names another token for {name}",
+                code="token-digest-mismatch",
+                field=f"submods.{name}",
+                expected=str(submodules[name])[:200],
+                got=str(wanted),
+                clause=_CLAUSE,
+            )
+
+
+def _require_alike(overall: SignedToken, devices: Mapping[str, SignedToken], issuer: str) -> bytes:
+    """Require one issuer and one nonce throughout, and return the nonce."""
+    if overall.claims.get("sub") != SUBJECT:
+        raise _malformed(f"sub: expected {SUBJECT}")
+    stated = overall.claims.get("eat_nonce")
+    if not isinstance(stated, str):
+        raise _malformed("eat_nonce: expected hex")
+    for name, token in devices.items():
+        for claim, wanted, code in (
+            ("iss", issuer, "token-issuer-mismatch"),
+            ("eat_nonce", stated, "token-nonce-mismatch"),
+        ):
+            if token.claims.get(claim) != wanted:
+                raise BindingError(
+                    f"the token of {name} has another {claim} than the overall one",
+                    code=code,
+                    field=f"{name}: {claim}",
+                    expected=wanted,
+                    got=str(token.claims.get(claim))[:120],
+                    clause=_CLAUSE,
+                )
+    return hex_bytes(stated, what="eat_nonce", length=_NONCE_BYTES)
+
+
+def _require_in_time(token: SignedToken, what: str, at: datetime) -> None:
+    begins, ends = (_moment(token, name, what) for name in ("nbf", "exp"))
+    if begins <= at < ends:
+        return
+    early = at < begins
+    raise VerificationError(
+        f"{what} is {'not valid yet' if early else 'expired'} at {rfc3339_text(at)}",
+        code="token-not-yet-valid" if early else "token-expired",
+        field="nbf" if early else "exp",
+        expected=f"{rfc3339_text(begins)} <= at < {rfc3339_text(ends)}",
+        got=rfc3339_text(at),
+        clause=_CLAUSE,
+        hint="a token is good for an hour: ask for a new one, or judge it at its time with --at",
+    )
+
+
+def _moment(token: SignedToken, name: str, what: str) -> datetime:
+    value = token.claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LATEST:
+        raise _malformed(f"{what}: {name}: expected whole seconds since 1970")
+    return datetime.fromtimestamp(value, tz=UTC)
+
+
+def _require_nonce(stated: bytes, nonce: bytes | None, checks: list[Check]) -> Freshness:
+    if nonce is None:
+        outcome, wanted = Outcome.NOT_EVALUATED, "a nonce to compare with"
+        checks.append(Check(id="freshness", outcome=outcome, expected=wanted, got="none was given", clause=_FRESHNESS))
+        return Freshness.NOT_EVALUATED
+    if not hmac.compare_digest(nonce, stated):
+        raise BindingError(
+            "the nonce in the token is not the expected one",
+            code="nonce-mismatch",
+            check="freshness",
+            field="eat_nonce",
+            expected=nonce.hex(),
+            got=stated.hex(),
+            clause=_FRESHNESS,
+            hint="this token answers another question: an old one, or somebody else's",
+        )
+    _tell(checks, "freshness", nonce.hex(), stated.hex(), clause=_FRESHNESS)
+    return Freshness.MATCHED
+
+
+_FRESHNESS = "RFC 9334, section 10; must-check.md 1"
+
+
+def _tell(checks: list[Check], check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
+    checks.append(Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause))
+
+
+def _failed(error: AttestError) -> Check:
+    """Return the check that a refusal stands for."""
+    check_id = error.check or _CHECK_OF.get(error.code, "token.format")
+    error.check = check_id
+    return Check(
+        id=check_id,
+        outcome=Outcome.FAIL,
+        expected=error.expected or "a token of NRAS",
+        got=error.got or error.message,
+        clause=error.clause or _CLAUSE,
+    )
+
+
+_CHECK_OF = {
+    "token-issuer-untrusted": "token.signature",
+    "token-key-unknown": "token.signature",
+    "token-signature-invalid": "token.signature",
+    "token-algorithm-refused": "token.signature",
+    "token-digest-mismatch": "token.submodules",
+    "token-issuer-mismatch": "token.submodules",
+    "token-nonce-mismatch": "token.submodules",
+    "token-expired": "token.time",
+    "token-not-yet-valid": "token.time",
+}
+
+
+def _malformed(problem: str) -> EvidenceError:
+    return EvidenceError(f"token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)

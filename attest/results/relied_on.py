@@ -1,0 +1,124 @@
+"""Which endorsements a verification rests on, by digest and time: what an auditor needs to repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from hashlib import sha256
+
+from attest.endorsements.ocsp import OcspAnswer
+from attest.endorsements.x509 import Certificate, Crl
+from attest.evidence.gpu.rim import VerifiedRim
+from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.intel.verify import VerifiedIntelQuote
+from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.results.ear_details import ReliedOn, TcbState
+from attest.verification import VerifiedEvidence, VerifiedItem
+
+__all__ = ["relied_on", "tcb_states"]
+
+
+def relied_on(verified: VerifiedEvidence) -> tuple[ReliedOn, ...]:
+    """Return every endorsement of every item, none twice, in the order of the items."""
+    found = (entry for item in verified.items for entry in _of_item(item))
+    return tuple(dict.fromkeys(found))
+
+
+def tcb_states(verified: VerifiedEvidence) -> tuple[TcbState, ...]:
+    """Return what vendors say about the TCB of each platform; AMD and NVIDIA say nothing of the kind."""
+    return tuple(
+        TcbState(
+            item=item.name,
+            status=str(evaluation.tcb_status),
+            date=seconds(evaluation.tcb_date),
+            advisories=evaluation.advisory_ids,
+        )
+        for item in verified.items
+        if isinstance(item.verified, VerifiedIntelQuote) and (evaluation := item.verified.evaluation) is not None
+    )
+
+
+def seconds(moment: datetime) -> int:
+    """Return whole seconds since 1970."""
+    return int(moment.timestamp())
+
+
+def _of_item(item: VerifiedItem) -> Iterator[ReliedOn]:
+    match item.verified:
+        case VerifiedSnpReport() as snp:
+            yield _certificate(str(snp.leaf.kind).lower(), item, snp.leaf.certificate)
+            yield _certificate("intermediate", item, snp.intermediate)
+            if snp.crl is not None:
+                yield _crl(item, snp.crl)
+        case VerifiedIntelQuote() as quote:
+            yield from _of_intel(item, quote)
+        case VerifiedGpu() as gpu:
+            yield from _of_gpu(item, gpu)
+
+
+def _of_intel(item: VerifiedItem, quote: VerifiedIntelQuote) -> Iterator[ReliedOn]:
+    chain, collateral = quote.authentic.chain, quote.collateral
+    yield _certificate("pck", item, chain.pck.certificate)
+    yield _certificate("pck-ca", item, chain.issuer)
+    if collateral.crls is not None:
+        yield _crl(item, collateral.crls.pck)
+        yield _crl(item, collateral.crls.root)
+    for kind, document in (("tcb-info", collateral.tcb_info), ("qe-identity", collateral.qe_identity)):
+        if document is not None:
+            # Of the document only what it says is kept; with the signer, its number and dates it is still one document.
+            yield ReliedOn(
+                kind=kind,
+                item=item.name,
+                begins=seconds(document.content.issue_date),
+                ends=seconds(document.content.next_update),
+                number=document.content.evaluation_data_number,
+            )
+            yield _certificate("tcb-signing", item, document.signing)
+
+
+def _of_gpu(item: VerifiedItem, gpu: VerifiedGpu) -> Iterator[ReliedOn]:
+    yield _certificate("device-leaf", item, gpu.chain.leaf.certificate)
+    for certificate in (gpu.chain.device, *gpu.chain.issuers):
+        yield _certificate("device-ca", item, certificate)
+    for kind, rim in (("driver-rim", gpu.driver_rim), ("vbios-rim", gpu.vbios_rim)):
+        if rim is not None:
+            yield _rim(kind, item, rim)
+    statuses: Iterable[OcspAnswer | Crl] = (*gpu.device_statuses, *gpu.driver_statuses, *gpu.vbios_statuses)
+    for status in statuses:
+        yield _crl(item, status) if isinstance(status, Crl) else _ocsp(item, status)
+
+
+def _certificate(kind: str, item: VerifiedItem, certificate: Certificate) -> ReliedOn:
+    return ReliedOn(
+        kind=kind,
+        item=item.name,
+        sha256=sha256(certificate.der).digest(),
+        begins=seconds(certificate.not_before),
+        ends=seconds(certificate.not_after),
+    )
+
+
+def _crl(item: VerifiedItem, crl: Crl) -> ReliedOn:
+    return ReliedOn(
+        kind="crl",
+        item=item.name,
+        sha256=sha256(crl.der).digest(),
+        begins=seconds(crl.this_update),
+        ends=seconds(crl.next_update),
+    )
+
+
+def _ocsp(item: VerifiedItem, answer: OcspAnswer) -> ReliedOn:
+    return ReliedOn(
+        kind="ocsp",
+        item=item.name,
+        sha256=sha256(answer.der).digest(),
+        begins=seconds(answer.this_update),
+        ends=None if answer.next_update is None else seconds(answer.next_update),
+    )
+
+
+def _rim(kind: str, item: VerifiedItem, rim: VerifiedRim) -> ReliedOn:
+    return ReliedOn(
+        kind=kind, item=item.name, sha256=rim.sha256, begins=seconds(rim.not_before), ends=seconds(rim.not_after)
+    )
