@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import TypeVar
 
 import click
@@ -62,11 +63,12 @@ def show_refusal(
     question: Question,
     unchecked: tuple[Unchecked, ...],
     reference: ReferenceLog | None = None,
+    opinion: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> int:
-    """Tell why the evidence was refused, and return 3, 4 or 5."""
+    """Tell why the evidence was refused, and return 3, 4 or 5. An opinion is somebody else's, told beside ours."""
     error, display = refusal.error, question.display
     document = refused_document(error, command=command, at=at, unchecked=unchecked)
-    document |= _compared(reference, verified=False)
+    document |= {**_compared(reference, verified=False), **opinion}
     if display.json:
         print_document(document)
     elif not display.quiet:
@@ -77,9 +79,15 @@ def show_refusal(
     return error.exit_code
 
 
-def show_verified(verified: VerifiedEvidence, *, question: Question, reference: ReferenceLog | None = None) -> int:
-    """Tell that the evidence is genuine, and return 0."""
-    document = verified_document(verified) | _compared(reference, verified=True)
+def show_verified(
+    verified: VerifiedEvidence,
+    *,
+    question: Question,
+    reference: ReferenceLog | None = None,
+    opinion: Mapping[str, JsonValue] = MappingProxyType({}),
+) -> int:
+    """Tell that the evidence is genuine, and return 0. An opinion is somebody else's, told beside ours."""
+    document = {**verified_document(verified), **_compared(reference, verified=True), **opinion}
     if question.display.json:
         print_document(document)
     elif not question.display.quiet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from attest.cli.ear import TokenRequest, prepare_token, token_options, write_token
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Question, question_options
 
@@ -17,6 +18,7 @@ __all__ = ["appraise"]
         "attest appraise report.bin --nonce 5f1c...          # by the built-in baseline, which is no production policy",
         "attest appraise envelope.json --policy site.yaml --policy team.yaml --json",
         "attest appraise report.bin --unchecked freshness='recorded last week'",
+        "attest appraise envelope.json --nonce 5f1c... --policy site.yaml --token result.jwt --token-key verifier.pem",
     ),
 )
 @click.option(
@@ -26,8 +28,9 @@ __all__ = ["appraise"]
     multiple=True,
     help="Appraisal policy, YAML or JSON. Repeatable: all of them must affirm. Default: the built-in baseline.",
 )
+@token_options
 @question_options
-def appraise(question: Question, policies: tuple[str, ...]) -> int:
+def appraise(question: Question, policies: tuple[str, ...], token_request: TokenRequest | None) -> int:
     """Is this evidence acceptable: genuine, fresh, and does its verified state meet the policy?
 
     Exit codes: 0 affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification failed,
@@ -38,7 +41,7 @@ def appraise(question: Question, policies: tuple[str, ...]) -> int:
     from attest.appraisal import appraise as judge
     from attest.cli.answering import Refusal, show_appraised, show_refusal, take_refusal
     from attest.cli.clock import now
-    from attest.cli.judging import open_case, verify_case
+    from attest.cli.judging import Case, open_case, verify_case
     from attest.cli.policies import read_policies, relaxations
 
     at = question.at or now()
@@ -46,11 +49,16 @@ def appraise(question: Question, policies: tuple[str, ...]) -> int:
     case = take_refusal(lambda: open_case(question, at=at))
     if isinstance(case, Refusal):
         return show_refusal(case, command="appraise", at=at, question=question, unchecked=question.unchecked)
+    if not isinstance(case, Case):
+        from attest.cli.token_answers import appraise_token_case
+
+        return appraise_token_case(case, policies=policies)
+    issuer = None if token_request is None else prepare_token(token_request)
     results = []
     for policy in loaded:
         # A policy's own relaxations hold for that policy alone: another one still demands what this one forgoes.
         unchecked = relaxations(question, policy)
-        verified = take_refusal(partial(verify_case, case, unchecked=unchecked))
+        verified = take_refusal(partial(verify_case, case, unchecked=unchecked, tolerances=policy.tolerances))
         if isinstance(verified, Refusal):
             return show_refusal(
                 verified,
@@ -61,4 +69,6 @@ def appraise(question: Question, policies: tuple[str, ...]) -> int:
                 reference=case.reference,
             )
         results.append(judge(verified, policy=policy, at=at))
+    if token_request is not None and issuer is not None:
+        write_token(results, token_request, issuer)
     return show_appraised(tuple(results), question=question, reference=case.reference)

@@ -20,6 +20,10 @@ def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
     """Yield names and values: what a person asks first, or every claim."""
     if verbose:
         yield from _all(claims)
+    elif "device_identity" in claims:
+        yield from _nvidia(claims)
+    elif "submodules" in claims:
+        yield from _token(claims)
     elif "measurement" in claims:
         yield from _snp(claims)
     else:
@@ -49,6 +53,56 @@ def _intel(claims: _Claims) -> Iterator[tuple[str, Text]]:
         )
     if "eventlog" in claims:
         yield "event log", plain("replays to the registers; its facts are in --verbose and --json")
+
+
+def _nvidia(claims: _Claims) -> Iterator[tuple[str, Text]]:
+    """Tell what a GPU or switch is, what it runs, and against what its measurements were compared."""
+    product = f"NVIDIA {claims.get('product')} ({claims.get('architecture')})"
+    yield "device", plain(f"{product}, identity {claims['device_identity']}")
+    versions = [f"{name} {claims[key]}" for name, key in _NVIDIA_VERSIONS if key in claims]
+    yield "firmware", plain(", ".join(versions), "bold")
+    yield "mode", plain(_nvidia_mode(claims))
+    measurements = claims.get("measurements")
+    if isinstance(measurements, dict):
+        waived = measurements.get("waived")
+        told = f"{measurements.get('matched')} of {measurements.get('compared')} equal a reference value"
+        yield "measurements", plain(f"{told}, {len(waived)} waived" if isinstance(waived, list) and waived else told)
+    else:
+        yield "measurements", plain("NOT COMPARED with reference values", "bold yellow")
+    for name in ("driver_rim", "vbios_rim"):
+        rim = claims.get(name)
+        if isinstance(rim, dict):
+            yield name.replace("_rim", " RIM"), plain(f"{rim.get('id')}, expires {rim.get('expires')}")
+    yield "nonce", plain(claims.get("nonce", ""))
+
+
+_NVIDIA_VERSIONS = (("driver", "driver_version"), ("VBIOS", "vbios_version"))
+
+
+def _nvidia_mode(claims: _Claims) -> str:
+    """Tell the mode that the report states, and what NVML said when the evidence was collected."""
+    parts = [str(claims.get("mode", "not stated in the report"))]
+    settings = claims.get("nvml")
+    if isinstance(settings, dict):
+        parts.append(f"confidential computing {'on' if settings.get('cc_mode') else 'OFF'}")
+        parts.append(f"developer tools {'ON' if settings.get('dev_tools_mode') else 'off'} (by NVML)")
+    if "lock_status" in claims:
+        parts.append("locked" if claims.get("locked") else "NOT LOCKED")
+    return ", ".join(parts)
+
+
+def _token(claims: _Claims) -> Iterator[tuple[str, Text]]:
+    """Tell who says what about which devices."""
+    yield "issuer", plain(claims.get("issuer", ""), "bold")
+    yield "signing key", plain(claims.get("key_id", ""))
+    overall, devices = claims.get("overall"), claims.get("submodules")
+    if isinstance(overall, dict):
+        yield "overall result", plain(str(overall.get("x-nvidia-overall-att-result")).lower())
+    for name, device in devices.items() if isinstance(devices, dict) else ():
+        if isinstance(device, dict):
+            told = f"{device.get('hwmodel')}, measurements: {device.get('measres')}"
+            yield name, plain(told)
+    yield "nonce", plain(claims.get("nonce", ""))
 
 
 def _snp(claims: _Claims) -> Iterator[tuple[str, Text]]:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from attest.cli.inspection_eventlog import event_log
+from attest.cli.inspection_gpu import nvidia_device, nvidia_report, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
 from attest.encoding import JsonValue, rfc3339_text
 from attest.endorsements.bundle import ParsedBundle, parse_bundle
+from attest.endorsements.ocsp import looks_like_ocsp
+from attest.endorsements.rims import looks_like_rim
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
 from attest.errors import ChainError, EvidenceError
 from attest.evidence.binding import parse_binding
@@ -18,6 +21,8 @@ from attest.evidence.envelope import (
     MEDIA_ENDORSEMENTS,
     MEDIA_EVENT_LOG,
     MEDIA_INTEL_QUOTE,
+    MEDIA_NVIDIA_DEVICE,
+    MEDIA_NVIDIA_REPORT,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     Evidence,
@@ -54,14 +59,24 @@ def inspection(files: list[tuple[str, bytes]]) -> _Facts:
 
 
 def _file(name: str, data: bytes) -> _Facts:
+    facts: _Facts = {"name": name, "bytes": len(data), "sha256": sha256(data).hexdigest(), "form": "none"}
+    for looks, label, describe in _NVIDIA_ENDORSEMENTS:
+        if looks(data):
+            return {**facts, "label": label, **describe(data)}
     found = recognise(name, data)
-    facts: _Facts = {"name": name, "bytes": len(data), "sha256": sha256(data).hexdigest(), "form": found.form or "none"}
+    facts["form"] = found.form or "none"
     if found.form == "ccel":
         return {**facts, "label": found.label, "event_log": event_log(found.data)}
     if found.form is not None or found.read is None:
         recognised = read_evidence([(name, data)])  # refuses by name what this version does not read
         return {**facts, "label": recognised.forms[0], "evidence": _evidence(recognised.evidence)}
     return {**facts, **_accompanying(found)}
+
+
+_NVIDIA_ENDORSEMENTS: tuple[tuple[Callable[[bytes], bool], str, Callable[[bytes], _Facts]], ...] = (
+    (looks_like_rim, "NVIDIA reference integrity manifest (RIM)", lambda data: {"rim": rim_facts(data)}),
+    (looks_like_ocsp, "OCSP answer", lambda data: {"ocsp": ocsp_facts(data)}),
+)
 
 
 def _accompanying(found: RecognisedFile) -> _Facts:
@@ -150,6 +165,8 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_BINDING: _binding,
     MEDIA_ENDORSEMENTS: _endorsements,
     MEDIA_INTEL_QUOTE: intel_quote,
+    MEDIA_NVIDIA_DEVICE: nvidia_device,
+    MEDIA_NVIDIA_REPORT: nvidia_report,
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
 }
 

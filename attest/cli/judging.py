@@ -12,18 +12,22 @@ from datetime import datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from attest.checks import Unchecked
+from attest.cli.ear import EarCase, open_ear
 from attest.cli.files import read_file, read_inputs, walk_endorsements
 from attest.cli.options import Display, Question
 from attest.cli.reference_log import ReferenceLog, read_reference_log
+from attest.cli.tokens import TokenCase, open_token, read_trusted
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
+from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.formats import FORMATS
+from attest.evidence.formats import FORMATS, PERIPHERALS
 from attest.evidence.forms import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
+from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
 __all__ = ["Case", "one_report_data", "open_case", "read_bundle_keys", "verify_case"]
@@ -46,7 +50,7 @@ class Case:
     reference: ReferenceLog | None
 
 
-def open_case(question: Question, *, at: datetime) -> Case:
+def open_case(question: Question, *, at: datetime) -> Case | TokenCase | EarCase:
     """Read everything that the command line names.
 
     Raises:
@@ -54,16 +58,22 @@ def open_case(question: Question, *, at: datetime) -> Case:
         EvidenceError: the evidence is in no known form, or malformed.
         ChainError: a certificate that came with the evidence cannot be read.
     """
-    _read_trusted(question)
+    read_trusted(question)
     anchors = _anchors(question)
     bundle_keys = read_bundle_keys(question.bundle_keys)
     files = read_inputs(question.inputs, limit=MAX_FILE_BYTES)
+    nonce = _one_nonce(question.nonce, question.nonce_text)
+    token: TokenCase | EarCase | None = open_ear(files, question, nonce=nonce, at=at, audience=question.audience)
+    token = token or open_token(files, question, nonce=nonce, at=at)
+    if token is not None:
+        return token
+    if question.trust:
+        question.display.note("--trust is for tokens, and this is none")
     recognised = read_evidence(files, form=question.form)
     recognised = replace(recognised, evidence=_with_log(recognised.evidence, question.eventlog))
     for (name, _), label in zip(files, recognised.forms, strict=True):
         question.display.note(f"{name}: {label}")
-    bound = any(item.essence == MEDIA_BINDING for item in recognised.evidence.items)
-    expected = _expected(question, bound=bound)
+    expected = _expected(question, recognised.evidence)
     reference = read_reference_log(question.reference_log, recognised.evidence)
     endorsements = _endorsements(question, at=at, bundle_keys=bundle_keys)
     return Case(
@@ -77,7 +87,9 @@ def open_case(question: Question, *, at: datetime) -> Case:
     )
 
 
-def verify_case(case: Case, *, unchecked: tuple[Unchecked, ...]) -> VerifiedEvidence:
+def verify_case(
+    case: Case, *, unchecked: tuple[Unchecked, ...], tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES
+) -> VerifiedEvidence:
     """Verify; fetch what is missing unless offline, and verify again.
 
     Raises:
@@ -86,12 +98,12 @@ def verify_case(case: Case, *, unchecked: tuple[Unchecked, ...]) -> VerifiedEvid
         EndorsementError: likewise, after everything was asked for that may be asked for.
     """
     try:
-        return _verify(case, unchecked)
+        return _verify(case, unchecked, tolerances)
     except EndorsementError:
         if case.question.offline or not _may_be_fetched(case.recognised.evidence):
             raise
     fetched = _fetch(case)
-    return _verify(replace(case, endorsements=case.endorsements.merged(fetched)), unchecked)
+    return _verify(replace(case, endorsements=case.endorsements.merged(fetched)), unchecked, tolerances)
 
 
 def _may_be_fetched(evidence: Evidence) -> bool:
@@ -101,7 +113,7 @@ def _may_be_fetched(evidence: Evidence) -> bool:
     return can_be_fetched(evidence)
 
 
-def _verify(case: Case, unchecked: tuple[Unchecked, ...]) -> VerifiedEvidence:
+def _verify(case: Case, unchecked: tuple[Unchecked, ...], tolerances: DeviceTolerances) -> VerifiedEvidence:
     return verify(
         case.recognised.evidence,
         endorsements=case.endorsements,
@@ -109,6 +121,7 @@ def _verify(case: Case, unchecked: tuple[Unchecked, ...]) -> VerifiedEvidence:
         at=case.at,
         expected=case.expected,
         unchecked=unchecked,
+        tolerances=tolerances,
     )
 
 
@@ -121,6 +134,7 @@ def _fetch(case: Case) -> Endorsements:
         at=case.at,
         network=question.network,
         display=question.display,
+        pool=case.endorsements,
     )
     for failure in gathered.failures:
         question.display.warn(failure.message)
@@ -165,15 +179,40 @@ def _read_bundle_key(file: str) -> Ed25519PublicKey:
         ) from exc
 
 
-def _expected(question: Question, *, bound: bool) -> ExpectedFreshness | None:
+def _expected(question: Question, evidence: Evidence) -> ExpectedFreshness | None:
     """Say what the evidence must carry. With a binding, nonce and REPORT_DATA are two fields; without, they are one."""
     nonce = _one_nonce(question.nonce, question.nonce_text)
     report_data = question.report_data
     if nonce is None and report_data is None:
         return None
-    if not bound:
+    if not any(item.essence == MEDIA_BINDING for item in evidence.items):
         _require_agreement(nonce, report_data)
+        _require_fitting(nonce, report_data, evidence)
     return ExpectedFreshness(nonce=nonce, report_data=report_data)
+
+
+def _require_fitting(nonce: bytes | None, report_data: bytes | None, evidence: Evidence) -> None:
+    """Refuse a question that no device of this evidence could answer.
+
+    Raises:
+        ConfigurationError: ``nonce-length`` or ``option-not-applicable``.
+    """
+    kinds = {item.essence for item in evidence.items}
+    if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and kinds & set(PERIPHERALS):
+        raise ConfigurationError(
+            f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes",
+            code="nonce-length",
+            field="--nonce",
+            expected=f"{DEVICE_NONCE_BYTES} bytes, {2 * DEVICE_NONCE_BYTES} hex digits",
+            got=f"{len(nonce)} bytes",
+        )
+    if report_data is not None and not kinds & set(FORMATS):
+        raise ConfigurationError(
+            "--report-data: this evidence has no CPU report, and so no REPORT_DATA",
+            code="option-not-applicable",
+            field="--report-data",
+            hint="give --nonce: GPUs and switches answer under a nonce of 32 bytes",
+        )
 
 
 def one_report_data(*, nonce: bytes | None, nonce_text: bytes | None, report_data: bytes | None) -> bytes | None:
@@ -232,13 +271,6 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
     return replace(
         evidence, items=(*evidence.items, EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log))
     )
-
-
-def _read_trusted(question: Question) -> None:
-    """Read the signers of tokens, so that a wrong path is found; no evidence of this version is a token."""
-    for issuer, file in question.trust:
-        read_file(file, limit=MAX_SMALL_FILE_BYTES, what="--trust")
-        question.display.note(f"--trust {issuer} is for tokens; this version verifies none")
 
 
 def _endorsements(question: Question, *, at: datetime, bundle_keys: BundleTrust) -> Endorsements:

@@ -18,12 +18,15 @@ __all__ = ["cli", "main"]
 _COMMANDS = {
     "verify": LazyEntry("attest.cli.verify:verify", "Is this evidence genuine?"),
     "appraise": LazyEntry("attest.cli.appraise:appraise", "Is it acceptable: genuine, and does it meet the policy?"),
+    "collect": LazyEntry("attest.cli.collect:collect", "Take evidence of this machine: of its NVIDIA GPUs."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
     "endorsements": LazyEntry(
         "attest.cli.endorsements:endorsements", "Fetch what vendors publish; make offline bundles."
     ),
     "policy": LazyEntry("attest.cli.policy:policy", "Check policy documents, and describe their keys."),
+    "token": LazyEntry("attest.cli.ear:token", "Make and publish the keys that sign results."),
+    "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
     "simulate": LazyEntry("attest.cli.simulate:simulate", "SIMULATED hardware for trying things out."),
     "demo": LazyEntry("attest.cli.demo:demo", "See it work, on SNP and on TDX: verify, release a key, refuse."),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),

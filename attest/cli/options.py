@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -229,11 +229,14 @@ class Network:
     kds: str | None
     pcs: str | None
     pcs_update: Literal["standard", "early"]
+    rim_url: str | None
+    ocsp_url: str | None
+    nvidia_service_key: str | None
     product: str | None
 
 
 def network_options(command: _Command) -> _Command:
-    """Add ``--cache``, ``--kds``, ``--pcs``, ``--pcs-update`` and ``--product``; the command gets one ``network``."""
+    """Add ``--cache``, ``--product`` and what names the vendors' services; the command gets one ``network``."""
 
     @wraps(command)
     def run(
@@ -242,10 +245,22 @@ def network_options(command: _Command) -> _Command:
         kds: str | None,
         pcs: str | None,
         pcs_update: Literal["standard", "early"],
+        rim_url: str | None,
+        ocsp_url: str | None,
+        nvidia_service_key: str | None,
         product: str | None,
         **options: object,
     ) -> object:
-        network = Network(cache=cache, kds=kds, pcs=pcs, pcs_update=pcs_update, product=product)
+        network = Network(
+            cache=cache,
+            kds=kds,
+            pcs=pcs,
+            pcs_update=pcs_update,
+            rim_url=rim_url,
+            ocsp_url=ocsp_url,
+            nvidia_service_key=nvidia_service_key,
+            product=product,
+        )
         return command(network=network, **options)
 
     return _stack(
@@ -271,6 +286,19 @@ def network_options(command: _Command) -> _Command:
                 default="standard",
                 show_default=True,
                 help="Which of Intel's TCB evaluations to fetch: early knows a new flaw months before standard does.",
+            ),
+            click.option(
+                "--rim-url",
+                metavar="URL",
+                help="Another RIM service than NVIDIA's: a mirror, or 'attest simulate nvidia'.",
+            ),
+            click.option(
+                "--ocsp-url", metavar="URL", help="Another OCSP responder than NVIDIA's, or 'attest simulate nvidia'."
+            ),
+            click.option(
+                "--nvidia-service-key",
+                metavar="FILE",
+                help="A file with a key for NVIDIA's two services, which then answer more requests in a row.",
             ),
             click.option(
                 "--product",
@@ -315,6 +343,7 @@ class Question:
     eventlog: str | None
     reference_log: str | None
     trust: tuple[tuple[str, str], ...]
+    audience: str | None
     form: str | None
     anchors: str | None
     allow_simulated: bool
@@ -323,6 +352,7 @@ class Question:
     display: Display
 
 
+_QUESTION_FIELDS = frozenset(field.name for field in fields(Question))
 _QUESTION: tuple[_Decorator, ...] = (
     click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
     click.option(
@@ -355,6 +385,7 @@ _QUESTION: tuple[_Decorator, ...] = (
         multiple=True,
         help="Keys or certificate that may sign tokens of this issuer. Repeatable.",
     ),
+    click.option("--audience", metavar="NAME", help="Whom a token must be for; one that names an audience needs it."),
     click.option(
         "--form", type=click.Choice(FORMS), help="The form that INPUT must have. Default: recognised by content."
     ),
@@ -377,11 +408,14 @@ _QUESTION: tuple[_Decorator, ...] = (
 
 
 def question_options(command: _Command) -> _Command:
-    """Add every argument and option that ``verify`` and ``appraise`` share; the command gets one ``question``."""
+    """Add every argument and option that ``verify`` and ``appraise`` share.
+
+    The command gets them as one ``question``, and its own options by their names.
+    """
 
     @wraps(command)
-    def run(policies: tuple[str, ...] | None = None, **options: Any) -> object:  # noqa: ANN401  Question's fields
-        question = Question(**options)
-        return command(question) if policies is None else command(question, policies)
+    def run(**options: Any) -> object:  # noqa: ANN401  what click passes
+        shared = {name: options.pop(name) for name in tuple(options) if name in _QUESTION_FIELDS}
+        return command(question=Question(**shared), **options)
 
     return _stack(_QUESTION)(run)

@@ -96,6 +96,8 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
     out.print(plain("checks", "bold"))
     out.print(table)
     out.print()
+    if "second_opinion" in document:
+        _print_opinion(out, _dict(document["second_opinion"]))
     if "reference_log" in document:
         _print_reference(out, _dict(document["reference_log"]))
 
@@ -110,6 +112,22 @@ def _check(check: _Document, *, verbose: bool) -> RenderableType:
         return Text.assemble(title, ": ", plain(check["got"]), overflow="fold")
     rows = [(name, plain(check[name])) for name in ("expected", "got", "clause") if check.get(name)]
     return Group(title, facts(rows, indent=2))
+
+
+def _print_opinion(out: Console, opinion: _Document) -> None:
+    """Show what NVIDIA's SDK found beside what we found; our answer is the one that counts."""
+    versions = ", ".join(f"{name} {version}" for name, version in _dict(opinion.get("versions")).items())
+    out.print(plain(f"second opinion: NVIDIA's Python SDK {opinion['verdict']} ({versions})", "bold"))
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for heading in ("item", "question", "ours", "theirs", ""):
+        table.add_column(heading)
+    for pair in _list(opinion, "side_by_side"):
+        same = pair.get("same")
+        told = plain("DIFFERENT", "bold yellow") if same is False else plain("same" if same is True else "")
+        cells = [plain(pair.get(name, "-")) for name in ("item", "question", "ours", "theirs")]
+        table.add_row(*cells, told)
+    out.print(table)
+    out.print()
 
 
 def _print_reference(out: Console, compared: _Document) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Question, question_options
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
 
 __all__ = ["verify"]
 
@@ -17,10 +22,17 @@ __all__ = ["verify"]
         "attest verify report.bin vcek.pem --report-data 5f1c...",
         "attest verify report.bin --offline --endorsements ./certs --at 2026-11-21T00:00:00Z",
         "attest verify - --json < envelope.json",
+        "attest verify gpus.json switches.json --nonce 5f1c... --endorsements rims/ --second-opinion nvsdk",
     ),
 )
+@click.option(
+    "--second-opinion",
+    "other",
+    type=click.Choice(["nvsdk"]),
+    help="Also ask NVIDIA's Python SDK about GPUs and switches, and show both side by side. Changes no answer.",
+)
 @question_options
-def verify(question: Question) -> int:
+def verify(question: Question, other: str | None) -> int:
     """Is this evidence genuine: made by the vendor's hardware, whole, current, unrevoked, bound to what I expect?
 
     INPUT is one or more files of one machine, in any known form; '-' is standard input. Whether genuine evidence is
@@ -31,13 +43,24 @@ def verify(question: Question) -> int:
     """
     from attest.cli.answering import Refusal, show_refusal, show_verified, take_refusal
     from attest.cli.clock import now
-    from attest.cli.judging import open_case, verify_case
+    from attest.cli.judging import Case, open_case, verify_case
 
     at = question.at or now()
     case = take_refusal(lambda: open_case(question, at=at))
     if isinstance(case, Refusal):
         return show_refusal(case, command="verify", at=at, question=question, unchecked=question.unchecked)
+    if not isinstance(case, Case):
+        from attest.cli.token_answers import verify_any_token
+
+        return verify_any_token(case)
     outcome = take_refusal(lambda: verify_case(case, unchecked=question.unchecked))
+    opinion: dict[str, JsonValue] = {}
+    if other is not None:
+        from attest.cli.second_opinion import second_opinion_document
+
+        opinion = second_opinion_document(
+            case, outcome.error.checks if isinstance(outcome, Refusal) else outcome.checks
+        )
     if isinstance(outcome, Refusal):
         return show_refusal(
             outcome,
@@ -46,5 +69,6 @@ def verify(question: Question) -> int:
             question=question,
             unchecked=question.unchecked,
             reference=case.reference,
+            opinion=opinion,
         )
-    return show_verified(outcome, question=question, reference=case.reference)
+    return show_verified(outcome, question=question, reference=case.reference, opinion=opinion)

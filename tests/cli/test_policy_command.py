@@ -3,12 +3,15 @@
 import dataclasses
 from pathlib import Path
 
+from attest.policy.devices import DeviceSetDemands
 from attest.policy.eventlog import EventLogDemands
+from attest.policy.gpu import GpuDemands, SwitchDemands
 from attest.policy.intel import SgxDemands, TcbDemands, TdxDemands
 from attest.policy.model import PolicyDocument
 from attest.policy.snp import SnpDemands
 from tests.cli.conftest import Attest, Document, Files
 from tests.policy.documents import policy_of
+from tests.policy.gpu_documents import devices_document, gpu_document, switch_document
 from tests.policy.intel_documents import sgx_document, tdx_document
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -46,6 +49,8 @@ def test_the_schema_has_exactly_the_keys_of_the_model(attest: Attest) -> None:
     assert set(tdx["event_log"]["properties"]) == {f.name for f in dataclasses.fields(EventLogDemands)}
     sgx = {f.name for f in dataclasses.fields(SgxDemands)} - {"tcb"} | shared
     assert set(schema["properties"]["sgx"]["properties"]) == sgx
+    for section, demands in (("gpu", GpuDemands), ("nvswitch", SwitchDemands), ("devices", DeviceSetDemands)):
+        assert set(schema["properties"][section]["properties"]) == {f.name for f in dataclasses.fields(demands)}
 
 
 def complies(schema: Document, value: object) -> bool:
@@ -93,7 +98,8 @@ def test_shipped_policies_comply_with_the_schema(attest: Attest) -> None:
         document = YAML(typ="safe", pure=True).load(path.read_bytes())
         assert complies(schema, document), path.name
         assert not complies(schema, document | {"unknown": 1})
-        assert not complies(schema, {name: document[name] for name in document if name not in {"snp", "tdx", "sgx"}})
+        kinds = {"snp", "tdx", "sgx", "gpu", "nvswitch"}
+        assert not complies(schema, {name: document[name] for name in document if name not in kinds})
 
 
 def test_what_a_policy_can_say_of_intel_complies_with_the_schema(attest: Attest) -> None:
@@ -109,3 +115,34 @@ def test_what_a_policy_can_say_of_intel_complies_with_the_schema(attest: Attest)
     assert complies(schema, sgx_document(isv_prod_id=[1], tcb_status=["OutOfDate"]))
     assert not complies(schema, tdx_document(accepted_advisories={"SA-00837": {"reason": "x", "expires": "x"}}))
     assert not complies(schema, tdx_document(event_log={"required": False}))
+
+
+def test_what_a_policy_can_say_of_nvidia_devices_complies_with_the_schema(attest: Attest) -> None:
+    schema = attest("policy", "schema").document
+    for document in (
+        gpu_document(driver_versions=[{"exactly": "570.124.06"}, {"at_least": "580", "below": "581"}]),
+        gpu_document(waived_measurements={"7": "x"}, held_rim_signers={"unchecked": "x"}, modes=["protected-pcie"]),
+        gpu_document(environment={"unchecked": "x"}, device_identities=["41" + "00" * 8], fwids=["00" * 48]),
+        switch_document(locked={"unchecked": "x"}, waived_measurements={"30": "x"}),
+        devices_document(gpus=8, switches={"at_least": 2, "at_most": 4}, bound={"unchecked": "x"}),
+    ):
+        assert complies(schema, document), document
+        assert policy_of(document).rules
+    for document in (
+        gpu_document(driver_versions=[]),
+        gpu_document(driver_versions={"at_least": "96.00.A5.00.01"}),
+        gpu_document(dev_tools_mode=True),
+        gpu_document(waived_measurements={"64": "x"}),
+        switch_document(driver_versions={"at_least": "570"}),
+        devices_document(gpus={"at_most": 8}),
+        devices_document(bound=False),
+    ):
+        assert not complies(schema, document), document
+
+
+def test_check_shows_the_rules_over_all_devices_too(attest: Attest) -> None:
+    ran = attest("policy", "check", REPOSITORY / "policies/snp-h100.yaml", "--json")
+    rules = ran.document["policies"][0]["rules"]
+    assert rules["policy.gpu.dev_tools_mode"] == "false"
+    assert rules["policy.devices.gpus"] == "exactly 1"
+    assert rules["policy.devices.cpu"] == "one of sev-snp"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import LAB, WHEN, Attest, Files
+from tests.results.tokens import Signer
 
 MEMBERS = {
     "schema",
@@ -200,9 +201,13 @@ def test_only_signed_bundles_count_when_keys_are_given(attest: Attest, files: Fi
 
 
 def test_trust_is_read_and_said_to_be_for_tokens(attest: Attest, files: Files) -> None:
-    ran = attest("verify", files.extended, *LAB, "--trust", f"https://issuer.example={files.report}", "-v")
+    keys = files.write("jwks.json", Signer().jwks())
+    ran = attest("verify", files.extended, *LAB, "--trust", f"https://issuer.example={keys}", "-v")
     assert ran.code == 0
-    assert "note: --trust https://issuer.example is for tokens" in ran.err
+    assert "note: --trust is for tokens, and this is none" in ran.err
+    ran = attest("verify", files.extended, *LAB, "--trust", f"https://issuer.example={files.report}")
+    assert ran.code == 2
+    assert "key set" in ran.err
 
 
 def test_what_strangers_wrote_cannot_control_the_terminal(attest: Attest, files: Files) -> None:

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
+from attest.endorsements.ocsp import parse_ocsp
+from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import AttestError
 from attest.evidence.binding import parse_binding
@@ -26,12 +28,16 @@ from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import parse_envelope
 from attest.evidence.eventlog.structure import parse_event_log
 from attest.evidence.forms import read_evidence
+from attest.evidence.gpu.evidence import parse_nvidia_device
+from attest.evidence.gpu.rim import read_rim
+from attest.evidence.gpu.structure import parse_report as parse_gpu_report
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 from attest.policy import load_policy
 from attest.policy.load import MAX_POLICY_BYTES
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
+from attest.simulator.nvidia import SimulatedBoard
 from attest.verification import verify
 from tests.samples import AT, binding, bound_evidence, scene
 
@@ -40,7 +46,10 @@ CRASHES = Path(__file__).parent / "crashes"
 HONEST = scene()
 PLATFORM = SimulatedPlatform.of("fuzz")
 TD = SimulatedTd(platform=PLATFORM)
-POOL = HONEST.endorsements.merged(PLATFORM.collateral("tdx", at=AT).endorsements())
+BOARD = SimulatedBoard.of("fuzz")
+GPU, SWITCH = BOARD.gpus[0], BOARD.switches[0]
+DEVICES = BOARD.endorsements(at=AT)
+POOL = HONEST.endorsements.merged(PLATFORM.collateral("tdx", at=AT).endorsements()).merged(DEVICES)
 
 
 def _verify(data: bytes) -> None:
@@ -61,6 +70,10 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "binding": parse_binding,
     "quote": parse_quote,
     "eventlog": parse_event_log,
+    "gpu-report": parse_gpu_report,
+    "gpu-device": parse_nvidia_device,
+    "rim": lambda data: read_rim(RimDocument(xml=data)),
+    "ocsp": parse_ocsp,
     "forms": lambda data: read_evidence([("input", data)]),
     "endorsements": lambda data: read_endorsements([("input", data)], at=AT),
     "anchors": lambda data: read_anchor_file(data, base=TrustAnchors.vendors()),
@@ -82,12 +95,18 @@ def seeds(target: str) -> Iterator[bytes]:
         "binding": [binding().to_bytes()],
         "quote": [TD.quote(bytes(64)), TD.quote(bytes(64), version=5)],
         "eventlog": [TD.event_log()],
+        "gpu-report": [GPU.report(bytes(32)), SWITCH.report(bytes(32))],
+        "gpu-device": [GPU.device_item(bytes(32)), SWITCH.device_item(bytes(32))],
+        "rim": [rim.xml for rim in DEVICES.rims],
+        "ocsp": [answer.der for answer in DEVICES.ocsp[:2]],
     }
     everything["forms"] = everything["verify"] = [
         *everything["report"],
         *everything["envelope"],
         guest.extended_report(bytes(64)),
         *everything["quote"],
+        *everything["gpu-report"],
+        *everything["gpu-device"],
     ]
     collateral = PLATFORM.collateral("tdx", at=AT)
     everything["endorsements"] = [
@@ -95,6 +114,8 @@ def seeds(target: str) -> Iterator[bytes]:
         *everything["certificate"],
         *everything["crl"],
         collateral.to_json(),
+        *everything["rim"],
+        *everything["ocsp"],
     ]
     yield from everything.get(target, [b"schema: attest.policy/1\nname: x\n", b'schema = "attest.anchors/1"\n'])
 

@@ -1,0 +1,103 @@
+"""What the report of a GPU or switch says, for ``attest inspect``. Nothing of it is verified here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from attest.encoding import JsonValue
+from attest.endorsements.ocsp import parse_ocsp
+from attest.endorsements.rims import RimDocument
+from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device, parse_nvidia_report
+from attest.evidence.gpu.opaque import OpaqueData
+from attest.evidence.gpu.rim import read_rim
+
+__all__ = ["nvidia_device", "nvidia_report", "ocsp_facts", "rim_facts"]
+
+_Facts = dict[str, JsonValue]
+
+
+def nvidia_report(value: bytes) -> _Facts:
+    """Describe a raw report.
+
+    Raises:
+        EvidenceError: it is malformed or of a layout that is not read.
+    """
+    return _described(parse_nvidia_report(value))
+
+
+def nvidia_device(value: bytes) -> _Facts:
+    """Describe one device as NVIDIA's SDK writes it.
+
+    Raises:
+        EvidenceError: it is malformed or of a layout that is not read.
+        ChainError: a certificate of its chain cannot be read.
+    """
+    return _described(parse_nvidia_device(value))
+
+
+def _described(parsed: ParsedGpuEvidence) -> _Facts:
+    report = parsed.report
+    facts: _Facts = {
+        "nonce": report.nonce.hex(),
+        "responder_nonce": report.responder_nonce.hex(),
+        "opaque_data": _opaque(report.opaque),
+        "measurements": {str(index): value.hex() for index, value in enumerate(report.measurements)},
+        "signature": (report.signature_r + report.signature_s).hex(),
+    }
+    if parsed.arch is not None:
+        facts["arch"] = parsed.arch
+    if parsed.uuid is not None:
+        facts["uuid"] = parsed.uuid
+    if parsed.settings is not None:
+        settings: _Facts = {name: value for name, value in asdict(parsed.settings).items() if value is not None}
+        facts["nvml"] = settings
+    if parsed.chain is not None:
+        facts["certificates"] = [certificate.name for certificate in parsed.chain]
+    return {"report": facts}
+
+
+def _opaque(opaque: OpaqueData) -> _Facts:
+    """Name what is known, and list every entry as it stands."""
+    named: dict[str, JsonValue] = {
+        "driver_version": opaque.driver_version,
+        "project": opaque.project,
+        "project_sku": opaque.project_sku,
+        "chip_sku": opaque.chip_sku,
+        "fwid": None if opaque.fwid is None else opaque.fwid.hex(),
+        "feature_flag": opaque.feature_flag,
+        "protected_pcie": opaque.protected_pcie,
+    }
+    facts: _Facts = {name: value for name, value in named.items() if value is not None}
+    facts["entries"] = {str(entry.type): entry.value.hex() for entry in opaque.entries}
+    return facts
+
+
+def rim_facts(xml: bytes) -> _Facts:
+    """Describe a RIM.
+
+    Raises:
+        EvidenceError: it is malformed.
+    """
+    rim = read_rim(RimDocument(xml=xml))
+    return {
+        "product": rim.product,
+        "edition": rim.edition,
+        "version": rim.version,
+        "tag_id": rim.tag_id,
+        "sha256": rim.document.sha256.hex(),
+        "signature": rim.signature,
+        "signers": [certificate.name for certificate in rim.certificates],
+        "reference_values": {
+            str(index): [value.hex() for value in values] for index, values in rim.reference_values.items()
+        },
+    }
+
+
+def ocsp_facts(der: bytes) -> _Facts:
+    """Describe an OCSP answer.
+
+    Raises:
+        EvidenceError: it is malformed.
+    """
+    answer = parse_ocsp(der)
+    return {"serial": f"{answer.serial:x}", "status": str(answer.status), "this_update": answer.this_update.isoformat()}
