@@ -71,11 +71,11 @@ _URL_TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")
 _STANDARD_TO_URL = bytes.maketrans(b"+/", b"-_")
 
 
-def _decode64(text: str, *, what: str, url: bool) -> bytes:
+def _decode64(text: str | bytes, *, what: str, url: bool) -> bytes:
     """Decode strictly, and encode again: one sequence of bytes has one spelling."""
     name = "base64url without padding" if url else "base64 with padding"
     try:
-        encoded = text.encode("ascii")
+        encoded = text.encode("ascii") if isinstance(text, str) else text
         standard = encoded.translate(_URL_TO_STANDARD) + b"=" * (-len(text) % 4) if url else encoded
         data = binascii.a2b_base64(standard, strict_mode=True)
     except (ValueError, binascii.Error) as exc:
@@ -86,7 +86,7 @@ def _decode64(text: str, *, what: str, url: bool) -> bytes:
     return data
 
 
-def base64_bytes(text: str, *, what: str) -> bytes:
+def base64_bytes(text: str | bytes, *, what: str) -> bytes:
     """Decode standard base64 with padding (RFC 4648, section 4); one spelling only.
 
     Raises:
@@ -286,7 +286,8 @@ def rfc3339(text: str, *, what: str) -> datetime:
     if not _RFC3339.fullmatch(text):
         raise _refuse(what, expected, repr(text[:40]), code="time-invalid")
     try:
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+        moment = datetime.fromisoformat(text.upper())
+        return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
         raise _refuse(what, expected, repr(text[:40]), code="time-invalid") from exc
 

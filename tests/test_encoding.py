@@ -163,6 +163,36 @@ def test_the_member_that_stands_twice_is_named() -> None:
         json_value(b'{"once": 1, "twice": 1, "twice": 1}', what="document")
 
 
+_NAMES = st.sampled_from(["a", "b", ":", "{", "}:", ""])
+_PAIRS = st.recursive(
+    st.sampled_from([(), ":", "{a:", 1, None]),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(_NAMES, inner), max_size=3).map(tuple),
+    max_leaves=10,
+)
+
+
+def _text_of(value: object, gap: str) -> tuple[str, bool]:
+    """Write objects, given as tuples of pairs, and say whether a member stands twice in one."""
+    if isinstance(value, list):
+        written = [_text_of(each, gap) for each in value]
+        return f"[{f',{gap}'.join(text for text, _ in written)}]", any(twice for _, twice in written)
+    if isinstance(value, tuple):
+        names, written = [name for name, _ in value], [_text_of(each, gap) for _, each in value]
+        members = [f'"{name}"{gap}:{gap}{text}' for name, (text, _) in zip(names, written, strict=True)]
+        return f"{{{','.join(members)}}}", len(set(names)) < len(names) or any(twice for _, twice in written)
+    return json.dumps(value), False
+
+
+@given(_PAIRS, st.sampled_from(["", " ", "\n\t"]))
+def test_a_member_that_stands_twice_is_found_wherever_it_is(value: object, gap: str) -> None:
+    text, twice = _text_of(value, gap)
+    if twice:
+        with pytest.raises(EvidenceError, match="stands twice in one object"):
+            json_value(text.encode(), what="document")
+    else:
+        assert json_value(text.encode(), what="document") == json.loads(text)
+
+
 @pytest.mark.parametrize(("depth", "accepted"), [(MAX_JSON_DEPTH, True), (MAX_JSON_DEPTH + 1, False)])
 def test_json_may_be_nested_to_a_limit(depth: int, accepted: bool) -> None:
     text = b"[" * depth + b"]" * depth

@@ -1,7 +1,7 @@
 """The structures of RFC 5280 that are read here, declared for the ASN.1 decoder of ``cryptography``.
 
-What is compared or hashed stays an undecoded element (``TLV``). The decoder takes DER only. Structures that lists
-repeat are ``SimpleNamespace``: the decoder names every member anyway, and this ``__init__`` is not written in Python.
+What is compared or hashed stays an undecoded element (``TLV``). The decoder takes DER only. All are
+``SimpleNamespace``: the decoder names every member anyway, and this ``__init__`` is not written in Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ __all__ = [
     "BasicConstraints",
     "EncodedExtension",
     "KeyUsageHolder",
+    "ListingTbsCrl",
     "NameHolder",
+    "NumbersHolder",
+    "Revoked",
     "Signed",
     "TbsCertificate",
     "TbsCrl",
@@ -49,9 +52,10 @@ def inside(element: asn1.TLV, cls: type[_T]) -> _T:
 
 
 @asn1.sequence
-class Validity:
+class Validity(SimpleNamespace):
     """Validity (RFC 5280, section 4.1.2.5)."""
 
+    __init__ = SimpleNamespace.__init__
     not_before: asn1.UTCTime | asn1.GeneralizedTime
     not_after: asn1.UTCTime | asn1.GeneralizedTime
 
@@ -67,9 +71,10 @@ class EncodedExtension(SimpleNamespace):
 
 
 @asn1.sequence
-class TbsCertificate:
+class TbsCertificate(SimpleNamespace):
     """TBSCertificate of version 3, without unique identifiers (section 4.1)."""
 
+    __init__ = SimpleNamespace.__init__
     version: Annotated[int, asn1.Explicit(0)]
     serial: int
     signature: asn1.TLV
@@ -81,9 +86,10 @@ class TbsCertificate:
 
 
 @asn1.sequence
-class Signed:
+class Signed(SimpleNamespace):
     """What Certificate and CertificateList are alike: something signed, an algorithm, a signature."""
 
+    __init__ = SimpleNamespace.__init__
     tbs: asn1.TLV
     algorithm: asn1.TLV
     signature: asn1.BitString
@@ -100,9 +106,10 @@ class Revoked(SimpleNamespace):
 
 
 @asn1.sequence
-class TbsCrl:
+class TbsCrl(SimpleNamespace):
     """TBSCertList of version 2 (section 5.1)."""
 
+    __init__ = SimpleNamespace.__init__
     version: int
     signature: asn1.TLV
     issuer: asn1.TLV
@@ -110,6 +117,28 @@ class TbsCrl:
     next_update: asn1.UTCTime | asn1.GeneralizedTime
     revoked: list[Revoked] | None
     extensions: Annotated[list[EncodedExtension], asn1.Explicit(0)]
+
+
+@asn1.sequence
+class ListingTbsCrl(SimpleNamespace):
+    """The same with revokedCertificates present and undecoded."""
+
+    __init__ = SimpleNamespace.__init__
+    version: int
+    signature: asn1.TLV
+    issuer: asn1.TLV
+    this_update: asn1.UTCTime | asn1.GeneralizedTime
+    next_update: asn1.UTCTime | asn1.GeneralizedTime
+    revoked: asn1.TLV
+    extensions: Annotated[list[EncodedExtension], asn1.Explicit(0)]
+
+
+@asn1.sequence
+class NumbersHolder(SimpleNamespace):
+    """A SEQUENCE of INTEGER inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
+
+    __init__ = SimpleNamespace.__init__
+    numbers: list[int]
 
 
 @asn1.sequence
@@ -122,22 +151,25 @@ class Attribute(SimpleNamespace):
 
 
 @asn1.sequence
-class NameHolder:
-    """A Name inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
+class NameHolder(SimpleNamespace):
+    """A Name inside a SEQUENCE of our own, likewise."""
 
+    __init__ = SimpleNamespace.__init__
     name: list[asn1.SetOf[Attribute]]
 
 
 @asn1.sequence
-class KeyUsageHolder:
+class KeyUsageHolder(SimpleNamespace):
     """A KeyUsage inside a SEQUENCE of our own, likewise (section 4.2.1.3)."""
 
+    __init__ = SimpleNamespace.__init__
     bits: asn1.BitString
 
 
 @asn1.sequence
-class BasicConstraints:
+class BasicConstraints(SimpleNamespace):
     """BasicConstraints (section 4.2.1.9)."""
 
+    __init__ = SimpleNamespace.__init__
     ca: Annotated[bool, asn1.Default(False)]  # noqa: FBT003  the ASN.1 default
     path_length: int | None

@@ -9,6 +9,7 @@ Reading is a pure function of bytes, and its outcomes are remembered in bounded 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -18,7 +19,19 @@ from cryptography.hazmat import asn1
 from cryptography.x509.oid import NameOID
 
 from attest.encoding import base64_bytes
-from attest.endorsements.asn1 import EncodedExtension, NameHolder, Signed, TbsCertificate, TbsCrl, inside, tlv, whole
+from attest.endorsements.asn1 import (
+    EncodedExtension,
+    ListingTbsCrl,
+    NameHolder,
+    NumbersHolder,
+    Revoked,
+    Signed,
+    TbsCertificate,
+    TbsCrl,
+    inside,
+    tlv,
+    whole,
+)
 from attest.endorsements.signatures import signature_holds
 from attest.errors import EvidenceError
 
@@ -39,6 +52,11 @@ MAX_CERTIFICATE_BYTES = 16 * 1024
 MAX_CRL_BYTES = 1024 * 1024
 MAX_EXTENSIONS = 64
 _REMEMBERED = 1024
+_COMMON_NAME = NameOID.COMMON_NAME
+_SEQUENCE = b"\x30"
+_LONG_FORM = 0x80
+_SHORT_CRL_BYTES = 512
+"""A list that is shorter has few entries or none."""
 _REMEMBERED_CRLS = 32
 """Few, because a list may have a mebibyte, and the Attester may present what it likes."""
 
@@ -150,11 +168,12 @@ def _malformed(what: str, problem: object) -> EvidenceError:
 def _common_name(name: bytes) -> str | None:
     """Return the CN of a DER Name; None when there is none, two, or one that is no text."""
     holder = asn1.decode_der(NameHolder, tlv(0x30, name))
-    values = [a.value for rdn in holder.name for a in rdn.as_list() if a.oid == NameOID.COMMON_NAME]
+    values = [a.value for rdn in holder.name for a in rdn.as_list() if a.oid == _COMMON_NAME]
     if len(values) != 1:
         return None
-    text = bytes(values[0].data)
-    return text.decode("ascii") if text.isascii() and text.decode("ascii").isprintable() else None
+    raw = bytes(values[0].data)
+    text = raw.decode("ascii") if raw.isascii() else "\n"
+    return text if text.isprintable() else None
 
 
 def _moment(time: asn1.UTCTime | asn1.GeneralizedTime) -> datetime:
@@ -168,22 +187,27 @@ def _bits(value: asn1.BitString, *, what: str) -> bytes:
     return value.as_bytes()
 
 
-def _extensions(decoded: list[EncodedExtension]) -> tuple[Extension, ...]:
-    found = tuple([Extension(oid=e.oid.dotted_string, critical=e.critical, value=e.value) for e in decoded])
-    if len(found) > MAX_EXTENSIONS:
-        msg = f"{len(found)} extensions, more than {MAX_EXTENSIONS}"
+def _distinct(decoded: list[EncodedExtension]) -> list[EncodedExtension]:
+    """Require extensions to be few, and none of them to stand twice."""
+    if len(decoded) > MAX_EXTENSIONS:
+        msg = f"{len(decoded)} extensions, more than {MAX_EXTENSIONS}"
         raise ValueError(msg)
-    if len({extension.oid for extension in decoded}) != len(found):
+    if len({extension.oid for extension in decoded}) != len(decoded):
         msg = "one extension stands twice"
         raise ValueError(msg)
-    return found
+    return decoded
+
+
+def _extension(decoded: EncodedExtension) -> Extension:
+    return Extension(oid=decoded.oid.dotted_string, critical=decoded.critical, value=decoded.value)
 
 
 def _signed_parts(der: bytes, *, limit: int) -> Signed:
     if len(der) > limit:
         msg = f"{len(der)} bytes, more than {limit}"
         raise ValueError(msg)
-    return asn1.decode_der(Signed, der)
+    outer: Signed = asn1.decode_der(Signed, der)
+    return outer
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -225,10 +249,60 @@ def parse_certificate(der: bytes) -> Certificate:
             not_before=_moment(tbs.validity.not_before),
             not_after=_moment(tbs.validity.not_after),
             spki=whole(tbs.spki),
-            extensions=_extensions(tbs.extensions),
+            extensions=tuple([_extension(extension) for extension in _distinct(tbs.extensions)]),
         )
     except (ValueError, OverflowError) as exc:
         raise _malformed("certificate", exc) from exc
+
+
+def _tbs_crl(tbs: asn1.TLV, *, short: bool) -> tuple[TbsCrl | ListingTbsCrl, bool, frozenset[int]]:
+    """Decode what a list's issuer signed: the parts, whether an entry has a critical extension, serial numbers.
+
+    Long lists are tried in the fast way first. Where that does not fit, or fails, the decoder has the word.
+    """
+    listing, alike = None, None
+    if not short:
+        with suppress(ValueError, OverflowError):
+            listing = inside(tbs, ListingTbsCrl)
+            alike = _alike_entries(listing.revoked)
+    if listing is not None and alike is not None:
+        return listing, *alike
+    decoded = inside(tbs, TbsCrl)
+    entries = decoded.revoked or []
+    return decoded, any(map(_has_critical, entries)), frozenset([entry.serial for entry in entries])
+
+
+def _has_critical(entry: Revoked) -> bool:
+    return any(extension.critical for extension in entry.extensions or ())
+
+
+def _alike_entries(revoked: asn1.TLV) -> tuple[bool, frozenset[int]] | None:
+    """Read the entries of a list that all end alike: one date, one reason, as vendors put down whole batches.
+
+    The first is decoded, the list is cut at every such ending, and the numbers in front of them are decoded together.
+    The cuts are a guess, which holds when each entry is a head of DER in its only form, with lengths that fit, and
+    then one INTEGER: no bytes are left that would not have been decoded.
+
+    Returns:
+        As ``_tbs_crl``; None when the guess does not hold, and every entry has to be decoded for itself.
+    """
+    content = bytes(revoked.data)
+    first = content[: 2 + content[1]] if len(content) > 1 else b""
+    entry = asn1.decode_der(Revoked, first)
+    ending = first[2 + len(asn1.encode_der(entry.serial)) :]
+    *fronts, rest = content.split(ending)
+    fits = all(front == _front(size, ending) for size, front in {(len(f), f[:4]) for f in fronts})
+    if rest or not fits or revoked.tag_bytes != _SEQUENCE:
+        return None
+    numbers = b"".join([front[2:] for front in fronts])
+    holder = asn1.decode_der(NumbersHolder, tlv(0x30, tlv(0x30, numbers)))
+    return _has_critical(entry), frozenset(holder.numbers)
+
+
+def _front(size: int, ending: bytes) -> bytes | None:
+    """Return how an entry begins whose ending stands behind ``size`` bytes: SEQUENCE and INTEGER in the short form."""
+    length = size - 2 + len(ending)
+    return bytes((0x30, length, 0x02, size - 4)) if size > 4 and length < _LONG_FORM else None
 
 
 @lru_cache(maxsize=_REMEMBERED_CRLS)
@@ -248,15 +322,12 @@ def parse_crl(der: bytes) -> Crl:
     """
     try:
         outer = _signed_parts(der, limit=MAX_CRL_BYTES)
-        tbs = inside(outer.tbs, TbsCrl)
+        tbs, critical, revoked = _tbs_crl(outer.tbs, short=len(der) < _SHORT_CRL_BYTES)
         algorithm = whole(outer.algorithm)
         if whole(tbs.signature) != algorithm:
             msg = "the signature algorithm outside differs from the signed one inside"
             raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the bytes
-        entries = tbs.revoked or []
-        critical = any(e.critical for e in _extensions(tbs.extensions)) or any(
-            extension.critical for entry in entries for extension in entry.extensions or ()
-        )
+        critical = any(extension.critical for extension in _distinct(tbs.extensions)) or critical
         if tbs.version != 1 or critical:
             msg = "expected version 2 without critical extensions"
             raise ValueError(msg)  # noqa: TRY301
@@ -270,7 +341,7 @@ def parse_crl(der: bytes) -> Crl:
             issuer_common_name=_common_name(issuer),
             this_update=_moment(tbs.this_update),
             next_update=_moment(tbs.next_update),
-            revoked=frozenset(entry.serial for entry in entries),
+            revoked=revoked,
         )
     except (ValueError, OverflowError) as exc:
         raise _malformed("crl", exc) from exc
@@ -285,5 +356,5 @@ def pem_blocks(text: bytes) -> tuple[tuple[str, bytes], ...]:
     Raises:
         EvidenceError: ``base64-invalid``, a block whose content is not base64.
     """
-    found = [(label.decode(), b"".join(lines.split()).decode()) for label, lines in _PEM.findall(text)]
+    found = [(label.decode(), b"".join(lines.split())) for label, lines in _PEM.findall(text)]
     return tuple([(label, base64_bytes(encoded, what=f"PEM {label}")) for label, encoded in found])

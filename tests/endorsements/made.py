@@ -82,11 +82,13 @@ def crl(
     version: int = 1,
     extensions: tuple[Extension, ...] = (),
     entry_extensions: tuple[Extension, ...] = (),
+    more_entries: tuple[bytes, ...] = (),
     inner: bytes = ECDSA_SHA384,
     outer: bytes = ECDSA_SHA384,
 ) -> bytes:
     of_entry = (der.sequence(*map(extension, entry_extensions)),) if entry_extensions else ()
     entries = [der.sequence(der.integer(serial), der.time(begins), *of_entry) for serial in revoked]
+    entries += more_entries
     tbs = der.sequence(
         der.integer(version),
         inner,

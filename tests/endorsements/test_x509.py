@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat import asn1
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.endorsements.anchors import TrustAnchors, amd_name
+from attest.endorsements.asn1 import Signed, TbsCrl, inside
 from attest.endorsements.chains import require_ca, require_current_crl, require_issued, require_valid
 from attest.endorsements.signatures import SignatureAlgorithm, load_public_key, signature_holds
 from attest.endorsements.x509 import (
@@ -146,6 +148,75 @@ def test_a_crl_is_read_with_and_without_entries() -> None:
     assert full.revoked == {3, 131073}
     assert (full.this_update, full.next_update) == (made.BEGINS, made.ENDS)
     assert full.issuer_common_name == "Made Root"
+
+
+REASON = (Extension(oid="2.5.29.21", critical=False, value=b"\x0a\x01\x01"),)
+DATE, LATER = der.time(made.BEGINS), der.time(made.MIDDLE)
+REASONS = der.sequence(*map(made.extension, REASON))
+ALIKE = made.crl(revoked=(0, 3, 131073, 2**159 + 5, 2**160 - 1, 127, 128, 3), entry_extensions=REASON)
+
+
+def entry_by_entry(whole: bytes) -> frozenset[int] | None:
+    """Decode every entry for itself; None when the list or an entry of it is no DER, or is critical."""
+    try:
+        tbs = inside(asn1.decode_der(Signed, whole).tbs, TbsCrl)
+    except (ValueError, OverflowError):
+        return None
+    entries = tbs.revoked or []
+    extensions = [*tbs.extensions, *(extension for entry in entries for extension in entry.extensions or ())]
+    if tbs.version != 1 or any(extension.critical for extension in extensions):
+        return None
+    return frozenset(entry.serial for entry in entries)
+
+
+def numbers_of(whole: bytes) -> frozenset[int] | None:
+    try:
+        return parse_crl.__wrapped__(whole).revoked
+    except EvidenceError:
+        return None
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_entries_that_end_alike_are_read_as_if_each_was_decoded_for_itself(bit: int) -> None:
+    assert parse_crl(ALIKE).revoked == {0, 3, 131073, 2**159 + 5, 2**160 - 1, 127, 128}
+    first = ALIKE.index(der.integer(0) + DATE) - 6  # with the heads of the list and of the entry
+    for at in range(first, ALIKE.rindex(REASONS) + len(REASONS)):
+        changed = ALIKE[:at] + bytes([ALIKE[at] ^ 1 << bit]) + ALIKE[at + 1 :]
+        assert numbers_of(changed) == entry_by_entry(changed), at
+
+
+def entry(*parts: bytes) -> bytes:
+    return der.sequence(*parts)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (entry(der.integer(9), DATE),),
+        (entry(der.integer(9), LATER, REASONS),),
+        (entry(der.integer(9), DATE, der.sequence()),),
+        (entry(der.integer(9), DATE, REASONS, REASONS),),
+        (entry(DATE, REASONS),),
+        (entry(b"\x02\x00", DATE, REASONS),),
+        (entry(b"\x02\x02\x00\x01", DATE, REASONS),),
+        (entry(b"\x02\x81\x01\x09", DATE, REASONS),),
+        (entry(der.tlv(0x0A, b"\x09"), DATE, REASONS),),
+        (entry(der.integer(9), der.integer(9), DATE, REASONS),),
+        (der.tlv(0x31, der.integer(9), DATE, REASONS),),
+        (entry(der.tlv(0x02, b"\x09" + DATE + REASONS), DATE, REASONS),),
+        (entry(der.integer(2**900), DATE, REASONS),),
+        (entry(der.tlv(0x02, b"\xf7"), DATE, REASONS),),
+        (der.integer(9), DATE + REASONS),
+        (DATE + REASONS,),
+        (entry(der.integer(9), DATE, REASONS), b"\0"),
+    ],
+)
+@pytest.mark.parametrize("before", [(), (1, 2), tuple(range(10)), tuple(range(2**64, 2**64 + 10))])
+def test_an_entry_that_differs_is_read_or_refused_as_the_decoder_does(
+    before: tuple[int, ...], more: tuple[bytes, ...]
+) -> None:
+    whole = made.crl(revoked=before, entry_extensions=REASON, more_entries=more)
+    assert numbers_of(whole) == entry_by_entry(whole)
 
 
 def name_of(*common_names: bytes) -> bytes:

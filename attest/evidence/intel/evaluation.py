@@ -36,6 +36,9 @@ _INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
     "tdx": ("dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5", 2),
 }
 """MRSIGNER and ISVPRODID of Intel's quoting enclaves (section 5); only for when QE identity is left out."""
+_TCB_STATUSES: Final[Mapping[PlatformStatus | ComponentStatus, TcbStatus]] = {
+    status: TcbStatus(status) for status in (*PlatformStatus, *ComponentStatus)
+}
 _CONFIGURATION = frozenset(
     {
         TcbStatus.CONFIGURATION_NEEDED,
@@ -221,7 +224,7 @@ def evaluate_tcb(
     Spec: specs/intel-tdx-sgx.md, sections 11 to 13 and 15.
     """
     sgx_level, level, module_level = _levels(info, platform, module_identity)
-    platform_status = status = TcbStatus(level.status)
+    platform_status = status = _TCB_STATUSES[level.status]
     if module_level is not None:
         status = converge(status, module_level.status)
         status = _relaunch(
@@ -242,7 +245,7 @@ def evaluate_tcb(
         tcb_status=status,
         platform_status=platform_status,
         tdx_module_status=_module_status(platform, module_level),
-        qe_status=TcbStatus(qe_level.status),
+        qe_status=_TCB_STATUSES[qe_level.status],
         tcb_date=level.tcb_date,
         advisory_ids=tuple(sorted({advisory for found in matched for advisory in found.advisory_ids})),
         tcb_evaluation_data_number=info.evaluation_data_number,
@@ -307,7 +310,7 @@ def _not_supported(what: str, field: str, got: str) -> VerificationError:
 def _module_status(platform: PlatformFacts, module_level: ComponentLevel | None) -> TcbStatus | None:
     if platform.module is None:
         return None
-    return TcbStatus.UP_TO_DATE if module_level is None else TcbStatus(module_level.status)
+    return TcbStatus.UP_TO_DATE if module_level is None else _TCB_STATUSES[module_level.status]
 
 
 def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
@@ -31,7 +30,6 @@ _TYPES: dict[type, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JsonObject:
     """One object of a document; what nobody asks for is ignored.
 
@@ -44,8 +42,12 @@ class JsonObject:
             ``time-invalid``, with the path of the member.
     """
 
-    path: str
-    members: dict[str, JsonValue]
+    __slots__ = ("members", "path")
+
+    def __init__(self, *, path: str, members: dict[str, JsonValue]) -> None:
+        """Look at an object; it is never changed."""
+        self.path = path
+        self.members = members
 
     def has(self, name: str) -> bool:
         """Say whether there is a member of this name."""
@@ -53,35 +55,36 @@ class JsonObject:
 
     def integer(self, name: str, *, maximum: int) -> int:
         """Return an integer between 0 and ``maximum``."""
-        value = self._member(name)
+        value = self.members.get(name)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refuse(name, "integer", _TYPES[type(value)])
+            raise self._mistyped(name, "integer")
         if not 0 <= value <= maximum:
             raise self.refuse(name, f"0 to {maximum}", "a number outside")
         return value
 
     def text(self, name: str) -> str:
         """Return a string."""
-        value = self._member(name)
+        value = self.members.get(name)
         if not isinstance(value, str):
-            raise self.refuse(name, "string", _TYPES[type(value)])
+            raise self._mistyped(name, "string")
         return value
 
     def word(self, name: str) -> str:
         """Return a string of 1 to 64 printable ASCII characters without blanks."""
-        return self._word(self.text(name), name)
+        text = self.text(name)
+        if not _WORD.fullmatch(text):
+            raise self._unprintable(text, name)
+        return text
 
     def words(self, name: str) -> tuple[str, ...]:
         """Return an array of such strings; an absent one is empty."""
         if not self.has(name):
             return ()
         values = self._array(name, limit=MAX_TEXTS)
-        found: list[str] = []
-        for i, value in enumerate(values):
-            if not isinstance(value, str):
-                raise self.refuse(f"{name}[{i}]", "string", _TYPES[type(value)])
-            found.append(self._word(value, f"{name}[{i}]"))
-        return tuple(found)
+        found = tuple([value for value in values if isinstance(value, str) and _WORD.fullmatch(value)])
+        if len(found) != len(values):
+            raise self._no_word(values, name)
+        return found
 
     def hex(self, name: str, *, length: int) -> bytes:
         """Return the bytes behind hex digits of either case."""
@@ -126,27 +129,25 @@ class JsonObject:
         values = self._array(name, limit=limit)
         if len(values) < at_least:
             raise self.refuse(name, f"at least {at_least}", str(len(values)))
+        path = self._path(name)
         for i, value in enumerate(values):
-            yield _object(value, f"{self._path(name)}[{i}]")
+            yield _object(value, f"{path}[{i}]")
 
     def integers(self, name: str, member: str, *, count: int, maximum: int) -> tuple[int, ...]:
         """Return one member of each of exactly ``count`` objects of an array: integers between 0 and ``maximum``."""
-        found: list[int] = []
-        for value in self._array(name, limit=count):
-            number = value.get(member) if isinstance(value, dict) else None
-            if type(number) is not int or not 0 <= number <= maximum:
-                break
-            found.append(number)
-        if len(found) == count:
-            return tuple(found)
+        values = self._array(name, limit=count)
+        found = [value.get(member) for value in values if isinstance(value, dict)]
+        numbers = tuple([n for n in found if type(n) is int and 0 <= n <= maximum])
+        if len(numbers) == len(values) == count:
+            return numbers
         # Again, one object at a time, which says what is wrong and where.
         objects = self.objects(name, limit=count, at_least=count)
         return tuple(value.integer(member, maximum=maximum) for value in objects)
 
     def _array(self, name: str, *, limit: int) -> list[JsonValue]:
-        value = self._member(name)
+        value = self.members.get(name)
         if not isinstance(value, list):
-            raise self.refuse(name, "array", _TYPES[type(value)])
+            raise self._mistyped(name, "array")
         if len(value) > limit:
             raise self.refuse(name, f"at most {limit}", str(len(value)))
         return value
@@ -156,10 +157,19 @@ class JsonObject:
             raise self.refuse(name, "a member of this name", "none")
         return self.members[name]
 
-    def _word(self, text: str, name: str) -> str:
-        if not _WORD.fullmatch(text):
-            raise self.refuse(name, "1 to 64 printable characters", f"{len(text)} others")
-        return text
+    def _mistyped(self, name: str, expected: str) -> EvidenceError:
+        """Describe a member that is absent or of another type."""
+        return self.refuse(name, expected, _TYPES[type(self._member(name))])
+
+    def _no_word(self, values: list[JsonValue], name: str) -> EvidenceError:
+        """Describe the first of some values that is no word."""
+        at, value = next((i, v) for i, v in enumerate(values) if not isinstance(v, str) or not _WORD.fullmatch(v))
+        if not isinstance(value, str):
+            return self.refuse(f"{name}[{at}]", "string", _TYPES[type(value)])
+        return self._unprintable(value, f"{name}[{at}]")
+
+    def _unprintable(self, text: str, name: str) -> EvidenceError:
+        return self.refuse(name, "1 to 64 printable characters", f"{len(text)} others")
 
     def _path(self, name: str) -> str:
         return f"{self.path}.{name}"

@@ -36,7 +36,7 @@ _MEMBERS = frozenset(_identifiers(_EXTENSION, 7))
 _TCB_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.2", 18))
 _CONFIGURATION_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.7", 3))
 _MAX_SVN = 0xFF
-_ENUMERATED = b"\x0a"
+_ENUMERATED = 0x0A
 _CLAUSE = "Intel SGX PCK certificate and CRL profile, 3.5; intel-tdx-sgx.md 6"
 _T = TypeVar("_T")
 
@@ -47,6 +47,9 @@ class SgxType(enum.IntEnum):
     STANDARD = 0
     SCALABLE = 1
     SCALABLE_WITH_INTEGRITY = 2
+
+
+_SGX_TYPES = {tlv(_ENUMERATED, bytes([kind])): kind for kind in SgxType}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,6 +126,7 @@ class _MembersHolder:
 
 _Elements = Mapping[x509.ObjectIdentifier, asn1.TLV]
 _Members = Mapping[x509.ObjectIdentifier, _Value]
+_NO_MEMBERS: _Members = {}
 
 
 @lru_cache(maxsize=1024)
@@ -141,11 +145,11 @@ def read_pck(certificate: Certificate) -> PckCertificate:
     extension = certificate.extension(_EXTENSION)
     if extension is None:
         raise _malformed("SGX extension", _EXTENSION, "none")
-    found = _elements(extension.value, "SGX extension")
-    tcb = _members(whole(_member(found, _TCB, "TCB")), "TCB")
-    configuration: _Members = {}
-    if _CONFIGURATION in found:
-        configuration = _members(whole(found[_CONFIGURATION]), "configuration")
+    found = _members(extension.value, "SGX extension")
+    tcb = _nested(_member(found, _TCB, "TCB"), "TCB")
+    configuration: _Members = (
+        _nested(found[_CONFIGURATION], "configuration") if _CONFIGURATION in found else _NO_MEMBERS
+    )
     components = _components(tcb)
     cpu_svn = _octets(tcb, _CPU_SVN, "CPUSVN", 16)
     if cpu_svn != bytes(components):
@@ -159,7 +163,7 @@ def read_pck(certificate: Certificate) -> PckCertificate:
         pce_svn=_integer(tcb, _PCE_SVN, "PCESVN", 0xFFFF),
         pce_id=_octets(found, _PCE_ID, "PCEID", 2),
         fmspc=_octets(found, _FMSPC, "FMSPC", 6),
-        sgx_type=_sgx_type(found),
+        sgx_type=_sgx_type(_member(found, _SGX_TYPE, "SGX type")),
         platform_instance_id=_octets(found, _INSTANCE, "platform instance id", 16) if _INSTANCE in found else None,
         dynamic_platform=_boolean(configuration, _DYNAMIC, "dynamic platform"),
         cached_keys=_boolean(configuration, _CACHED_KEYS, "cached keys"),
@@ -192,6 +196,12 @@ def _members(der: bytes, what: str) -> _Members:
     except (ValueError, OverflowError):
         return _elements(der, what)  # a broken value is refused by its name, where anybody asks for it
     return _once({member.oid: member.value for member in decoded}, len(decoded), what)
+
+
+def _nested(value: _Value, what: str) -> _Members:
+    if not isinstance(value, asn1.TLV):
+        raise _malformed(what, "a SEQUENCE of pairs", "other DER")
+    return _members(whole(value), what)
 
 
 def _once(found: Mapping[x509.ObjectIdentifier, _T], count: int, what: str) -> Mapping[x509.ObjectIdentifier, _T]:
@@ -249,13 +259,15 @@ def _boolean(found: _Members, oid: x509.ObjectIdentifier, what: str) -> bool | N
     return None if value is None else _of_kind(value, bool, what, "a BOOLEAN")
 
 
-def _sgx_type(found: _Elements) -> SgxType:
-    """SGX type is an ENUMERATED, which the decoder does not know: one byte, by its tag."""
-    element = _member(found, _SGX_TYPE, "SGX type")
-    value = bytes(element.data)
-    if element.tag_bytes != _ENUMERATED or value not in {bytes([kind]) for kind in SgxType}:
-        raise _malformed("SGX type", "ENUMERATED 0, 1 or 2", f"tag {element.tag_bytes.hex()}, {value.hex()[:40]}")
-    return SgxType(value[0])
+def _sgx_type(value: _Value) -> SgxType:
+    """SGX type is an ENUMERATED, which the decoder does not know: it is compared as a whole."""
+    encoded = asn1.encode_der(value)
+    kind = _SGX_TYPES.get(encoded)
+    if kind is None:
+        element = asn1.decode_der(asn1.TLV, encoded)
+        got = f"tag {element.tag_bytes.hex()}, {element.data.hex()[:40]}"
+        raise _malformed("SGX type", "ENUMERATED 0, 1 or 2", got)
+    return kind
 
 
 def _malformed(what: str, expected: str, got: str) -> EvidenceError:
