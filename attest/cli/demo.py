@@ -24,7 +24,7 @@ __all__ = ["demo"]
 @click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment for which EVIDENCE is verified. Default: now.")
 @click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1.")
 def demo(evidence: tuple[str, ...], endorsements: tuple[str, ...], moment: datetime | None, no_colour: bool) -> int:
-    """See it work on SEV-SNP and TDX side by side: verify evidence, release a key to a workload, refuse others.
+    """See it work on SEV-SNP and TDX side by side, and with GPUs: verify evidence, release keys, refuse others.
 
     Needs no TEE and no network: the machines are SIMULATED, everything else is the real program. A key-release service
     is started on a free port of 127.0.0.1, and stopped again; files go to a temporary directory, which is removed.

@@ -19,6 +19,7 @@ import httpx
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from attest.checks import Unchecked
+from attest.cli.demo_gpus import GPUS, GpuMachine
 from attest.cli.demo_machines import Machine, SnpMachine, TdxMachine, both_machines, facts_of
 from attest.cli.demo_service import Service, run_kms, running_service
 from attest.cli.files import read_file, walk_endorsements
@@ -32,13 +33,14 @@ from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
 from attest.evidence.forms import read_evidence
 from attest.evidence.recognition import MAX_FILE_BYTES
-from attest.release.client import KeyReleaseClient, ReleaseRefusedError
+from attest.release.client import Attester, KeyReleaseClient, ReleaseRefusedError
 from attest.release.notes import VerifierKey
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
 __all__ = ["tell"]
 
 KEY_ID = "demo-model"
+GPU_KEY_ID = "demo-gpu-model"
 ORIGIN = "kms.demo/simulated"
 SECRET_TEXT = b"These are the weights of a model that nobody may copy: 0.1875 -0.4375 0.8125"
 NO_CRL = Unchecked(check="revocation", reason="the demonstration uses no network, and no current CRL was given")
@@ -136,7 +138,7 @@ def tell(evidence: tuple[str, ...], *, endorsements: tuple[str, ...], at: dateti
         _given_evidence(out, evidence, endorsements=endorsements, at=at)
     _simulated_evidence(out, snp, tdx, at=now)
     with tempfile.TemporaryDirectory(prefix="attest-demo-") as name:
-        _release(out, machines, folder=Path(name), at=now)
+        _release(out, machines, snp, folder=Path(name), at=now)
     if not Path(name).exists():
         out.good("the service is stopped, and its files are removed")
     return _closing(out, seconds=time.monotonic() - began)
@@ -248,7 +250,7 @@ def _tell_claims(out: Narrator, verified: VerifiedEvidence) -> None:
 # -- 2 to 4: the key
 
 
-def _release(out: Narrator, machines: Sequence[Machine], *, folder: Path, at: datetime) -> None:
+def _release(out: Narrator, machines: Sequence[Machine], snp: SnpMachine, *, folder: Path, at: datetime) -> None:
     out.title("A model owner encrypts a model, and gives its key to a key-release service")
     sealed = _owner(out, machines, folder=folder, at=at)
     with running_service(folder / "kms" / "kms.toml", endorsements=folder / "endorsements", folder=folder) as service:
@@ -258,6 +260,7 @@ def _release(out: Narrator, machines: Sequence[Machine], *, folder: Path, at: da
             story = _Workloads(out=out, http=http, service=service, at=at)
             story.honest(machines, sealed)
             story.refused(machines)
+            story.gpus(GpuMachine.beside(snp))
 
 
 def _owner(out: Narrator, machines: Sequence[Machine], *, folder: Path, at: datetime) -> bytes:
@@ -279,6 +282,7 @@ def _owner(out: Narrator, machines: Sequence[Machine], *, folder: Path, at: date
     config = ["--config", str(folder / "kms" / "kms.toml")]
     run_kms(["key", "import", KEY_ID, "--from", str(key_file), "--policy", str(policy), *config])
     key_file.unlink()
+    _import_gpu_key(machines, folder=folder, config=config, at=at)
     out.good("kms init, kms key import: from here on only the service has the key, wrapped on its disk")
     out.good("one policy for both machines; each is judged by the section of its kind")
     for machine in machines:
@@ -286,6 +290,18 @@ def _owner(out: Narrator, machines: Sequence[Machine], *, folder: Path, at: date
             out.tell(f"only measurement {machine.measurement.hex()}")
             out.tell(machine.policy()[2])
     return sealed
+
+
+def _import_gpu_key(machines: Sequence[Machine], *, folder: Path, config: list[str], at: datetime) -> None:
+    """Import a key of its own for the guest with GPUs, under a policy of its own."""
+    machine = next(GpuMachine.beside(machine) for machine in machines if isinstance(machine, SnpMachine))
+    (folder / "endorsements" / "nvidia.bundle").write_bytes(machine.endorsement_file(at))
+    policy, key_file = folder / "gpu-policy.json", folder / "gpu.key"
+    policy.write_text(machine.policy(GPU_KEY_ID))
+    with os.fdopen(os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(AESGCM.generate_key(256))
+    run_kms(["key", "import", GPU_KEY_ID, "--from", str(key_file), "--policy", str(policy), *config])
+    key_file.unlink()
 
 
 def _policy(machines: Sequence[Machine]) -> dict[str, JsonValue]:
@@ -348,9 +364,30 @@ class _Workloads:
         with self.out.refusal("a recorded request sent a second time", "challenge-used"):
             self._replay(machine)
 
+    def gpus(self, machine: GpuMachine) -> None:
+        """Release a key to a guest with its GPUs, and not to another set of them."""
+        self.out.title("One decision over a CPU and its GPUs")
+        with self.out.about(machine.label):
+            try:
+                self._ask(GPU_KEY_ID, machine.bound)
+            except AttestError as exc:
+                self.out.bad(f"REFUSED, {exc.code}: {_first(exc)}")
+            else:
+                self.out.good(f"{GPUS} GPUs asked under the same challenge, the CPU's report commits to them: RELEASED")
+            for what, attester, code in (
+                ("one GPU left out of the evidence", machine.without_one, "binding-devices-mismatch"),
+                ("one GPU shown twice", machine.with_one_twice, "gpu-device-repeated"),
+                ("what the GPUs said to another challenge", machine.with_old_evidence, "device-nonce-mismatch"),
+            ):
+                with self.out.refusal(what, code):
+                    self._ask(GPU_KEY_ID, attester)
+
     def _obtain(self, machine: Machine) -> bytes:
+        return self._ask(KEY_ID, machine.bound)
+
+    def _ask(self, key_id: str, attester: Attester) -> bytes:
         client = KeyReleaseClient(self.http, service=VerifierKey.parse(self.service.identity))
-        (key,) = client.release((KEY_ID,), attester=machine.bound)
+        (key,) = client.release((key_id,), attester=attester)
         return key.material
 
     def _replay(self, machine: Machine) -> None:

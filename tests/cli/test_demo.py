@@ -68,6 +68,10 @@ def test_every_step_comes_out_as_it_should(tmp_path: Path) -> None:
         "policy.tdx.mr_td",
         "policy.tdx.tcb_status",
         "challenge-used",
+        "the CPU's report commits to them: RELEASED",
+        "binding-devices-mismatch",
+        "gpu-device-repeated",
+        "device-nonce-mismatch",
         "Everything came out as it should",
     ):
         assert told in ran.stdout
