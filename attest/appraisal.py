@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NoReturn
 
@@ -14,10 +14,12 @@ from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.load import Policy
 from attest.policy.rules import Rule, Subject
+from attest.policy.tree import SET, All, Any, AtLeast, Leaf, Node, paths_of
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 __all__ = ["AttestationResult", "appraise", "freshness_check"]
 
+_NO_KINDS: frozenset[str] = frozenset()
 _WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
 
 
@@ -34,6 +36,8 @@ class AttestationResult:
         policy_checks: one check for every rule, whatever the others said.
         categories: AR4SI trustworthiness claim of each rule, by check id.
         unchecked: every relaxation that was in force, the caller's and the policy's.
+        set_aside: alternatives of the policy that do not hold, and all branches within them. Their checks are told as
+            they came out and do not count: what counts is whether enough others hold, which is a check of its own.
     """
 
     verified: VerifiedEvidence
@@ -42,11 +46,21 @@ class AttestationResult:
     policy_checks: tuple[Check, ...]
     categories: Mapping[str, str]
     unchecked: tuple[Unchecked, ...]
+    set_aside: frozenset[str] = frozenset()
+
+    def counts(self, check: Check) -> bool:
+        """Whether a check bears on the result. All do but those of alternatives that are set aside."""
+        return check.branch is None or check.branch not in self.set_aside
+
+    @property
+    def counted(self) -> tuple[Check, ...]:
+        """The policy's checks that the result rests on."""
+        return tuple(check for check in self.policy_checks if self.counts(check))
 
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that stand against the Attester."""
-        return tuple(check for check in self.policy_checks if check.outcome is Outcome.FAIL)
+        return tuple(check for check in self.counted if check.outcome is Outcome.FAIL)
 
     @property
     def affirmed(self) -> bool:
@@ -56,14 +70,14 @@ class AttestationResult:
     @property
     def status(self) -> Tier:
         """The worst tier of the policy's checks; a relaxed check lowers nothing but shows."""
-        tiers = {check.tier for check in self.policy_checks} - {Tier.NONE}
+        tiers = {check.tier for check in self.counted} - {Tier.NONE}
         return next(tier for tier in _WORST_FIRST if tier in tiers)
 
     @property
     def trustworthiness(self) -> Mapping[str, Tier]:
         """The AR4SI vector: the worst tier in each category that the policy speaks of."""
         vector: dict[str, Tier] = {}
-        for check in self.policy_checks:
+        for check in self.counted:
             category = self.categories.get(check.id)
             if category is not None:
                 vector[category] = min(vector.get(category, Tier.AFFIRMING), check.tier, key=_WORST_FIRST.index)
@@ -120,9 +134,8 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
     unchecked = tuple(dict.fromkeys((*verified.unchecked, *policy.unchecked)))
     # Of two reasons for one thing the first is told: the caller's.
     reasons = {entry.check: entry.reason for entry in reversed(unchecked)}
-    item_checks = [check for item in verified.items for check in _judge_item(item, policy, at, reasons)]
-    devices = device_set(verified)
-    set_checks = [rule.judge(devices, at=at, item=None, reasons=reasons) for rule in policy.set_rules]
+    walk = _Walk(verified=verified, at=at, reasons=reasons)
+    _, covered = walk.judge(policy.tree)
     return AttestationResult(
         verified=verified,
         policy=policy,
@@ -130,30 +143,97 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         policy_checks=(
             freshness_check(verified.freshness, reasons.get("freshness")),
             _simulation(verified, policy),
-            *set_checks,
-            *item_checks,
+            *walk.checks,
+            *_kinds(verified.items, [kind for kind in policy.kinds if kind in covered]),
         ),
-        categories={rule.id: rule.category for rules in (policy.set_rules, *policy.rules.values()) for rule in rules},
+        categories=policy.categories,
         unchecked=unchecked,
+        set_aside=frozenset(walk.set_aside),
     )
 
 
-def _judge_item(item: VerifiedItem, policy: Policy, at: datetime, reasons: Mapping[str, str]) -> Iterator[Check]:
-    """Apply the rules for the device's kind; a kind that the policy does not speak of is refused."""
-    rules = policy.rules.get(item.kind)
-    if rules is None:
-        yield Check(
-            id="policy.kind",
-            outcome=Outcome.FAIL,
-            expected=f"one of {', '.join(policy.rules)}",
-            got=item.kind,
-            clause="must-check.md 8",
-            item=item.name,
-        )
-        return
-    subjects = {Subject.DEVICE: item.verified, Subject.EVENT_LOG: _facts(item, rules)}
-    for rule in rules:
-        yield rule.judge(subjects[rule.subject], at=at, item=item.name, reasons=reasons)
+def _kinds(items: Iterable[VerifiedItem], covered: list[str]) -> Iterator[Check]:
+    """Refuse each item of a kind that no demand which holds speaks of: nobody has judged it."""
+    for item in items:
+        if item.kind not in covered:
+            yield Check(
+                id="policy.kind",
+                outcome=Outcome.FAIL,
+                expected=f"one of {', '.join(covered)}",
+                got=item.kind,
+                clause="must-check.md 8",
+                item=item.name,
+            )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    """One walk through a policy's tree, which collects a check for every rule, in order."""
+
+    verified: VerifiedEvidence
+    at: datetime
+    reasons: Mapping[str, str]
+    checks: list[Check] = field(default_factory=list[Check])
+    set_aside: set[str] = field(default_factory=set[str])
+
+    def judge(self, node: Node) -> tuple[bool, frozenset[str]]:
+        """Return whether a node holds, and the kinds of Attesters that it has judged."""
+        if isinstance(node, Leaf):
+            return self._leaf(node), _NO_KINDS if node.kind == SET else frozenset((node.kind,))
+        if isinstance(node, All):
+            found = [self.judge(member) for member in node.members]
+            return all(holds for holds, _ in found), _NO_KINDS.union(*(kinds for _, kinds in found))
+        return self._choice(node)
+
+    def _leaf(self, leaf: Leaf) -> bool:
+        """Apply the rules of a section to each item of its kind, or to all devices together."""
+        start = len(self.checks)
+        branch = leaf.path or None
+        if leaf.kind == SET:
+            devices = device_set(self.verified)
+            for rule in leaf.rules:
+                self.checks.append(rule.judge(devices, at=self.at, item=None, reasons=self.reasons, branch=branch))
+        else:
+            for item in self.verified.items:
+                if item.kind == leaf.kind:
+                    self._item(item, leaf.rules, branch)
+        return all(check.outcome is not Outcome.FAIL for check in self.checks[start:])
+
+    def _item(self, item: VerifiedItem, rules: tuple[Rule, ...], branch: str | None) -> None:
+        subjects = {Subject.DEVICE: item.verified, Subject.EVENT_LOG: _facts(item, rules)}
+        for rule in rules:
+            subject = subjects[rule.subject]
+            self.checks.append(rule.judge(subject, at=self.at, item=item.name, reasons=self.reasons, branch=branch))
+
+    def _choice(self, node: Any | AtLeast) -> tuple[bool, frozenset[str]]:
+        """Judge every alternative; the check that enough of them hold stands before theirs."""
+        place = len(self.checks)
+        found = [(member, *self.judge(member)) for member in node.members]
+        met = [(member, kinds) for member, holds, kinds in found if holds]
+        for member, holds, _ in found:
+            if not holds:
+                self.set_aside.update(paths_of(member))
+        check = _enough(node, [member for member, _ in met])
+        self.checks.insert(place, check)
+        holds = check.outcome is Outcome.PASS
+        # Once enough hold, only what they judged has been judged. Before that the result is a refusal anyway, and
+        # need not complain of each device as well.
+        judged = met if holds else [(member, kinds) for member, _, kinds in found]
+        return holds, _NO_KINDS.union(*(kinds for _, kinds in judged))
+
+
+def _enough(node: Any | AtLeast, met: list[All]) -> Check:
+    """Say whether enough alternatives hold, and which."""
+    names, holding = (", ".join(member.path for member in members) for members in (node.members, met))
+    count, word = (1, "any_of") if isinstance(node, Any) else (node.count, "at_least")
+    return Check(
+        id=f"policy.{word}",
+        outcome=Outcome.PASS if len(met) >= count else Outcome.FAIL,
+        expected=f"at least {count} of {names}",
+        got=f"{holding} hold{'s' * (len(met) == 1)}" if met else "none of them holds",
+        clause="docs/policy.md, branches",
+        branch=node.path or None,
+    )
 
 
 def _facts(item: VerifiedItem, rules: tuple[Rule, ...]) -> EventLogFacts | None:

@@ -46,6 +46,7 @@ class Check:
         got: what it found, for people.
         clause: the specification's clause, with the number that ``docs/`` uses.
         item: name of the evidence item that was examined (``cpu``), or None for the evidence as a whole.
+        branch: the branch of the policy that demands it (``any_of[genoa]``), or None for the policy itself.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Check:
     got: str
     clause: str
     item: str | None = None
+    branch: str | None = None
 
     @property
     def tier(self) -> Tier:

@@ -50,6 +50,8 @@ class AttestError(Exception):
         check: id of the check that failed (``snp.signature``), if one did.
         field: name or path of the field (``REPORTED_TCB``, ``tcbInfo.tcbLevels[3]``).
         offset: byte offset of the field in its structure.
+        line: line of a text file, from 1.
+        column: column of that line, from 1, in characters.
         expected: what would have been accepted.
         got: what was found.
         clause: where the rule stands in the specification.
@@ -68,6 +70,8 @@ class AttestError(Exception):
         check: str | None = None,
         field: str | None = None,
         offset: int | None = None,
+        line: int | None = None,
+        column: int | None = None,
         expected: str | None = None,
         got: str | None = None,
         clause: str | None = None,
@@ -80,6 +84,8 @@ class AttestError(Exception):
         self.check = check
         self.field = field
         self.offset = offset
+        self.line = line
+        self.column = column
         self.expected = expected
         self.got = got
         self.clause = clause
@@ -98,6 +104,8 @@ class AttestError(Exception):
             "check": self.check,
             "field": self.field,
             "offset": self.offset,
+            "line": self.line,
+            "column": self.column,
             "expected": self.expected,
             "got": self.got,
             "clause": self.clause,

@@ -15,6 +15,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AppraisalError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy import Policy
+from attest.policy.tree import All
 from attest.simulator import SimulatedGuest
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.policy.documents import MEASUREMENT, STRICT, document, policy_of
@@ -295,7 +296,7 @@ def test_the_reference_measurement_of_the_tests_is_the_simulated_guests() -> Non
 
 def test_a_kind_of_attester_that_the_policy_does_not_speak_of_is_refused() -> None:
     """must-check 22: an empty list matches nothing."""
-    silent = replace(policy_of(STRICT), rules={})
+    silent = replace(policy_of(STRICT), tree=All(path="", members=()))
     result = appraise(VERIFIED, policy=silent, at=AT)
     assert [check.id for check in result.failed] == ["policy.kind"]
 

@@ -21,7 +21,7 @@ from attest.policy.gpu import (
     MODES,
     SWITCH_MEASUREMENTS,
 )
-from attest.policy.model import SCHEMA
+from attest.policy.model import MAX_BRANCHES, SCHEMA
 from attest.policy.versions import Numbering
 
 __all__ = ["policy_schema"]
@@ -49,6 +49,12 @@ def policy_schema() -> _Schema:
                 "description": {"type": "string"},
                 "simulated": _demand({"const": "refuse"}, "evidence of the simulator; refused when left out"),
                 "unchecked": _table({name: {"type": "string", "minLength": 1} for name in Unchecked.NAMES}),
+                "references": {
+                    "type": "array",
+                    "minItems": 1,
+                    "description": "documents of reference values that are accepted, by digest or by signer",
+                    "items": _accepted_document(),
+                },
                 "reference_values": {
                     "type": "object",
                     "minProperties": 1,
@@ -61,10 +67,34 @@ def policy_schema() -> _Schema:
                 "gpu": _gpu(),
                 "nvswitch": _nvswitch(),
                 "devices": _devices(),
+                **_combinators(),
             },
             required=["schema", "name", "version"],
         ),
-        "anyOf": [{"required": [kind]} for kind in ("snp", "tdx", "sgx", "gpu", "nvswitch")],
+        **_SOMETHING,
+        "$defs": {"branch": _branch()},
+    }
+
+
+_SECTIONS = ("snp", "tdx", "sgx", "gpu", "nvswitch")
+_SOMETHING: _Schema = {"anyOf": [{"required": [name]} for name in (*_SECTIONS, "any_of", "all_of", "at_least")]}
+"""A policy, and each branch of it, demands something."""
+
+
+def _branch() -> _Schema:
+    """Describe a branch: the sections of a policy, and branches again."""
+    sections: dict[str, _Schema] = {name: {"$ref": f"#/properties/{name}"} for name in (*_SECTIONS, "devices")}
+    name: _Schema = {"type": "string", "pattern": "^(?![0-9]+$)[a-z0-9][a-z0-9._-]{0,63}$"}
+    return {**_object({"name": name, **sections, **_combinators()}, required=[]), **_SOMETHING}
+
+
+def _combinators() -> dict[str, _Schema]:
+    branches = _list({"$ref": "#/$defs/branch"})
+    some = _object({"count": _integer(1, MAX_BRANCHES), "of": branches}, required=["count", "of"])
+    return {
+        "any_of": {**branches, "description": "branches of which one has to hold"},
+        "all_of": {**branches, "description": "branches that all have to hold"},
+        "at_least": {**some, "description": "branches of which this many have to hold"},
     }
 
 
@@ -95,6 +125,10 @@ def _snp() -> _Schema:
             "family_ids": _demand(_list(_hex(16)), "FAMILY_ID"),
             "image_ids": _demand(_list(_hex(16)), "IMAGE_ID"),
             "csp_ids": _demand(_list({"type": "string"}), "cloud provider of a VLEK"),
+            "minimum_abi": _demand(
+                _object({"major": _integer(0, 255), "minor": _integer(0, 255)}, required=["major", "minor"]),
+                "least version of the firmware's interface that POLICY demands",
+            ),
             "minimum_guest_svn": _integer(0, 2**32 - 1),
             "mitigations_at_launch": _integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
             "mitigations_now": _integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
@@ -239,6 +273,9 @@ def _intel_tcb() -> dict[str, _Schema]:
     return {
         "tcb_status": _demand(_list({"enum": [*statuses]}), "statuses that are accepted; UpToDate when left out"),
         "accepted_advisories": _demand(advisories, "advisories that are tolerated; none when left out"),
+        "minimum_tcb_date": _demand(
+            {"type": "string", "format": "date-time"}, "least date of the TCB level that the platform reaches"
+        ),
         "minimum_tcb_evaluation_data_number": _integer(1, 2**31, "of TCB info and of QE identity"),
         "fmspcs": _demand(_list(_hex(6)), "platform families that are accepted"),
         "ppids": _demand(_list(_hex(16)), "machines that are accepted"),
@@ -275,6 +312,23 @@ def _event_log() -> _Schema:
         },
         required=[],
     )
+
+
+def _accepted_document() -> _Schema:
+    digest: _Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    positive: _Schema = {"type": "integer", "minimum": 1}
+    return {
+        "type": "object",
+        "required": ["document"],
+        "properties": {
+            "document": {"type": "string", "minLength": 1},
+            "sha256": digest,
+            "signers": {"type": "array", "minItems": 1, "items": digest},
+            "at_least": positive,
+            "minimum_version": positive,
+        },
+        "additionalProperties": False,
+    }
 
 
 def _reference() -> _Schema:

@@ -14,6 +14,7 @@ from attest.errors import ConfigurationError, EvidenceError
 __all__ = [
     "Decoder",
     "Demand",
+    "InvalidValueError",
     "Relaxed",
     "Section",
     "boolean",
@@ -23,6 +24,7 @@ __all__ = [
     "integer",
     "list_of",
     "moment",
+    "nearest",
     "refuse",
     "table_of",
     "text",
@@ -47,17 +49,54 @@ class Demand(Generic[T]):
     value: T | Relaxed
 
 
-def refuse(path: str, expected: str, got: JsonValue) -> ConfigurationError:
-    """Make the error for one value; nothing is guessed and nothing is skipped."""
+class InvalidValueError(ConfigurationError):
+    """A value or a key that cannot stand where it stands.
+
+    Attributes:
+        at_key: it is the key that is wrong.
+    """
+
+    at_key = False
+
+
+def refuse(
+    path: str, expected: str, got: JsonValue, *, near: Iterable[str] = (), at_key: bool = False
+) -> InvalidValueError:
+    """Make the error for one value; nothing is guessed and nothing is skipped.
+
+    Args:
+        path: where it stands.
+        expected: what may stand there.
+        got: what does.
+        near: words that may; the one that is nearest to ``got`` is named.
+        at_key: it is the key that is wrong, not its value.
+    """
     shown = type(got).__name__ if isinstance(got, list | dict) else repr(got)[:80]
-    return ConfigurationError(
-        f"{path}: expected {expected}, got {shown}",
+    word = nearest(got, near)
+    error = InvalidValueError(
+        f"{path}: expected {expected}, got {shown}" + ("" if word is None else f"; did you mean {word!r}?"),
         code="policy-invalid",
         field=path,
         expected=expected,
         got=shown,
         hint="'attest policy schema' describes every key; see docs/policy.md",
     )
+    error.at_key = at_key
+    return error
+
+
+_ALIKE = 0.5
+"""Ratio from which two words are taken for one and its misspelling."""
+_ALMOST_EQUAL = 0.8
+
+
+def nearest(got: JsonValue, words: Iterable[str], *, alike: float = _ALIKE) -> str | None:
+    """Return the word that somebody may have meant, or None."""
+    if not isinstance(got, str):
+        return None
+    by_lower = {word.lower(): str(word) for word in words}
+    found = difflib.get_close_matches(got[:80].lower(), by_lower, n=1, cutoff=alike)
+    return by_lower[found[0]] if found else None
 
 
 class Section:
@@ -84,7 +123,10 @@ class Section:
         """Decode a key that must be there."""
         self._taken.add(name)
         if name not in self._members:
-            raise refuse(self.path(name), "a value", "nothing")
+            misspelt = nearest(name, self._members, alike=_ALMOST_EQUAL)
+            if misspelt is not None and misspelt not in self._taken:
+                raise refuse(self.path(misspelt), "a known key", misspelt, near=[name], at_key=True)
+            raise refuse(self.path(name), "a value", "nothing", at_key=True)
         return decoder(self._members[name], self.path(name))
 
     def optional(self, name: str, decoder: Decoder[T], *, default: T) -> T:
@@ -92,18 +134,24 @@ class Section:
         self._taken.add(name)
         return decoder(self._members[name], self.path(name)) if name in self._members else default
 
-    def finish(self) -> None:
-        """Refuse keys that nobody took: a typing error must not switch a demand off.
+    def require_known(self, names: Iterable[str]) -> None:
+        """Refuse keys that are none of these, before what lacks them is refused.
 
         Raises:
             ConfigurationError: ``policy-invalid``, naming the key and the nearest known one.
         """
-        unknown = sorted(set(self._members) - self._taken)
+        known = sorted(names)
+        unknown = sorted(set(self._members) - set(known))
         if unknown:
-            near = difflib.get_close_matches(unknown[0], self._taken, n=1)
-            raise refuse(
-                self.path(unknown[0]), f"a known key; did you mean {near[0]!r}?" if near else "a known key", unknown[0]
-            )
+            raise refuse(self.path(unknown[0]), "a known key", unknown[0], near=known, at_key=True)
+
+    def finish(self) -> None:
+        """Refuse keys that nobody took: a typing error must not switch a demand off.
+
+        Raises:
+            ConfigurationError: as ``require_known``.
+        """
+        self.require_known(self._taken)
 
 
 def text(value: JsonValue, path: str) -> str:
@@ -137,7 +185,7 @@ def choice(options: Iterable[str]) -> Decoder[str]:
 
     def decode(value: JsonValue, path: str) -> str:
         if not isinstance(value, str) or value not in known:
-            raise refuse(path, f"one of {', '.join(known)}", value)
+            raise refuse(path, f"one of {', '.join(known)}", value, near=known)
         return value
 
     return decode
@@ -185,7 +233,7 @@ def table_of(decoder: Decoder[T], *, keys: Iterable[str] | None = None) -> Decod
             raise refuse(path, "a mapping with at least one member", value if value != {} else "an empty mapping")
         for name in value:
             if known is not None and name not in known:
-                raise refuse(f"{path}.{name}", f"one of {', '.join(known)}", name)
+                raise refuse(f"{path}.{name}", f"one of {', '.join(known)}", name, near=known, at_key=True)
         return {name: decoder(member, f"{path}.{name}") for name, member in value.items()}
 
     return decode

@@ -16,7 +16,7 @@ from attest.evidence.gpu.device_set import device_set_claim
 from attest.policy.decode import Decoder, Demand, Section, demand, integer, refuse
 from attest.policy.rules import Rule, Test, is_, must_be, one_of, rule_for
 
-__all__ = ["Count", "DeviceSetDemands", "decode_devices", "device_set_rules"]
+__all__ = ["Count", "DeviceSetDemands", "cpu_rule", "decode_devices", "device_set_rules"]
 
 MAX_DEVICES = 64
 """More than any machine has; an evidence of more items is refused before this counts."""
@@ -124,9 +124,14 @@ def device_set_rules(devices: DeviceSetDemands, *, cpu_kinds: Iterable[str], gpu
     return tuple(_rules(devices, tuple(cpu_kinds), gpus=gpus))
 
 
+def cpu_rule(kinds: Iterable[str]) -> tuple[Rule, ...]:
+    """Return the rule that evidence of a CPU of one of these kinds came along. Nothing relaxes it."""
+    return tuple(_rule("cpu", "cpu_kind", Demand(tuple(kinds)), one_of, category="instance-identity"))
+
+
 def _rules(devices: DeviceSetDemands, cpu_kinds: tuple[str, ...], *, gpus: bool) -> Iterator[Rule]:
     if cpu_kinds:
-        yield from _rule("cpu", "cpu_kind", Demand(cpu_kinds), one_of, category="instance-identity")
+        yield from cpu_rule(cpu_kinds)
     for name, count in (("gpus", devices.gpus), ("switches", devices.switches)):
         yield from _rule(name, name, count, _within, category="hardware", expected=str)
     yield from _rule("bound", "bound", devices.bound, is_, category="instance-identity")

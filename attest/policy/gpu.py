@@ -11,7 +11,7 @@ from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
 from attest.evidence.gpu.claims import gpu_claim, switch_claim
 from attest.evidence.gpu.measurements import NVDEC_WAIVER
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, GpuTolerances, WaivedMeasurement
+from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.decode import (
     Decoder,
@@ -162,10 +162,8 @@ def _optional(section: Section, name: str, decoder: Decoder[Any]) -> Any:  # noq
 # -- what verification is to tolerate
 
 
-def tolerances_of(demands: GpuDemands | SwitchDemands | None) -> GpuTolerances:
+def tolerances_of(demands: GpuDemands | SwitchDemands) -> GpuTolerances:
     """Return what verification is to tolerate in such devices, each with the author's reason."""
-    if demands is None:
-        return NO_TOLERANCES
     waived = demands.waived_measurements.items()
     held = demands.held_rim_signers.value
     return GpuTolerances(

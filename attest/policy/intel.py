@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from attest.encoding import JsonValue, rfc3339_text
+from attest.encoding import JsonValue, rfc3339, rfc3339_text
 from attest.evidence.claims import Claim, ClaimType
 from attest.evidence.intel.claims import sgx_claim, tdx_claim
 from attest.evidence.intel.status import TcbStatus
@@ -74,6 +74,7 @@ class TcbDemands:
     Attributes:
         tcb_status: statuses that are accepted.
         accepted_advisories: advisory id to why it is tolerated; every other one refuses.
+        minimum_tcb_date: least date of the TCB level that the platform reaches, or None.
         minimum_tcb_evaluation_data_number: least number of both TCB info and QE identity, or None.
         fmspcs: platform families that are accepted, 6 bytes each.
         ppids: machines that are accepted, 16 bytes each.
@@ -83,6 +84,7 @@ class TcbDemands:
 
     tcb_status: Demand[tuple[str, ...]]
     accepted_advisories: Demand[Mapping[str, AcceptedAdvisory]]
+    minimum_tcb_date: Demand[datetime] | None
     minimum_tcb_evaluation_data_number: int | None
     fmspcs: Demand[tuple[bytes, ...]] | None
     ppids: Demand[tuple[bytes, ...]] | None
@@ -199,6 +201,7 @@ def _tcb(section: Section) -> TcbDemands:
     return TcbDemands(
         tcb_status=section.optional("tcb_status", demand(list_of(choice(_ALLOWED_STATUSES))), default=up_to_date),
         accepted_advisories=section.optional("accepted_advisories", demand(_advisories), default=nothing),
+        minimum_tcb_date=_optional(section, "minimum_tcb_date", demand(moment)),
         minimum_tcb_evaluation_data_number=section.optional(
             "minimum_tcb_evaluation_data_number", integer(1, 2**31), default=None
         ),
@@ -213,7 +216,7 @@ def _advisories(value: JsonValue, path: str) -> Mapping[str, AcceptedAdvisory]:
     accepted = table_of(_advisory)(value, path)
     for name in accepted:
         if not _ADVISORY_ID.fullmatch(name):
-            raise refuse(f"{path}.{name}", "an advisory such as INTEL-SA-00837", name)
+            raise refuse(f"{path}.{name}", "an advisory such as INTEL-SA-00837", name, at_key=True)
     return accepted
 
 
@@ -360,6 +363,15 @@ def _tcb_rules(tcb: TcbDemands, kind: str, claim: Callable[[str], Claim]) -> Ite
         expected=_advisories_text,
         tolerated_by=_TCB,
     )
+    yield from rule_for(
+        f"policy.{kind}.minimum_tcb_date",
+        tcb.minimum_tcb_date,
+        _not_before,
+        category="hardware",
+        claim=claim("tcb_date"),
+        expected=lambda first: f"{rfc3339_text(first)} or later",
+        tolerated_by=_TCB,
+    )
     for name in ("tcb_evaluation_data_number", "qe_identity_evaluation_data_number"):
         minimum = tcb.minimum_tcb_evaluation_data_number
         yield from _minimum(f"policy.{kind}.minimum_{name}", minimum, claim(name), tolerated_by=_TCB)
@@ -403,6 +415,11 @@ def _minimum(
         expected=lambda least: f"at least {least}",
         tolerated_by=tolerated_by,
     )
+
+
+def _not_before(first: datetime) -> Test:
+    """Test that a date, given as text, is this one or a later one."""
+    return lambda value, _at: rfc3339(value, what="tcb_date") >= first
 
 
 def _only_accepted(accepted: Mapping[str, AcceptedAdvisory]) -> Test:

@@ -8,88 +8,231 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from attest.checks import Unchecked
 from attest.encoding import JsonValue
-from attest.policy.decode import Decoder, Demand, Relaxed, Section, choice, demand, integer, refuse, table_of, text
+from attest.policy.decode import (
+    Decoder,
+    Demand,
+    Relaxed,
+    Section,
+    choice,
+    demand,
+    integer,
+    list_of,
+    refuse,
+    table_of,
+    text,
+)
 from attest.policy.devices import DeviceSetDemands, decode_devices
 from attest.policy.gpu import GpuDemands, SwitchDemands, decode_gpu, decode_nvswitch
 from attest.policy.intel import SgxDemands, TdxDemands, decode_sgx, decode_tdx
+from attest.policy.reference_values.reference_documents import (
+    NO_REFERENCE_DOCUMENTS,
+    AcceptedDocument,
+    ReferenceDocument,
+    decode_accepted_document,
+    merge_references,
+)
 from attest.policy.references import ReferenceValues, decode_reference_values
 from attest.policy.snp import SnpDemands, decode_snp
 
-__all__ = ["SCHEMA", "PolicyDocument", "decode_policy"]
+__all__ = ["MAX_BRANCHES", "MAX_NESTING", "SCHEMA", "AtLeastOf", "PolicyBody", "PolicyDocument", "decode_policy"]
 
 SCHEMA = "attest.policy/1"
+MAX_NESTING = 4
+"""Levels of branches below the policy itself."""
+MAX_BRANCHES = 64
+"""Branches of a whole policy: all of them are judged each time."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyDocument:
-    """A policy as its author wrote it, with everything that was left out filled in strictly."""
+class PolicyBody:
+    """Demands that all have to hold: the policy itself, or one branch of it.
+
+    Attributes:
+        name: what its author calls it; empty for a branch without a name.
+        any_of: branches of which one has to hold; empty for no such choice.
+        all_of: branches that all have to hold.
+        at_least: branches of which some have to hold, or None.
+    """
 
     name: str
-    version: int
-    description: str
-    simulated: Demand[str]
-    unchecked: tuple[Unchecked, ...]
-    reference_values: Mapping[str, ReferenceValues]
     snp: SnpDemands | None
     tdx: TdxDemands | None
     sgx: SgxDemands | None
     gpu: GpuDemands | None
     nvswitch: SwitchDemands | None
     devices: DeviceSetDemands | None
+    any_of: tuple[PolicyBody, ...]
+    all_of: tuple[PolicyBody, ...]
+    at_least: AtLeastOf | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtLeastOf:
+    """Branches of which some have to hold.
+
+    Attributes:
+        count: how many, from 1 to all of them.
+        of: the branches.
+    """
+
+    count: int
+    of: tuple[PolicyBody, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDocument(PolicyBody):
+    """A policy as its author wrote it, with everything that was left out filled in strictly.
+
+    Attributes:
+        references: the documents of reference values that it accepts.
+        reference_values: its own, and those of the accepted documents.
+    """
+
+    version: int
+    description: str
+    simulated: Demand[str]
+    unchecked: tuple[Unchecked, ...]
+    references: tuple[AcceptedDocument, ...]
+    reference_values: Mapping[str, ReferenceValues]
+
+
+_KEYS = ("schema", *(field.name for field in fields(PolicyDocument)))
+_NO_DOCUMENTS: tuple[AcceptedDocument, ...] = ()
 _NO_REFERENCES: Mapping[str, ReferenceValues] = {}
 _NOTHING_UNCHECKED: tuple[Unchecked, ...] = ()
 
 
-def decode_policy(document: JsonValue) -> PolicyDocument:
+def decode_policy(
+    document: JsonValue, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS
+) -> PolicyDocument:
     """Read a policy document.
 
+    Args:
+        document: JSON or YAML, parsed.
+        documents: reference documents that are at hand, by name; only those that the policy accepts count.
+
     Raises:
-        ConfigurationError: ``policy-invalid``, with the path of the value and what was expected there.
+        ConfigurationError: ``policy-invalid``, with the path of the value and what was expected there; or as
+            ``merge_references``.
     """
     top = Section(document, "")
+    top.require_known(_KEYS)
     schema = top.required("schema", text)
     if schema != SCHEMA:
-        raise refuse("schema", repr(SCHEMA), schema)
-    references = top.optional("reference_values", table_of(decode_reference_values), default=_NO_REFERENCES)
+        raise refuse("schema", repr(SCHEMA), schema, near=[SCHEMA])
+    accepted: tuple[AcceptedDocument, ...] = top.optional(
+        "references", list_of(decode_accepted_document), default=_NO_DOCUMENTS
+    )
+    own = top.optional("reference_values", table_of(decode_reference_values), default=_NO_REFERENCES)
+    references = merge_references(own, accepted, documents) if accepted else own
     unchecked = top.optional("unchecked", _unchecked, default=_NOTHING_UNCHECKED)
-    gpu: GpuDemands | None = top.optional("gpu", _with_rims(decode_gpu, unchecked), default=None)
-    nvswitch: SwitchDemands | None = top.optional("nvswitch", _with_rims(decode_nvswitch, unchecked), default=None)
+    reader = _Reader(references=references, unchecked=unchecked)
     policy = PolicyDocument(
         name=top.required("name", _name),
         version=top.required("version", integer(1, 2**31)),
         description=top.optional("description", text, default=""),
         simulated=top.optional("simulated", demand(choice(["refuse"])), default=Demand("refuse")),
         unchecked=unchecked,
+        references=accepted,
         reference_values=references,
-        snp=top.optional("snp", _with(decode_snp, references), default=None),
-        tdx=top.optional("tdx", _with(decode_tdx, references), default=None),
-        sgx=top.optional("sgx", _with(decode_sgx, references), default=None),
-        gpu=gpu,
-        nvswitch=nvswitch,
-        devices=_devices(top, gpu, nvswitch),
+        **reader.parts(top, depth=0),
     )
     top.finish()
-    if all(kind is None for kind in (policy.snp, policy.tdx, policy.sgx, gpu, nvswitch)):
-        raise refuse("snp", "demands on at least one kind of Attester: snp, tdx, sgx, gpu or nvswitch", "nothing")
     return policy
 
 
-def _devices(top: Section, gpu: GpuDemands | None, nvswitch: SwitchDemands | None) -> DeviceSetDemands | None:
-    """Read the demands on all devices together: strict ones, for a policy that states none and speaks of devices."""
+class _Reader:
+    """Reads bodies, counting their branches over the whole policy."""
+
+    def __init__(self, *, references: Mapping[str, ReferenceValues], unchecked: tuple[Unchecked, ...]) -> None:
+        """Take what the policy states once for all of its branches."""
+        self._references = references
+        self._unchecked = unchecked
+        self._branches = 0
+
+    def parts(self, section: Section, *, depth: int) -> dict[str, Any]:  # Any: fields of ``PolicyBody``
+        """Read the sections and combinators of one body, which has to have one of them."""
+        gpu: GpuDemands | None = section.optional("gpu", _with_rims(decode_gpu, self._unchecked), default=None)
+        nvswitch: SwitchDemands | None = section.optional(
+            "nvswitch", _with_rims(decode_nvswitch, self._unchecked), default=None
+        )
+        branches = self._branches_at(depth + 1)
+        found: dict[str, Any] = {
+            "snp": section.optional("snp", _with(decode_snp, self._references), default=None),
+            "tdx": section.optional("tdx", _with(decode_tdx, self._references), default=None),
+            "sgx": section.optional("sgx", _with(decode_sgx, self._references), default=None),
+            "gpu": gpu,
+            "nvswitch": nvswitch,
+            "devices": _devices(section, gpu, nvswitch),
+            "any_of": section.optional("any_of", branches, default=_NO_BRANCHES),
+            "all_of": section.optional("all_of", branches, default=_NO_BRANCHES),
+            "at_least": section.optional("at_least", _at_least(branches), default=None),
+        }
+        if not any(found.values()):
+            expected = "demands on at least one kind of Attester (snp, tdx, sgx, gpu or nvswitch), or branches"
+            raise refuse(section.path("snp"), expected, "nothing")
+        return found
+
+    def _branches_at(self, depth: int) -> Decoder[tuple[PolicyBody, ...]]:
+        """Decode the branches of one combinator; their names differ."""
+
+        def decode(value: JsonValue, path: str) -> tuple[PolicyBody, ...]:
+            if depth > MAX_NESTING:
+                raise refuse(path, f"branches at most {MAX_NESTING} deep", value)
+            branches = list_of(lambda member, at: self._branch(member, at, depth))(value, path)
+            for index, branch in enumerate(branches):
+                if branch.name and any(other.name == branch.name for other in branches[:index]):
+                    raise refuse(f"{path}[{index}].name", "a name that no other branch here has", branch.name)
+            return branches
+
+        return decode
+
+    def _branch(self, value: JsonValue, path: str, depth: int) -> PolicyBody:
+        self._branches += 1
+        if self._branches > MAX_BRANCHES:
+            raise refuse(path, f"at most {MAX_BRANCHES} branches in a policy", value)
+        section = Section(value, path)
+        name = section.optional("name", _branch_name, default="")
+        body = PolicyBody(name=name, **self.parts(section, depth=depth))
+        section.finish()
+        return body
+
+
+_NO_BRANCHES: tuple[PolicyBody, ...] = ()
+
+
+def _at_least(branches: Decoder[tuple[PolicyBody, ...]]) -> Decoder[AtLeastOf]:
+    def decode(value: JsonValue, path: str) -> AtLeastOf:
+        section = Section(value, path)
+        of = section.required("of", branches)
+        count = section.required("count", integer(1, len(of)))
+        section.finish()
+        return AtLeastOf(count=count, of=of)
+
+    return decode
+
+
+def _branch_name(value: JsonValue, path: str) -> str:
+    name = _name(value, path)
+    if name.isdecimal():
+        raise refuse(path, "a name that is no number: branches without a name are numbered", value)
+    return name
+
+
+def _devices(section: Section, gpu: GpuDemands | None, nvswitch: SwitchDemands | None) -> DeviceSetDemands | None:
+    """Read the demands on all devices together: strict ones, for a body that states none and speaks of devices."""
 
     def decode(value: JsonValue, path: str) -> DeviceSetDemands:
         return decode_devices(value, path, gpus=gpu is not None, switches=nvswitch is not None)
 
-    left_out = None if gpu is None and nvswitch is None else decode({}, "devices")
-    return top.optional("devices", decode, default=left_out)
+    left_out = None if gpu is None and nvswitch is None else decode({}, section.path("devices"))
+    return section.optional("devices", decode, default=left_out)
 
 
 _T = TypeVar("_T")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
+
+import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.decode import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
 
-__all__ = ["ReferenceValues", "decode_reference_values", "names_in", "reference_text"]
+__all__ = ["ReferenceValues", "decode_reference_values", "names_in", "reference_digest", "reference_text"]
 
 _SHA256_BYTES = 32
 SHA384_BYTES = 48
@@ -64,3 +67,20 @@ def reference_text(name: str, reference: ReferenceValues) -> str:
     """Write a reference value for people: name, end, values in full."""
     until = "" if reference.expires is None else f" until {rfc3339_text(reference.expires)}"
     return f"{name}{until}: {' or '.join(value.hex() for value in reference.values)}"
+
+
+def reference_digest(references: Mapping[str, ReferenceValues]) -> bytes:
+    """Return the SHA-256 of reference values as they count: canonical JSON (RFC 8785) of names, values, origins, ends.
+
+    Two policies that took their values from different places have one digest here when the values are the same ones
+    and are said to come from the same place. The order of values says nothing.
+    """
+    told = {
+        name: {
+            "values": sorted(value.hex() for value in reference.values),
+            "origin": reference.origin,
+            "expires": None if reference.expires is None else rfc3339_text(reference.expires),
+        }
+        for name, reference in references.items()
+    }
+    return sha256(rfc8785.dumps(told)).digest()

@@ -75,7 +75,13 @@ class Rule:
     tolerated_by: str | None = None
 
     def judge(
-        self, subject: object, *, at: datetime, item: str | None, reasons: Mapping[str, str] = MappingProxyType({})
+        self,
+        subject: object,
+        *,
+        at: datetime,
+        item: str | None,
+        reasons: Mapping[str, str] = MappingProxyType({}),
+        branch: str | None = None,
     ) -> Check:
         """Return the check for one device, or for all of them together.
 
@@ -84,6 +90,7 @@ class Rule:
             at: moment of appraisal.
             item: the device's name in the evidence; None for a rule over the evidence as a whole.
             reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
+            branch: the branch of the policy that the rule stands in; None for the policy itself.
         """
         value = self.claim.get(subject)
         reason = self.relaxed
@@ -95,7 +102,13 @@ class Rule:
             expected = self.expected
             outcome = Outcome.PASS if value is not None and self.holds(value, at) else self.otherwise
         return Check(
-            id=self.id, outcome=outcome, expected=expected, got=value_text(value), clause=self.claim.clause, item=item
+            id=self.id,
+            outcome=outcome,
+            expected=expected,
+            got=value_text(value),
+            clause=self.claim.clause,
+            item=item,
+            branch=branch,
         )
 
 

@@ -37,6 +37,18 @@ _LARGEST_EXACT = 2**53 - 1
 """Canonical JSON (RFC 8785) has no larger integers."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class SnpAbi:
+    """Version of the firmware's interface, as the guest policy demands one at least; major counts before minor."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        """Write it as AMD does."""
+        return f"{self.major}.{self.minor}"
+
+
 TcbMinimums = Mapping[SnpProduct, SnpTcbVersion]
 
 
@@ -64,6 +76,7 @@ class SnpDemands:
     family_ids: Demand[tuple[bytes, ...]] | None = None
     image_ids: Demand[tuple[bytes, ...]] | None = None
     csp_ids: Demand[tuple[str, ...]] | None = None
+    minimum_abi: Demand[SnpAbi] | None = None
     minimum_guest_svn: int | None = None
     mitigations_at_launch: int | None = None
     mitigations_now: int | None = None
@@ -105,6 +118,7 @@ def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
         family_ids=section.optional("family_ids", demand(list_of(hex_of(16))), default=None),
         image_ids=section.optional("image_ids", demand(list_of(hex_of(16))), default=None),
         csp_ids=section.optional("csp_ids", demand(list_of(text)), default=None),
+        minimum_abi=section.optional("minimum_abi", demand(_abi), default=None),
         minimum_guest_svn=section.optional("minimum_guest_svn", integer(0, 2**32 - 1), default=None),
         mitigations_at_launch=section.optional("mitigations_at_launch", integer(1, _LARGEST_EXACT), default=None),
         mitigations_now=section.optional("mitigations_now", integer(1, _LARGEST_EXACT), default=None),
@@ -135,6 +149,13 @@ def _tcb(value: JsonValue, path: str, product: SnpProduct) -> SnpTcbVersion:
     )
     section.finish()
     return tcb
+
+
+def _abi(value: JsonValue, path: str) -> SnpAbi:
+    section, number = Section(value, path), integer(0, 255)
+    found = SnpAbi(major=section.required("major", number), minor=section.required("minor", number))
+    section.finish()
+    return found
 
 
 # -- rules
@@ -206,6 +227,14 @@ def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
     for bit, switch in snp.guest_policy.items():
         claim = snp_claim(f"policy.{bit}")
         yield from _rule(f"guest_policy.{bit}", switch, is_, category="configuration", claim=claim)
+    yield from _rule(
+        "minimum_abi",
+        snp.minimum_abi,
+        lambda low: lambda value, _at: value >= low,
+        category="configuration",
+        claim=_ABI,
+        expected=lambda low: f"at least {low}",
+    )
     if snp.minimum_guest_svn is not None:
         svn = Demand(snp.minimum_guest_svn)
         yield from _rule("guest_svn", svn, at_least, category="executables", expected=lambda low: f"at least {low}")
@@ -264,6 +293,18 @@ def _tcb_of_product(which: str) -> Claim:
         get=lambda v: _ProductTcb(product=v.product, tcb=getattr(v, which)),  # type: ignore[arg-type,return-value]  # for _covers
     )
 
+
+_ABI = Claim(
+    name="policy.abi",
+    type=ClaimType.TCB,
+    origin=snp_claim("policy.abi_major").origin,
+    clause=snp_claim("policy.abi_major").clause,
+    get=lambda v: SnpAbi(  # type: ignore[arg-type,return-value]  # two integers of every report, for a comparison
+        major=snp_claim("policy.abi_major").get(v),  # type: ignore[arg-type]
+        minor=snp_claim("policy.abi_minor").get(v),  # type: ignore[arg-type]
+    ),
+)
+"""Firmware below what the guest policy demands does not launch the guest (sev-snp.md, POLICY)."""
 
 _MASKED_VCEK = Claim(
     name="chip_id_masked",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from attest.appraisal import AttestationResult
 from attest.checks import Check, Outcome, Unchecked
@@ -16,8 +16,10 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError
 from attest.results.ear import EAR_PROFILE
 from attest.results.ear_codec import ear_to_json
+from attest.results.ear_details import ReliedOn
 from attest.results.ear_verify import VerifiedEar
 from attest.results.nras import VerifiedNrasToken
+from attest.results.relied_on import relied_on
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 __all__ = [
@@ -63,12 +65,14 @@ def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
             "version": policy.version,
             "digest": policy.digest.hex(),
             "production": policy.production,
+            "reference_values_digest": policy.reference_digest.hex(),
         },
         "trustworthiness": {category: str(tier) for category, tier in sorted(result.trustworthiness.items())},
         "evidence_digest": verified.evidence.digest.hex(),
         "ignored_items": list(verified.ignored),
         "items": [_item(item) for item in verified.items],
-        "checks": _checks(result.checks),
+        "endorsements": [_relied_on(entry) for entry in relied_on(verified)],
+        "checks": _checks(result.checks, set_aside=result.set_aside),
     }
 
 
@@ -166,7 +170,25 @@ def _item(item: VerifiedItem) -> JsonValue:
     return {"name": item.name, "kind": item.kind, "claims": item.claims}
 
 
-def _checks(checks: Iterable[Check]) -> list[JsonValue]:
+def _relied_on(entry: ReliedOn) -> JsonValue:
+    """Name an endorsement: what an auditor needs to find the same one again."""
+    facts: dict[str, JsonValue] = {
+        "kind": entry.kind,
+        "item": entry.item,
+        "sha256": None if entry.sha256 is None else entry.sha256.hex(),
+        "number": entry.number,
+        "begins": None if entry.begins is None else _second(entry.begins),
+        "ends": None if entry.ends is None else _second(entry.ends),
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _second(seconds: int) -> str:
+    return rfc3339_text(datetime.fromtimestamp(seconds, tz=UTC))
+
+
+def _checks(checks: Iterable[Check], *, set_aside: frozenset[str] = frozenset()) -> list[JsonValue]:
+    """Tell checks; ``counts: false`` stands with those of alternatives that do not hold, where others may."""
     return [
         {
             "id": check.id,
@@ -176,6 +198,7 @@ def _checks(checks: Iterable[Check]) -> list[JsonValue]:
             "got": check.got,
             "clause": check.clause,
             **({} if check.item is None else {"item": check.item}),
+            **({} if check.branch is None else {"branch": check.branch, "counts": check.branch not in set_aside}),
         }
         for check in checks
     ]

@@ -50,7 +50,13 @@ def test_an_appraisal_is_told_with_its_policy_and_vector() -> None:
         appraise(verified(expected=ExpectedFreshness(report_data=bytes(64))), policy=policy, at=AT)
     )
     assert (good["outcome"], good["status"], good["freshness"]) == ("affirmed", "affirming", "matched")
-    assert good["policy"] == {"name": "test", "version": 1, "digest": policy.digest.hex(), "production": True}
+    assert good["policy"] == {
+        "name": "test",
+        "version": 1,
+        "digest": policy.digest.hex(),
+        "production": True,
+        "reference_values_digest": policy.reference_digest.hex(),
+    }
     bad = appraised_document(appraise(verified(), policy=Policy.baseline(), at=AT))
     assert (bad["outcome"], bad["status"]) == ("not-affirmed", "contraindicated")
 

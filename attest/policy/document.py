@@ -1,0 +1,168 @@
+"""The text of a policy: YAML or JSON in, plain values out, and a place in the text for everything that is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from attest.encoding import JsonValue, json_value
+from attest.errors import ConfigurationError, EvidenceError
+from attest.policy.decode import InvalidValueError
+from attest.policy.positions import Located, Place, json_places, yaml_places
+
+__all__ = ["MAX_POLICY_BYTES", "placed", "read_document"]
+
+MAX_POLICY_BYTES = 1024 * 1024
+
+
+def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
+    """Read what a policy's text says, before anybody asks what it means.
+
+    Args:
+        data: the text.
+        name: what errors call it.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable``.
+    """
+    if len(data) > MAX_POLICY_BYTES:
+        raise _unreadable(name, f"{len(data)} bytes, more than {MAX_POLICY_BYTES}")
+    return _json(data, name) if _is_json(data) else _yaml(data, name)
+
+
+def placed(error: InvalidValueError, data: bytes, *, name: str) -> ConfigurationError:
+    """Return an error with the line and column of what it is about.
+
+    Args:
+        error: what is wrong with a document that could be read.
+        data: its text.
+        name: what errors call it.
+    """
+    place = _places(data).find(error.field or "", key=error.at_key)
+    return ConfigurationError(
+        f"{name}:{place.line}:{place.column}: {error.message}",
+        code=error.code,
+        field=error.field,
+        line=place.line,
+        column=place.column,
+        expected=error.expected,
+        got=error.got,
+        hint=error.hint,
+    )
+
+
+def _is_json(data: bytes) -> bool:
+    return data.lstrip()[:1] == b"{"
+
+
+def _places(data: bytes) -> Located:
+    if _is_json(data):
+        return json_places(data.decode(), json.loads)
+    return yaml_places(_reader("policy").compose, data)
+
+
+def _json(data: bytes, name: str) -> JsonValue:
+    try:
+        return json_value(data, what="policy")
+    except EvidenceError as exc:
+        raise _unreadable(name, exc.message, _problem_of_json(exc.__cause__, data)) from exc
+
+
+def _problem_of_json(cause: BaseException | None, data: bytes) -> Place | None:
+    """Return where JSON broke off, or which key stands there twice; None for a text that is too deep or no text."""
+    if isinstance(cause, json.JSONDecodeError):
+        return Place(line=cause.lineno, column=cause.colno)
+    try:
+        text = data.decode()
+        json.loads(text)  # well formed, with a defect that this reader forgives
+        return json_places(text, json.loads).repeated
+    except (ValueError, RecursionError):
+        return None
+
+
+def _reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations are partial
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415  of the extra 'cli'; a JSON policy needs none
+    except ImportError as exc:
+        raise _unreadable(name, "YAML needs the extra 'cli' of this package; JSON needs nothing") from exc
+    return YAML(typ="safe", pure=True)
+
+
+def _yaml(data: bytes, name: str) -> JsonValue:
+    """YAML 1.2 without what makes two readers disagree: duplicate keys, anchors, tags, several documents."""
+    reader = _reader(name)
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+    try:
+        for event in reader.parse(data):
+            if getattr(event, "anchor", None) is not None:
+                raise _unreadable(name, "anchors and aliases are not allowed", _mark(event.start_mark))
+            if getattr(event, "tag", None) is not None:
+                raise _unreadable(name, f"the tag {event.tag} is not allowed", _mark(event.start_mark))
+        value: object = reader.load(data)
+    except (YAMLError, ValueError, TypeError, RecursionError) as exc:  # TypeError: a list or mapping as a key
+        raise _unreadable(name, " ".join(str(exc).split())[:300], _problem_of_yaml(exc, data)) from exc
+    try:
+        return _plain(value, "")
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=name) from exc
+
+
+def _problem_of_yaml(problem: Exception, data: bytes) -> Place | None:
+    """Return what the library says of the place: a mark, or the offset of a byte that is no text."""
+    offset = getattr(problem, "position", None)
+    if isinstance(offset, int):
+        before = data[:offset]
+        return Place(line=before.count(b"\n") + 1, column=offset - before.rfind(b"\n"))
+    return _mark(getattr(problem, "problem_mark", None))
+
+
+def _mark(mark: Any) -> Place | None:  # noqa: ANN401  of the library
+    return None if mark is None else Place(line=mark.line + 1, column=mark.column + 1)
+
+
+def _plain(value: object, path: str) -> JsonValue:
+    """Reduce what YAML can say to what JSON can say."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case list():
+            return [_plain(member, f"{path}[{i}]") for i, member in enumerate(cast("list[object]", value))]
+        case dict():
+            members = cast("dict[object, object]", value)
+            for key in members:
+                if not isinstance(key, str):
+                    raise _no_value(_join(path, str(key)), "a key in quotes: keys are text", key, at_key=True)
+            return {str(key): _plain(member, _join(path, str(key))) for key, member in members.items()}
+        case _:
+            raise _no_value(path, "a value in quotes", value)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _no_value(path: str, expected: str, got: object, *, at_key: bool = False) -> InvalidValueError:
+    shown = f"{type(got).__name__} {got}"[:80]
+    where = f"{path}: " if path else ""
+    error = InvalidValueError(
+        f"policy cannot be read: {where}expected {expected}, got {shown}",
+        code="policy-unreadable",
+        field=path,
+        expected=expected,
+        got=shown,
+        hint="see docs/policy.md",
+    )
+    error.at_key = at_key
+    return error
+
+
+def _unreadable(name: str, problem: str, place: Place | None = None) -> ConfigurationError:
+    where = name if place is None else f"{name}:{place.line}:{place.column}"
+    return ConfigurationError(
+        f"{where}: policy cannot be read: {problem}",
+        code="policy-unreadable",
+        line=None if place is None else place.line,
+        column=None if place is None else place.column,
+        hint="see docs/policy.md",
+    )

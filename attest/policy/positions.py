@@ -1,0 +1,161 @@
+"""Where things stand in a policy's text: line and column of each value, for whoever has to correct it.
+
+Only a policy that is refused is read a second time for this; what is found here decides nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Located", "Place", "json_places", "yaml_places"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in a text; both count from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+_START = Place(line=1, column=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A value with its place.
+
+    Attributes:
+        key: where its key stands; of a member of a list, and of the document itself, where it starts.
+        value: where it starts; of a mapping or list that starts on a line of its own, where its key stands.
+        members: what a mapping has.
+        items: what a list has.
+        repeated: where the first key of the document stands that is there twice in one mapping.
+    """
+
+    key: Place = _START
+    value: Place = _START
+    members: Mapping[str, Located] = field(default_factory=dict[str, "Located"])
+    items: tuple[Located, ...] = ()
+    repeated: Place | None = None
+
+    def find(self, path: str, *, key: bool) -> Place:
+        """Return the place of a path such as ``snp.vmpl[0]``; of one that is not there, that of what lacks it.
+
+        Args:
+            path: as errors name it. Keys may themselves have dots in them: the longest one that is there is meant.
+            key: for what is wrong with the key, not with its value.
+        """
+        here, rest = self, path
+        while rest:
+            step = here._step(rest)
+            if step is None:
+                return here.key
+            here, rest = step
+        return here.key if key else here.value
+
+    def _step(self, path: str) -> tuple[Located, str] | None:
+        if path.startswith("["):
+            number, _, rest = path[1:].partition("]")
+            return (self.items[int(number)], rest) if number.isdecimal() and int(number) < len(self.items) else None
+        path = path.removeprefix(".")
+        names = [name for name in self.members if path == name or path.startswith((f"{name}.", f"{name}["))]
+        if not names:
+            return None
+        name = max(names, key=len)
+        return self.members[name], path[len(name) :]
+
+
+# -- YAML
+
+
+def yaml_places(compose: Callable[[bytes], Any], data: bytes) -> Located:  # Any: the library's nodes are untyped
+    """Return the places of a YAML document that has been read before.
+
+    Args:
+        compose: the library's composer.
+        data: the document.
+    """
+    root = compose(data)
+    return Located() if root is None else _yaml(root, _START)
+
+
+def _mark(node: Any) -> Place:  # noqa: ANN401  see above
+    return Place(line=node.start_mark.line + 1, column=node.start_mark.column + 1)
+
+
+def _yaml(node: Any, key: Place) -> Located:  # noqa: ANN401  see above
+    start = key if getattr(node, "flow_style", None) is False else _mark(node)
+    if node.id == "sequence":
+        items: list[Any] = node.value
+        return Located(key=key, value=start, items=tuple(_yaml(item, _mark(item)) for item in items))
+    if node.id == "mapping":
+        members: list[tuple[Any, Any]] = node.value
+        return Located(key=key, value=start, members={str(k.value): _yaml(v, _mark(k)) for k, v in members})
+    return Located(key=key, value=start)
+
+
+# -- JSON
+
+_TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
+
+
+def json_places(text: str, unquote: Callable[[str], str]) -> Located:
+    """Return the places of a JSON document that is well formed, but for keys that stand twice in one object.
+
+    Args:
+        text: the document.
+        unquote: reads a string literal.
+    """
+    return _Json(text, unquote).document()
+
+
+class _Json:
+    """A reader of tokens that keeps places and forgets values."""
+
+    def __init__(self, text: str, unquote: Callable[[str], str]) -> None:
+        self._lines = [-1, *(match.start() for match in re.finditer("\n", text))]
+        self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(text)
+        self._unquote = unquote
+        self._repeated: Place | None = None
+
+    def document(self) -> Located:
+        found = self._value(next(self._tokens), None)
+        return Located(
+            key=found.key, value=found.value, members=found.members, items=found.items, repeated=self._repeated
+        )
+
+    def _place(self, token: re.Match[str]) -> Place:
+        line = bisect_left(self._lines, token.start())
+        return Place(line=line, column=token.start() - self._lines[line - 1])
+
+    def _value(self, token: re.Match[str], key: Place | None) -> Located:
+        start = self._place(token)
+        if token.group() == "{":
+            return Located(key=key or start, value=start, members=self._members())
+        if token.group() == "[":
+            return Located(key=key or start, value=start, items=self._items())
+        return Located(key=key or start, value=start)
+
+    def _members(self) -> dict[str, Located]:
+        members: dict[str, Located] = {}
+        while (token := next(self._tokens)).group() != "}":
+            if token.group() == ",":
+                continue
+            key, name = self._place(token), self._unquote(token.group())
+            if name in members and self._repeated is None:
+                self._repeated = key
+            next(self._tokens)  # the colon
+            members[name] = self._value(next(self._tokens), key)
+        return members
+
+    def _items(self) -> tuple[Located, ...]:
+        items: list[Located] = []
+        while (token := next(self._tokens)).group() != "]":
+            if token.group() != ",":
+                items.append(self._value(token, None))
+        return tuple(items)

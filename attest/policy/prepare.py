@@ -1,0 +1,124 @@
+"""From a policy document to the tree of its rules, and to what verification may tolerate for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from attest.evidence.gpu.tolerances import NO_TOLERANCES, GpuTolerances
+from attest.policy.decode import refuse
+from attest.policy.devices import cpu_rule, device_set_rules
+from attest.policy.gpu import GpuDemands, SwitchDemands, gpu_rules, switch_rules, tolerances_of
+from attest.policy.intel import sgx_rules, tdx_rules
+from attest.policy.model import AtLeastOf, PolicyBody, PolicyDocument
+from attest.policy.references import ReferenceValues
+from attest.policy.rules import Rule
+from attest.policy.snp import snp_rules
+from attest.policy.tree import SET, All, Any, AtLeast, Leaf, Node
+
+__all__ = ["CPU_KINDS", "prepared", "tolerated"]
+
+CPU_KINDS = ("sev-snp", "tdx", "sgx")
+_References = Mapping[str, ReferenceValues]
+
+
+def prepared(policy: PolicyDocument) -> All:
+    """Return the tree of a policy's rules."""
+    return _body(policy, "", policy.reference_values, whole=_is_plain(policy))
+
+
+def _is_plain(body: PolicyBody) -> bool:
+    return not body.any_of and not body.all_of and body.at_least is None
+
+
+def _body(body: PolicyBody, path: str, references: _References, *, whole: bool = False) -> All:
+    """Prepare one body; ``whole`` for a policy without branches."""
+    sections = _sections(body, references)
+    kinds = [kind for kind in CPU_KINDS if kind in sections]
+    together = _set_rules(body, kinds, whole=whole)
+    leaves = [Leaf(path=path, kind=kind, rules=rules) for kind, rules in sections.items()]
+    if together:
+        leaves.insert(0, Leaf(path=path, kind=SET, rules=together))
+    return All(path=path, members=(*leaves, *_choices(body, path, references)))
+
+
+def _choices(body: PolicyBody, path: str, references: _References) -> Iterator[Node]:
+    if body.any_of:
+        yield Any(path=path, members=_branches("any_of", body.any_of, path, references))
+    yield from _branches("all_of", body.all_of, path, references)
+    if body.at_least is not None:
+        chosen: AtLeastOf = body.at_least
+        yield AtLeast(path=path, count=chosen.count, members=_branches("at_least", chosen.of, path, references))
+
+
+def _branches(combinator: str, bodies: tuple[PolicyBody, ...], path: str, references: _References) -> tuple[All, ...]:
+    """Prepare the branches of one combinator; a branch without a name has its number."""
+    start = f"{path}.{combinator}" if path else combinator
+    return tuple(_body(body, f"{start}[{body.name or index}]", references) for index, body in enumerate(bodies))
+
+
+def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule, ...]]:
+    """Return the rules for each kind of Attester that a body speaks of."""
+    rules: dict[str, tuple[Rule, ...]] = {}
+    if body.snp is not None:
+        rules["sev-snp"] = snp_rules(body.snp, references)
+    if body.tdx is not None:
+        rules["tdx"] = tdx_rules(body.tdx, references)
+    if body.sgx is not None:
+        rules["sgx"] = sgx_rules(body.sgx, references)
+    if body.gpu is not None:
+        rules["nvidia-gpu"] = gpu_rules(body.gpu)
+    if body.nvswitch is not None:
+        rules["nvidia-switch"] = switch_rules(body.nvswitch)
+    return rules
+
+
+def _set_rules(body: PolicyBody, cpu_kinds: list[str], *, whole: bool) -> tuple[Rule, ...]:
+    """Return the rules over the evidence as a whole.
+
+    Without branches, evidence of another kind of CPU is refused as a kind that nobody speaks of. A branch has to say
+    for itself that it does not hold then, or demands on a CPU that did not come would be met.
+    """
+    if body.devices is not None:
+        return device_set_rules(body.devices, cpu_kinds=cpu_kinds, gpus=body.gpu is not None)
+    return () if whole or not cpu_kinds else cpu_rule(cpu_kinds)
+
+
+# -- what verification may tolerate
+
+
+def tolerated(policy: PolicyDocument, kind: Literal["gpu", "nvswitch"]) -> GpuTolerances:
+    """Return what verification may let pass in devices of one kind.
+
+    It is verified once for all branches. So what one of them waives would be waived for all.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``, two bodies tolerate different things.
+    """
+    found = [(path, tolerances_of(demands)) for path, demands in _demands(policy, "", kind)]
+    for path, one in found[1:]:
+        if not _alike(one, found[0][1]):
+            same = f"the same waived_measurements and held_rim_signers as in {found[0][0]}"
+            why = "evidence is verified once, and what one branch tolerates all would"
+            raise refuse(path, f"{same} ({why})", "others", at_key=True)
+    return found[0][1] if found else NO_TOLERANCES
+
+
+def _alike(one: GpuTolerances, other: GpuTolerances) -> bool:
+    """Say whether two bodies tolerate the same things for the same reasons, in whatever order."""
+    waived = set(one.waived_measurements) == set(other.waived_measurements)
+    return waived and one.held_rim_signers == other.held_rim_signers
+
+
+def _demands(
+    body: PolicyBody, path: str, kind: Literal["gpu", "nvswitch"]
+) -> Iterator[tuple[str, GpuDemands | SwitchDemands]]:
+    """Yield the section of this name of each body, with its path in the document."""
+    start = f"{path}." if path else ""
+    found = body.gpu if kind == "gpu" else body.nvswitch
+    if found is not None:
+        yield f"{start}{kind}", found
+    of = () if body.at_least is None else body.at_least.of
+    for combinator, branches in (("any_of", body.any_of), ("all_of", body.all_of), ("at_least.of", of)):
+        for index, branch in enumerate(branches):
+            yield from _demands(branch, f"{start}{combinator}[{index}]", kind)

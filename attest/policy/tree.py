@@ -1,0 +1,119 @@
+"""A policy prepared for appraisal: its rules, in the places where its author put them.
+
+A body holds when all its rules and all its combinators hold. Nothing is cut short: every rule is judged, whatever the
+others said, so a tree is walked whole each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from attest.policy.rules import Rule
+
+__all__ = ["SET", "All", "Any", "AtLeast", "Leaf", "Node", "PlacedRule", "kinds_of", "paths_of", "placed_rules"]
+
+SET = "set"
+"""Kind of the rules over all GPUs and NVSwitches together, and over which CPU came with them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """The rules of one section.
+
+    Attributes:
+        path: the branch that the section stands in; empty for the policy itself.
+        kind: the kind of Attester that is judged by them, each item by itself; or ``SET``.
+        rules: what is demanded.
+    """
+
+    path: str
+    kind: str
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class All:
+    """A body: everything in it is demanded.
+
+    Attributes:
+        path: which branch it is (``any_of[genoa]``, ``all_of[0].any_of[1]``); empty for the policy itself.
+        members: its sections, and then its combinators.
+    """
+
+    path: str
+    members: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Any:
+    """Alternatives, of which one has to hold.
+
+    Attributes:
+        path: the branch that it stands in.
+        members: the alternatives.
+    """
+
+    path: str
+    members: tuple[All, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtLeast:
+    """Alternatives, of which some have to hold.
+
+    Attributes:
+        path: the branch that it stands in.
+        count: how many, from 1 to all.
+        members: the alternatives.
+    """
+
+    path: str
+    count: int
+    members: tuple[All, ...]
+
+
+Node: TypeAlias = Leaf | All | Any | AtLeast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedRule:
+    """A rule with its place.
+
+    Attributes:
+        path: the branch that it stands in; empty for the policy itself.
+        kind: the kind of Attester that it judges, or ``SET``.
+        rule: the rule.
+    """
+
+    path: str
+    kind: str
+    rule: Rule
+
+
+def placed_rules(node: Node) -> Iterator[PlacedRule]:
+    """Yield every rule of a tree, in the order in which checks are told."""
+    if isinstance(node, Leaf):
+        for rule in node.rules:
+            yield PlacedRule(path=node.path, kind=node.kind, rule=rule)
+        return
+    for member in node.members:
+        yield from placed_rules(member)
+
+
+def paths_of(node: Node) -> Iterator[str]:
+    """Yield the branches of a tree: that of the node itself, if it is one, and all within."""
+    if isinstance(node, Leaf):
+        return
+    if isinstance(node, All):
+        yield node.path
+    for member in node.members:
+        yield from paths_of(member)
+
+
+def kinds_of(node: Node) -> tuple[str, ...]:
+    """Return the kinds of Attesters that a tree speaks of, each once."""
+    if isinstance(node, Leaf):
+        return () if node.kind == SET else (node.kind,)
+    return tuple(dict.fromkeys(kind for member in node.members for kind in kinds_of(member)))
