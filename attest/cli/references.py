@@ -1,0 +1,428 @@
+"""``attest references``: documents of reference values, from other people's and from evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import TIME, Display, Question, display_options, question_options
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+    from attest.endorsements.cose import CoseKey, CosePrivateKey
+    from attest.policy.reference_values.reference_documents import ReferenceDocument
+
+__all__ = ["references"]
+
+LIST_SCHEMA = "attest.references-list/1"
+MADE_SCHEMA = "attest.references-made/1"
+MAX_KEY_BYTES = 64 * 1024
+
+
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "attest references from-evidence report.bin --nonce 5f1c... --name fleet --origin 'host 7' -o fleet.json",
+        "attest references from-corim image.corim --key supplier.pub -o image.json",
+        "attest references list fleet.json image.json",
+    ),
+)
+def references() -> None:
+    """Make, convert and list documents of reference values, which policies name under 'references'."""
+
+
+_VERSION = click.option(
+    "--document-version",
+    type=click.IntRange(1, (1 << 53) - 1),
+    default=1,
+    show_default=True,
+    help="Version of the document; policies can demand a minimum.",
+)
+_DAYS = click.option(
+    "--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="How long the values count."
+)
+_OUTPUT = click.option("-o", "--output", metavar="FILE", default="-", help="Where to write. Default: standard output.")
+_FORCE = click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+
+
+@references.command(
+    "list",
+    short_help="Show documents: names, ends, what was revoked.",
+    examples=("attest references list *.json", "attest references list fleet.json --at 2027-01-01T00:00:00Z --json"),
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
+@display_options
+def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> int:
+    """Show documents of reference values: digest, dates, each value, and which have ended or are revoked.
+
+    A value that one of the documents revokes is shown as revoked in all of them. Signatures are for 'attest policy
+    verify'. Exit codes: 0 all of them load, 2 one does not.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.clock import now
+    from attest.encoding import rfc3339_text
+
+    at = moment or now()
+    documents = [_read(file) for file in files]
+    revoked = {one.value: one.reason for document in documents for one in document.revoked}
+    rows: list[JsonValue] = [
+        {"file": file, **_listed(document, revoked, at)} for file, document in zip(files, documents, strict=True)
+    ]
+    if display.json:
+        print_document({"schema": LIST_SCHEMA, "at": rfc3339_text(at), "documents": rows})
+    elif not display.quiet:
+        from attest.cli.tree import print_tree
+
+        for row in rows:
+            print_tree(row, display=display)
+    return 0
+
+
+@references.command(
+    short_help="Carry the values of a CoRIM over.",
+    examples=(
+        "attest references from-corim image.corim --key supplier.pub -o image.json",
+        "attest references from-corim image.corim --unverified --name lab",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@click.option("--key", metavar="FILE", help="The CoRIM must be signed by this public key (PEM: Ed25519, P-256, P-384).")
+@click.option("--unverified", is_flag=True, help="Read it without verifying who wrote it. The document says so.")
+@click.option("--name", metavar="NAME", help="Name of the document. Default: the CoRIM's id.")
+@click.option("--at", "moment", type=TIME, metavar="TIME", help="Issue of a CoRIM that names none. Default: now.")
+@_VERSION
+@_OUTPUT
+@_FORCE
+@display_options
+def from_corim(
+    *,
+    file: str,
+    key: str | None,
+    unverified: bool,
+    name: str | None,
+    moment: datetime | None,
+    document_version: int,
+    output: str,
+    force: bool,
+    display: Display,
+) -> int:
+    """Carry the reference values of a CoRIM (CBOR, signed or not) over into a document of ours.
+
+    What it says beyond that is told as warnings: conditions on a TCB, for one, belong into the policy. Exit codes: 0
+    written, 2 usage, 3 no CoRIM, or nothing in it can be carried over, 4 not signed by the key.
+    """
+    from attest.cli.clock import now
+    from attest.cli.files import read_file
+    from attest.policy.reference_values.corim import MAX_CORIM_BYTES, parse_corim, verify_corim
+    from attest.policy.reference_values.corim_import import references_from_corim
+
+    if (key is None) != unverified:
+        raise click.UsageError("give either --key FILE or --unverified")
+    public = None if key is None else _public_key(key)
+    parsed = parse_corim(read_file(file, limit=MAX_CORIM_BYTES, what="FILE"))
+    signer = None if public is None else verify_corim(parsed, key=public).hex()
+    how = "whose signature was not verified" if signer is None else f"signed by {signer}"
+    imported = references_from_corim(parsed, at=moment or now(), name=name, version=document_version, how=how)
+    for one in imported.left_out:
+        display.warn(f"not carried over: {one}")
+    return _write(imported.document, output, force=force, display=display, left_out=imported.left_out, signer=signer)
+
+
+@references.command(
+    short_help="Write a document as CoRIM.",
+    examples=(
+        "attest references to-corim fleet.json --vendor amd -o fleet.corim",
+        "attest references to-corim fleet.json --vendor intel --sign-with key.pem --signer ACME -o fleet.corim",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@click.option("--vendor", type=click.Choice(["amd", "intel"]), required=True, help="Whose profile; a CoRIM has one.")
+@click.option("--sign-with", metavar="FILE", help="Sign with this private key (PEM: Ed25519, P-256 or P-384).")
+@click.option("--signer", metavar="NAME", default="attest", show_default=True, help="The signer's name, for people.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="CoRIM to write; '-' is standard output.")
+@_FORCE
+@display_options
+def to_corim(
+    *, file: str, vendor: str, sign_with: str | None, signer: str, output: str, force: bool, display: Display
+) -> int:
+    """Write the values of one vendor as CoRIM: unsigned, or signed with COSE.
+
+    Exit codes: 0 written, 2 usage, a document that does not load, or one without a value of that vendor.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.files import write_output
+    from attest.errors import ConfigurationError
+    from attest.policy.reference_values.corim_export import export_corim, sign_corim
+
+    if display.json and output == "-":
+        raise click.UsageError("--json and -o - both ask for standard output")
+    private = None if sign_with is None else _private_key(sign_with)
+    try:
+        exported = export_corim(_read(file), vendor)
+    except ValueError as exc:
+        raise ConfigurationError(str(exc), code="references-empty") from exc
+    for one in exported.left_out:
+        display.warn(f"not written: {one}")
+    data = exported.data if private is None else sign_corim(exported.data, private, signer=signer)
+    write_output(output, data, force=force)
+    if display.json:
+        print_document({"schema": MADE_SCHEMA, "file": output, "left_out": [*exported.left_out]})
+    return 0
+
+
+@references.command(
+    short_help="Write down what verified evidence measures.",
+    examples=(
+        "attest references from-evidence report.bin --nonce 5f1c... --name fleet --origin 'host 7' -o fleet.json",
+        "attest references from-evidence envelope.json --unchecked freshness=recorded --name x --origin lab --days 7",
+    ),
+)
+@click.option("--name", metavar="NAME", required=True, help="Name of the document.")
+@click.option("--origin", metavar="TEXT", required=True, help="Which machine this is, and why its state is good.")
+@click.option(
+    "--kind", "kinds", metavar="KIND", multiple=True, help="Only values of this kind (tdx-mr-td, say). Repeatable."
+)
+@_DAYS
+@_VERSION
+@_OUTPUT
+@_FORCE
+@question_options
+def from_evidence(
+    *,
+    question: Question,
+    name: str,
+    origin: str,
+    kinds: tuple[str, ...],
+    days: int,
+    document_version: int,
+    output: str,
+    force: bool,
+) -> int:
+    """Write down the measurements of a machine that is known to be good, from its verified evidence.
+
+    It takes every argument and option of 'attest verify', and its exit codes. That evidence is genuine says nothing
+    about whether its measurements are wanted: --origin is for the person who answers for that.
+    """
+    from attest.cli.clock import now
+    from attest.cli.judging import Case, open_case, verify_case
+    from attest.policy.reference_values.reference_documents import KIND_BYTES, make_reference_document
+    from attest.policy.reference_values.reference_sources import references_from
+
+    if unknown := set(kinds) - set(KIND_BYTES):
+        raise click.UsageError(f"--kind {min(unknown)}: expected one of {', '.join(KIND_BYTES)}")
+    at = question.at or now()
+    case = open_case(question, at=at)
+    if not isinstance(case, Case):
+        raise click.UsageError("a token has no measurements of its own; give the evidence")
+    verified = verify_case(case, unchecked=question.unchecked)
+    devices = [(item.name, item.verified) for item in verified.items]
+    document = make_reference_document(
+        name=name,
+        version=document_version,
+        origin=f"SIMULATED: {origin}" if verified.simulated else origin,
+        issued=at,
+        expires=at + timedelta(days=days),
+        entries=references_from(devices, kinds=frozenset(kinds) or None),
+    )
+    return _write(document, output, force=force, display=question.display)
+
+
+@references.command(
+    short_help="List the RIMs that are accepted, by digest.",
+    examples=("attest references from-rims rims/*.xml --name drivers --origin 'release of November' -o drivers.json",),
+)
+@click.argument("files", metavar="RIM...", nargs=-1, required=True)
+@click.option("--name", metavar="NAME", required=True, help="Name of the document.")
+@click.option("--origin", metavar="TEXT", required=True, help="Why these RIMs are the accepted ones.")
+@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment at which they must be valid. Default: now.")
+@click.option("--allow-simulated", is_flag=True, help="Accept RIMs of the simulator. The document says so.")
+@_DAYS
+@_VERSION
+@_OUTPUT
+@_FORCE
+@display_options
+def from_rims(
+    *,
+    files: tuple[str, ...],
+    name: str,
+    origin: str,
+    moment: datetime | None,
+    allow_simulated: bool,
+    days: int,
+    document_version: int,
+    output: str,
+    force: bool,
+    display: Display,
+) -> int:
+    """Write down the digests of NVIDIA's reference integrity manifests: XML, or the RIM service's JSON.
+
+    Signature, signers and dates are verified; whether a signer was revoked is for 'attest verify'. Exit codes:
+    0 written, 2 usage, 3 no RIM, 4 not signed by NVIDIA, 5 outside its dates.
+    """
+    from attest.cli.clock import now
+    from attest.cli.files import read_inputs
+    from attest.endorsements.anchors import TrustAnchors
+    from attest.errors import EvidenceError
+    from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
+    from attest.evidence.gpu.rim import VerifiedRim, find_signers, read_rim, require_window, verify_rim_signature
+    from attest.policy.reference_values.reference_documents import make_reference_document
+    from attest.policy.reference_values.reference_sources import references_from_rims
+
+    at = moment or now()
+    anchors = TrustAnchors.vendors()
+    if allow_simulated:
+        anchors = anchors.with_anchors(TrustAnchors.simulation().anchors)
+    verified: list[VerifiedRim] = []
+    for file in read_inputs(files, limit=MAX_FILE_BYTES):
+        found = read_endorsements([file], at=at).endorsements.rims
+        if not found:
+            raise EvidenceError(
+                f"{file[0]} is no RIM", code="rim-malformed", expected="SWID XML, or the service's JSON"
+            )
+        for document in found:
+            parsed = read_rim(document)
+            verify_rim_signature(parsed)
+            signers, anchor = find_signers(parsed, anchors)
+            begin, end = require_window(parsed, signers=signers, anchor=anchor, at=at)
+            verified.append(VerifiedRim(parsed=parsed, signers=signers, anchor=anchor, not_before=begin, not_after=end))
+    simulated = any(rim.anchor.simulated for rim in verified)
+    made = make_reference_document(
+        name=name,
+        version=document_version,
+        origin=f"SIMULATED: {origin}" if simulated else origin,
+        issued=at,
+        expires=at + timedelta(days=days),
+        entries=references_from_rims(verified),
+    )
+    return _write(made, output, force=force, display=display)
+
+
+def _write(
+    document: ReferenceDocument,
+    output: str,
+    *,
+    force: bool,
+    display: Display,
+    left_out: Sequence[str] = (),
+    signer: str | None = None,
+) -> int:
+    """Write a document; with ``--json`` to a file, tell what was made on standard output."""
+    from attest.cli.answering import print_document
+    from attest.cli.files import write_output
+    from attest.policy.reference_values.reference_documents import reference_json
+
+    data = reference_json(document)
+    if output == "-":
+        print_document(data)
+        return 0
+    write_output(output, json.dumps(data, indent=2).encode() + b"\n", force=force)
+    if display.json:
+        print_document(
+            {
+                "schema": MADE_SCHEMA,
+                "file": output,
+                "digest": document.digest.hex(),
+                "left_out": [*left_out],
+                **({} if signer is None else {"signer": signer}),
+            }
+        )
+    elif not display.quiet:
+        click.echo(f"{output}: {len(document.entries)} names, sha256 {document.digest.hex()}")
+    return 0
+
+
+def _read(file: str) -> ReferenceDocument:
+    """Read a document; what is wrong with it names the file."""
+    from attest.cli.files import read_file
+    from attest.errors import ConfigurationError
+    from attest.policy.reference_values.reference_documents import MAX_REFERENCE_BYTES, read_reference_document
+
+    data = read_file(file, limit=MAX_REFERENCE_BYTES, what="FILE")
+    try:
+        return read_reference_document(data)
+    except ConfigurationError as exc:
+        raise ConfigurationError(
+            f"{file}: {exc.message}", code=exc.code, field=exc.field, expected=exc.expected, got=exc.got
+        ) from exc
+
+
+def _listed(document: ReferenceDocument, revoked: dict[bytes, str], at: datetime) -> dict[str, JsonValue]:
+    from attest.encoding import rfc3339_text
+    from attest.policy.decode import Relaxed
+
+    end = document.expires.value
+    values: dict[str, JsonValue] = {}
+    for name, entry in document.entries.items():
+        last = document.end_of(entry)
+        told: list[JsonValue] = [
+            value.hex() + (f"  REVOKED: {revoked[value]}" if value in revoked else "") for value in entry.values
+        ]
+        values[name] = {
+            "kind": entry.kind,
+            "state": "EXPIRED" if last is not None and at > last else "current",
+            **({} if last is None else {"expires": rfc3339_text(last)}),
+            **({} if entry.origin is None else {"origin": entry.origin}),
+            "values": told,
+        }
+    withdrawn: dict[str, JsonValue] = {one.value.hex(): one.reason for one in document.revoked}
+    return {
+        "name": document.name,
+        "version": document.version,
+        "digest": document.digest.hex(),
+        "origin": document.origin,
+        "issued": rfc3339_text(document.issued),
+        "expires": f"never: {end.reason}" if isinstance(end, Relaxed) else rfc3339_text(end),
+        "state": str(document.state(at)),
+        "values": values,
+        **({"revoked": withdrawn} if withdrawn else {}),
+    }
+
+
+def _public_key(file: str) -> CoseKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    from attest.cli.files import read_file
+    from attest.endorsements.cose import algorithm_numbers
+
+    try:
+        key = load_pem_public_key(read_file(file, limit=MAX_KEY_BYTES, what="--key"))
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) and algorithm_numbers(key):
+        return key
+    raise _bad_key(file, "public", "'openssl pkey -in key.pem -pubout' prints the public half of a private key")
+
+
+def _private_key(file: str) -> CosePrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    from attest.cli.files import read_file
+    from attest.endorsements.cose import algorithm_numbers
+
+    try:
+        key = load_pem_private_key(read_file(file, limit=MAX_KEY_BYTES, what="--sign-with"), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if isinstance(key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) and algorithm_numbers(key.public_key()):
+        return key
+    raise _bad_key(file, "private", "make one with 'openssl genpkey -algorithm ed25519 -out key.pem'")
+
+
+def _bad_key(file: str, half: str, hint: str) -> Exception:
+    from attest.errors import ConfigurationError
+
+    return ConfigurationError(
+        f"{file} is no Ed25519, P-256 or P-384 {half} key in PEM without a password",
+        code="references-key-invalid",
+        hint=hint,
+    )

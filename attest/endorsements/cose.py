@@ -1,0 +1,72 @@
+"""COSE_Sign1 with one pinned key (RFC 9052, section 4.2): the signature alone, whatever is signed.
+
+::
+
+    Sig_structure = ["Signature1", protected, external_aad (empty), payload]
+
+ES256 and ES384 carry r and s of fixed length one after the other; EdDSA is Ed25519.
+"""
+
+from __future__ import annotations
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+from attest.encoding import cbor_bytes
+
+__all__ = ["CoseKey", "CosePrivateKey", "algorithm_numbers", "cose_sign", "cose_signature_holds"]
+
+CoseKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
+CosePrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+_CURVES: dict[str, tuple[tuple[int, ...], int, type[hashes.HashAlgorithm]]] = {
+    "secp256r1": ((-7, -9), 32, hashes.SHA256),
+    "secp384r1": ((-35, -51), 48, hashes.SHA384),
+}
+"""Algorithm numbers (the second is RFC 9864's), bytes of r and of s, hash."""
+_EDDSA = (-8, -19)
+
+
+def algorithm_numbers(key: CoseKey) -> tuple[int, ...]:
+    """Return the algorithms that a key may be used with, the usual one first; none for another curve."""
+    if isinstance(key, ed25519.Ed25519PublicKey):
+        return _EDDSA
+    row = _CURVES.get(key.curve.name)
+    return () if row is None else row[0]
+
+
+def cose_signature_holds(key: CoseKey, *, protected: bytes, payload: bytes, signature: bytes) -> bool:
+    """Say whether the key signed; the caller has compared the algorithm with ``algorithm_numbers``."""
+    message = _sig_structure(protected, payload)
+    try:
+        if isinstance(key, ed25519.Ed25519PublicKey):
+            key.verify(signature, message)
+            return True
+        _, size, digest = _CURVES[key.curve.name]
+        if len(signature) != 2 * size:
+            return False
+        r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
+        key.verify(encode_dss_signature(r, s), message, ec.ECDSA(digest()))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def cose_sign(key: CosePrivateKey, *, protected: bytes, payload: bytes) -> bytes:
+    """Sign.
+
+    Raises:
+        KeyError: a curve of no algorithm here.
+    """
+    message = _sig_structure(protected, payload)
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        return key.sign(message)
+    _, size, digest = _CURVES[key.curve.name]
+    r, s = decode_dss_signature(key.sign(message, ec.ECDSA(digest())))
+    return r.to_bytes(size, "big") + s.to_bytes(size, "big")
+
+
+def _sig_structure(protected: bytes, payload: bytes) -> bytes:
+    return cbor_bytes(("Signature1", protected, b"", payload))

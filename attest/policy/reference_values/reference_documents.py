@@ -1,0 +1,419 @@
+"""Reference values in documents of their own: who made them, until when they count, and which were withdrawn.
+
+A policy names the documents that it accepts under its key ``references``, each by its digest (``sha256``) or by who
+must have signed it (``signers``, ``at_least``, ``minimum_version``), and speaks of their values by name, as of its own.
+Names must not collide; a withdrawn value counts nowhere, whichever document has it. Whether a signature verifies is
+found out by whoever loads the document: ``signed_by``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, cast
+
+import rfc8785
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import ConfigurationError
+from attest.policy.decode import (
+    Demand,
+    Relaxed,
+    Section,
+    choice,
+    demand,
+    hex_of,
+    integer,
+    list_of,
+    moment,
+    refuse,
+    table_of,
+    text,
+)
+from attest.policy.references import ReferenceValues
+
+__all__ = [
+    "KIND_BYTES",
+    "MAX_REFERENCE_BYTES",
+    "NO_REFERENCE_DOCUMENTS",
+    "REFERENCES_SCHEMA",
+    "AcceptedDocument",
+    "DocumentState",
+    "ReferenceDocument",
+    "ReferenceEntry",
+    "RevokedValue",
+    "decode_accepted_document",
+    "decode_reference_document",
+    "merge_references",
+    "read_reference_document",
+    "reference_json",
+]
+
+REFERENCES_SCHEMA = "attest.references/1"
+MAX_REFERENCE_BYTES = 1024 * 1024
+"""The same as of policies; some eight thousand values."""
+MAX_VERSION = (1 << 53) - 1
+DIGEST_BYTES = 32
+
+KIND_BYTES: Mapping[str, int] = MappingProxyType(
+    {
+        "snp-measurement": 48,
+        "snp-id-key-digest": 48,
+        "snp-author-key-digest": 48,
+        "snp-host-data": 32,
+        "tdx-mr-td": 48,
+        "tdx-mr-seam": 48,
+        "tdx-rtmr0": 48,
+        "tdx-rtmr1": 48,
+        "tdx-rtmr2": 48,
+        "tdx-rtmr3": 48,
+        "sgx-mr-enclave": 32,
+        "sgx-mr-signer": 32,
+        "gpu-fwid": 48,
+        "nvidia-rim": 32,
+    }
+)
+"""What a value is of, and its length in bytes. ``nvidia-rim`` is the SHA-256 of a RIM's XML."""
+
+
+class DocumentState(enum.StrEnum):
+    """Whether a document counts at a moment."""
+
+    CURRENT = "current"
+    EXPIRED = "expired"
+    NOT_YET_ISSUED = "not yet issued"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceEntry:
+    """Values under one name.
+
+    Attributes:
+        kind: one of ``KIND_BYTES``.
+        values: in the document's order, without repetition.
+        origin: where they come from, where that differs from the document's.
+        expires: last moment at which they count, included, where that is earlier than the document's.
+    """
+
+    kind: str
+    values: tuple[bytes, ...]
+    origin: str | None = None
+    expires: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokedValue:
+    """A value that no longer counts, and why."""
+
+    value: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceDocument:
+    """A document of reference values.
+
+    Attributes:
+        name: by which policies name it.
+        version: the author's number, which only grows.
+        origin: where its values come from, for people.
+        issued: when it was made.
+        expires: last moment at which it counts, included; or why it has no end.
+        entries: values by name.
+        revoked: what no longer counts, in any document and any policy beside this one.
+        digest: SHA-256 of its canonical JSON (RFC 8785), 32 bytes.
+        signers: of keys whose signatures over it verify, SHA-256 of SubjectPublicKeyInfo; none until ``signed_by``.
+    """
+
+    name: str
+    version: int
+    origin: str
+    issued: datetime
+    expires: Demand[datetime]
+    entries: Mapping[str, ReferenceEntry]
+    revoked: tuple[RevokedValue, ...]
+    digest: bytes
+    signers: frozenset[bytes] = frozenset()
+
+    def signed_by(self, signers: Iterable[bytes]) -> ReferenceDocument:
+        """Return the document with the keys whose signatures over its digest the caller has verified."""
+        return replace(self, signers=frozenset(signers))
+
+    def state(self, at: datetime) -> DocumentState:
+        """Say whether the document counts at a moment, bounds included."""
+        end = self.expires.value
+        if at < self.issued:
+            return DocumentState.NOT_YET_ISSUED
+        return DocumentState.EXPIRED if isinstance(end, datetime) and at > end else DocumentState.CURRENT
+
+    def end_of(self, entry: ReferenceEntry) -> datetime | None:
+        """Return the earlier of both ends."""
+        ends = [end for end in (self.expires.value, entry.expires) if isinstance(end, datetime)]
+        return min(ends, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedDocument:
+    """One row of a policy's ``references``: which document it accepts.
+
+    Attributes:
+        document: its name.
+        sha256: its digest; or None where ``signers`` say who vouches for it.
+        signers: keys of which ``at_least`` must have signed it.
+        at_least: how many of them.
+        minimum_version: the lowest version that is accepted, so that an old one with its signature is not.
+    """
+
+    document: str
+    sha256: bytes | None
+    signers: tuple[bytes, ...] = ()
+    at_least: int = 1
+    minimum_version: int = 1
+
+
+NO_REFERENCE_DOCUMENTS: Mapping[str, ReferenceDocument] = MappingProxyType({})
+
+
+def read_reference_document(data: bytes) -> ReferenceDocument:
+    """Read a document from YAML or JSON; both of one content have one digest.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with the path of the value.
+    """
+    # Not at the top: loading a policy reads documents of reference values too.
+    from attest.policy.load import read_document  # noqa: PLC0415
+
+    return decode_reference_document(read_document(data))
+
+
+def decode_reference_document(document: JsonValue) -> ReferenceDocument:
+    """Read a document that is parsed already.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    section = Section(document, "")
+    section.required("schema", choice([REFERENCES_SCHEMA]))
+    found = ReferenceDocument(
+        name=section.required("name", text),
+        version=section.required("version", integer(1, MAX_VERSION)),
+        origin=section.required("origin", text),
+        issued=section.required("issued", moment),
+        expires=section.required("expires", demand(moment)),
+        entries=section.required("values", table_of(_entry)),
+        revoked=section.optional("revoked", list_of(_revoked), default=()),
+        digest=_digest(document),
+    )
+    section.finish()
+    end = found.expires.value
+    if isinstance(end, datetime) and end < found.issued:
+        raise refuse("expires", f"a moment after issued ({rfc3339_text(found.issued)})", rfc3339_text(end))
+    return found
+
+
+def _digest(document: JsonValue) -> bytes:
+    try:
+        return sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest()  # Any: JSON that was decoded
+    except (ValueError, RecursionError) as exc:  # an integer beyond 2^53, in a place that is refused anyway
+        raise refuse("references", "values that canonical JSON has", str(exc)[:80]) from exc
+
+
+def _entry(value: JsonValue, path: str) -> ReferenceEntry:
+    section = Section(value, path)
+    kind = section.required("kind", choice(KIND_BYTES))
+    values = section.required("values", list_of(hex_of(KIND_BYTES[kind])))
+    if len(set(values)) != len(values):
+        raise refuse(section.path("values"), "each value once", "the same value twice")
+    found = ReferenceEntry(
+        kind=kind,
+        values=values,
+        origin=section.optional("origin", text, default=None),
+        expires=section.optional("expires", moment, default=None),
+    )
+    section.finish()
+    return found
+
+
+def _revoked(value: JsonValue, path: str) -> RevokedValue:
+    section = Section(value, path)
+    found = RevokedValue(value=section.required("value", _any_value), reason=section.required("reason", text))
+    section.finish()
+    return found
+
+
+def _any_value(value: JsonValue, path: str) -> bytes:
+    sizes = sorted(set(KIND_BYTES.values()))
+    for size in sizes:
+        if isinstance(value, str) and len(value) == 2 * size:
+            return hex_of(size)(value, path)
+    raise refuse(path, f"{' or '.join(map(str, sizes))} bytes of hex in quotes", value)
+
+
+def decode_accepted_document(value: JsonValue, path: str) -> AcceptedDocument:
+    """Read one row of a policy's ``references``: ``list_of(decode_accepted_document)``."""
+    section = Section(value, path)
+    found = AcceptedDocument(
+        document=section.required("document", text),
+        sha256=section.optional("sha256", hex_of(DIGEST_BYTES), default=None),
+        signers=section.optional("signers", list_of(hex_of(DIGEST_BYTES)), default=()),
+        at_least=section.optional("at_least", integer(1, 64), default=1),
+        minimum_version=section.optional("minimum_version", integer(1, MAX_VERSION), default=1),
+    )
+    section.finish()
+    if (found.sha256 is None) == (not found.signers):
+        raise refuse(path, "either sha256 or signers", "both" if found.signers else "neither")
+    if found.at_least > len(set(found.signers) or (0,)):
+        raise refuse(
+            section.path("at_least"), f"at most {len(set(found.signers))}, the number of signers", found.at_least
+        )
+    return found
+
+
+def merge_references(
+    own: Mapping[str, ReferenceValues],
+    accepted: Iterable[AcceptedDocument],
+    documents: Mapping[str, ReferenceDocument],
+) -> dict[str, ReferenceValues]:
+    """Return the values that a policy may speak of: its own, and those of the documents that it accepts.
+
+    Args:
+        own: the policy's ``reference_values``.
+        accepted: the policy's ``references``.
+        documents: what the caller has, by name; one that the policy does not name counts for nothing, its revocations
+            included.
+
+    Raises:
+        ConfigurationError: ``references-missing``, ``references-not-accepted``, ``references-collide`` or
+            ``references-revoked``.
+    """
+    taken = [_accepted(row, documents) for row in accepted]
+    merged = dict(own)
+    origins = dict.fromkeys(own, "the policy itself")
+    for document in taken:
+        for name, entry in document.entries.items():
+            if name in merged:
+                raise _refused("collide", f"{name!r} stands in {origins[name]} and in document {document.name!r}")
+            origins[name] = f"document {document.name!r}"
+            merged[name] = ReferenceValues(
+                values=entry.values,
+                origin=f"{document.name} version {document.version}: {entry.origin or document.origin}",
+                expires=document.end_of(entry),
+            )
+    withdrawn = {one.value: one.reason for document in taken for one in document.revoked}
+    return {name: _without(name, reference, withdrawn) for name, reference in merged.items()}
+
+
+def _accepted(row: AcceptedDocument, documents: Mapping[str, ReferenceDocument]) -> ReferenceDocument:
+    document = documents.get(row.document)
+    if document is None:
+        raise _refused("missing", f"the policy needs document {row.document!r}, which was not given")
+    if document.name != row.document:
+        raise _refused("missing", f"what was given as {row.document!r} calls itself {document.name!r}")
+    if row.sha256 is not None and row.sha256 != document.digest:
+        raise _refused(
+            "not-accepted",
+            f"document {row.document!r} is another one",
+            expected=row.sha256.hex(),
+            got=document.digest.hex(),
+        )
+    held = document.signers & set(row.signers)
+    if row.sha256 is None and len(held) < row.at_least:
+        raise _refused(
+            "not-accepted",
+            f"document {row.document!r} is not signed by whom the policy names",
+            expected=f"{row.at_least} of {len(set(row.signers))} signers",
+            got=", ".join(sorted(one.hex() for one in held)) or "none of them",
+        )
+    if document.version < row.minimum_version:
+        raise _refused(
+            "not-accepted",
+            f"document {row.document!r} is too old",
+            expected=f"version {row.minimum_version} or newer",
+            got=f"version {document.version}",
+        )
+    return document
+
+
+def _without(name: str, reference: ReferenceValues, withdrawn: Mapping[bytes, str]) -> ReferenceValues:
+    """Leave out what was withdrawn; a name of which nothing is left is refused, as every empty list is."""
+    kept = tuple(value for value in reference.values if value not in withdrawn)
+    if not kept:
+        reasons = "; ".join(dict.fromkeys(withdrawn[value] for value in reference.values))
+        raise _refused("revoked", f"every value of {name!r} is revoked: {reasons}")
+    return reference if len(kept) == len(reference.values) else replace(reference, values=kept)
+
+
+def _refused(what: str, problem: str, *, expected: str | None = None, got: str | None = None) -> ConfigurationError:
+    return ConfigurationError(
+        f"reference values: {problem}",
+        code=_CODES[what],
+        expected=expected,
+        got=got,
+        hint="'attest references list FILE' shows name, version, digest and signers of a document",
+    )
+
+
+_CODES = {
+    "collide": "references-collide",
+    "missing": "references-missing",
+    "not-accepted": "references-not-accepted",
+    "revoked": "references-revoked",
+}
+
+
+def reference_json(document: ReferenceDocument) -> dict[str, JsonValue]:
+    """Write a document; what comes out reads back to an equal one, signers aside."""
+    end = document.expires.value
+    revoked: list[JsonValue] = [{"value": one.value.hex(), "reason": one.reason} for one in document.revoked]
+    return {
+        "schema": REFERENCES_SCHEMA,
+        "name": document.name,
+        "version": document.version,
+        "origin": document.origin,
+        "issued": rfc3339_text(document.issued),
+        "expires": {"unchecked": end.reason} if isinstance(end, Relaxed) else rfc3339_text(end),
+        "values": {name: _entry_json(entry) for name, entry in document.entries.items()},
+        **({"revoked": revoked} if revoked else {}),
+    }
+
+
+def _entry_json(entry: ReferenceEntry) -> dict[str, JsonValue]:
+    values: list[JsonValue] = [value.hex() for value in entry.values]
+    return {
+        "kind": entry.kind,
+        "values": values,
+        **({} if entry.origin is None else {"origin": entry.origin}),
+        **({} if entry.expires is None else {"expires": rfc3339_text(entry.expires)}),
+    }
+
+
+def make_reference_document(
+    *,
+    name: str,
+    version: int,
+    origin: str,
+    issued: datetime,
+    expires: datetime | Relaxed,
+    entries: Mapping[str, ReferenceEntry],
+    revoked: tuple[RevokedValue, ...] = (),
+) -> ReferenceDocument:
+    """Make a document and its digest; held to the same rules as one that is read.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    draft = ReferenceDocument(
+        name=name,
+        version=version,
+        origin=origin,
+        issued=issued,
+        expires=Demand(expires),
+        entries=entries,
+        revoked=revoked,
+        digest=bytes(DIGEST_BYTES),
+    )
+    return decode_reference_document(reference_json(draft))

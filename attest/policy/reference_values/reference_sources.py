@@ -1,0 +1,91 @@
+"""Reference values from what was seen: verified evidence of a machine that is known to be good, and NVIDIA's RIMs.
+
+What a machine runs today says nothing about whether it should: these functions write down, and a person decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from attest.errors import ConfigurationError
+from attest.evidence.gpu.rim import VerifiedRim
+from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.intel.verify import VerifiedIntelQuote
+from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.evidence.tdx.structure import ParsedTdReport
+from attest.policy.reference_values.reference_documents import ReferenceEntry
+
+__all__ = ["references_from", "references_from_rims"]
+
+
+def references_from(
+    devices: Iterable[tuple[str, object]], *, kinds: frozenset[str] | None = None
+) -> dict[str, ReferenceEntry]:
+    """Return the measured values of verified devices, one name for each kind of value.
+
+    Devices of one kind share names, so that a fleet gives one list: ``cpu-snp-measurement`` has that of each CPU.
+
+    Args:
+        devices: name of the item and what its verification returned; indices at the end of a name are left out.
+        kinds: of ``KIND_BYTES``, those that are wanted; None for all.
+
+    Raises:
+        ConfigurationError: ``references-empty``.
+    """
+    found: dict[tuple[str, str], dict[bytes, None]] = {}
+    for name, verified in devices:
+        for kind, value in _values(verified):
+            if any(value) and (kinds is None or kind in kinds):  # zeros: a register that nothing was measured to
+                found.setdefault((name.rstrip("0123456789") or name, kind), {})[value] = None
+    return _entries({f"{name}-{kind}": (kind, values) for (name, kind), values in found.items()})
+
+
+def references_from_rims(rims: Iterable[VerifiedRim]) -> dict[str, ReferenceEntry]:
+    """Return the digests of RIMs whose signatures and signers were verified, by id.
+
+    Raises:
+        ConfigurationError: ``references-empty``.
+    """
+    return _entries(
+        {rim.parsed.tag_id: ("nvidia-rim", {rim.sha256: None}) for rim in rims},
+        {rim.parsed.tag_id: f"NVIDIA, {rim.parsed.product} version {rim.parsed.version}" for rim in rims},
+    )
+
+
+def _entries(
+    found: Mapping[str, tuple[str, Mapping[bytes, None]]], origins: Mapping[str, str] | None = None
+) -> dict[str, ReferenceEntry]:
+    if not found:
+        raise ConfigurationError(
+            "there is no measured value to write down",
+            code="references-empty",
+            expected="evidence of SEV-SNP, TDX, SGX or an NVIDIA GPU with values of the kinds that were asked for",
+        )
+    return {
+        name: ReferenceEntry(kind=kind, values=tuple(values), origin=(origins or {}).get(name))
+        for name, (kind, values) in found.items()
+    }
+
+
+def _values(verified: object) -> Iterator[tuple[str, bytes]]:
+    if isinstance(verified, VerifiedSnpReport):
+        report = verified.report
+        yield "snp-measurement", report.measurement
+        yield "snp-id-key-digest", report.id_key_digest
+        yield "snp-author-key-digest", report.author_key_digest
+        yield "snp-host-data", report.host_data
+    elif isinstance(verified, VerifiedGpu):
+        yield "gpu-fwid", verified.chain.leaf.fwid
+        for rim in (verified.driver_rim, verified.vbios_rim):
+            if rim is not None:
+                yield "nvidia-rim", rim.sha256
+    elif isinstance(verified, VerifiedIntelQuote):
+        body = verified.quote.body
+        if isinstance(body, ParsedTdReport):
+            yield "tdx-mr-td", body.mr_td
+            yield "tdx-mr-seam", body.mr_seam
+            for index, register in enumerate((body.rtmr0, body.rtmr1, body.rtmr2, body.rtmr3)):
+                yield f"tdx-rtmr{index}", register
+        else:
+            yield "sgx-mr-enclave", body.mr_enclave
+            yield "sgx-mr-signer", body.mr_signer

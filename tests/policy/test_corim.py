@@ -1,0 +1,468 @@
+"""CoRIM in both directions: what is carried, what is left out, and what never matches."""
+
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import cbor2
+import pytest
+from cbor2 import CBORTag
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attest.endorsements.cose import CosePrivateKey, cose_sign
+from attest.errors import EvidenceError, SignatureError
+from attest.policy.decode import Relaxed
+from attest.policy.reference_values.corim import AMD_PROFILE, INTEL_OID, MAX_CORIM_BYTES, parse_corim, verify_corim
+from attest.policy.reference_values.corim_export import export_corim, sign_corim
+from attest.policy.reference_values.corim_import import ImportedCorim, references_from_corim
+from attest.policy.reference_values.reference_documents import ReferenceEntry, RevokedValue, make_reference_document
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+A, B, C = bytes([1]) * 48, bytes([2]) * 48, bytes([3]) * 32
+KEY: CosePrivateKey = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+AMD = CBORTag(32, AMD_PROFILE)
+INTEL = CBORTag(111, INTEL_OID)
+CLASS: dict[int, Any] = {0: {0: CBORTag(111, b"\x2b"), 1: "AMD", 2: "SEV-SNP"}}
+TDX: dict[int, Any] = {0: {1: "Intel", 2: "TDX"}}
+
+
+def comid(*triples: Any, others: dict[int, Any] | None = None, name: Any = "image", **extra: Any) -> bytes:  # noqa: ANN401  any CBOR
+    """Encode a CoMID of reference triples, with cbor2."""
+    members = {1: {0: name, 1: 0}, 4: {0: list(triples), **(others or {})}}
+    return cbor2.dumps(CBORTag(506, members | extra.get("members", {})))
+
+
+def corim(*tags: Any, profile: Any = AMD, **members: Any) -> bytes:  # noqa: ANN401  any CBOR
+    """Encode a CoRIM, with cbor2."""
+    numbers = {"dependent": 2, "validity": 4, "id": 0}
+    inner = {0: "test", 1: list(tags), 3: profile} | {numbers[name]: value for name, value in members.items()}
+    return cbor2.dumps(CBORTag(501, {number: value for number, value in inner.items() if value is not None}))
+
+
+def imported(data: bytes) -> ImportedCorim:
+    """Read and carry over."""
+    return references_from_corim(parse_corim(data), at=AT)
+
+
+def entries(data: bytes) -> dict[str, tuple[str, tuple[bytes, ...]]]:
+    """Carry over; kind and values by name."""
+    return {name: (entry.kind, entry.values) for name, entry in imported(data).document.entries.items()}
+
+
+def amd(*measurements: Any, environment: Any = CLASS) -> bytes:  # noqa: ANN401  any CBOR
+    """Encode a CoRIM of one triple under AMD's profile."""
+    return corim(comid([environment, list(measurements)]))
+
+
+def intel(values: Any, environment: Any = TDX) -> bytes:  # noqa: ANN401  any CBOR
+    """Encode a CoRIM of one measurement under Intel's profile."""
+    return corim(comid([environment, [{1: values}]]), profile=INTEL)
+
+
+MEASUREMENT = {0: 641, 1: {2: [[7, A]]}}
+
+
+def test_a_launch_measurement_is_carried_as_digest_or_as_raw_value() -> None:
+    assert entries(amd(MEASUREMENT)) == {"image": ("snp-measurement", (A,))}
+    assert entries(amd({0: 641, 1: {4: CBORTag(560, A)}})) == {"image": ("snp-measurement", (A,))}
+    assert entries(amd({0: 641, 1: {2: [7, A], 4: CBORTag(560, A)}})) == {"image": ("snp-measurement", (A,))}
+    assert entries(amd({0: 641, 1: {2: [[1, C], [7, A]]}})) == {"image": ("snp-measurement", (A,))}
+
+
+def test_values_of_one_tag_are_alternatives_and_other_tags_have_other_names() -> None:
+    data = corim(
+        comid([CLASS, [MEASUREMENT]], [CLASS, [{0: 641, 1: {2: [[7, B]]}}]]),
+        comid([CLASS, [MEASUREMENT]], name=CBORTag(37, bytes(16))),
+    )
+    assert entries(data) == {"image": ("snp-measurement", (A, B)), "00" * 16: ("snp-measurement", (A,))}
+
+
+def test_conditions_beside_a_value_are_told_and_not_carried() -> None:
+    found = imported(
+        amd(
+            MEASUREMENT,
+            {0: 647, 1: {1: CBORTag(553, 5)}},
+            {0: 2, 1: {3: {3: False}}},
+            {0: "text", 1: {11: "x"}, 2: [CBORTag(554, "pem")]},
+            {1: {0: {0: "1.0"}}},
+        )
+    )
+    assert found.left_out == (
+        "comid[0].reference[0].measurement[1]: reported TCB of mkey 647",
+        "comid[0].reference[0].measurement[2]: policy of mkey 2",
+        "comid[0].reference[0].measurement[3]: who may say so (authorised-by)",
+        "comid[0].reference[0].measurement[3]: field 11 of mkey text",
+        "comid[0].reference[0].measurement[4]: field 0",
+    )
+
+
+@pytest.mark.parametrize(
+    "measurement",
+    [
+        {0: 641, 1: {2: []}},
+        {0: 641, 1: {2: [[7, A], [7, A]]}},
+        {0: 641, 1: {2: [[1, C]]}},
+        {0: 641, 1: {2: [[7, C]]}},
+        {0: 641, 1: {2: [[True, C]]}},
+        {0: 641, 1: {2: [[7, "x"]]}},
+        {0: 641, 1: {2: 5}},
+        {0: 641, 1: {4: CBORTag(560, C)}},
+        {0: 641, 1: {4: CBORTag(560, "x")}},
+        {0: 641, 1: {2: [[7, A]], 4: CBORTag(560, B)}},
+        {0: 641, 1: {2: [[7, A]], 99: 1}},
+        {0: 641, 1: {2: [[7, A]], -83: [7, A]}},
+        {0: 641, 1: {2: [[7, A]]}, 3: 1},
+    ],
+)
+def test_a_triple_that_never_matches_is_not_carried_and_says_why(measurement: dict[int, Any]) -> None:
+    other = comid([CLASS, [{0: 641, 1: {2: [[7, B]]}}]], name="other")
+    found = imported(corim(comid([CLASS, [{0: 641, 1: {2: [[7, A]]}}, measurement]]), other))
+    assert set(found.document.entries) == {"other"}
+    assert "nothing of this triple is carried over" in found.left_out[0]
+
+
+def test_a_raw_value_under_a_mask_is_left_out() -> None:
+    masked = {0: 641, 1: {4: CBORTag(560, A), 5: A}}
+    tagged = {0: 641, 1: {4: CBORTag(563, [A, A])}}
+    for measurement in (masked, tagged):
+        with pytest.raises(EvidenceError) as caught:
+            imported(amd(measurement))
+        assert caught.value.code == "corim-empty"
+
+
+def test_values_of_one_instance_and_other_triples_and_tags_are_told() -> None:
+    data = corim(
+        comid(
+            [CLASS, [MEASUREMENT]],
+            [CLASS | {1: CBORTag(560, b"chip")}, [MEASUREMENT]],
+            others={1: [], 10: [], 77: []},
+            members={3: []},
+        ),
+        cbor2.dumps(CBORTag(505, {})),
+        CBORTag(508, {}),
+        dependent=[{}],
+    )
+    assert imported(data).left_out == (
+        "tags[1]: tag 505, which is no CoMID (506)",
+        "tags[2]: tag 508, which is no CoMID (506)",
+        "dependent CoRIMs",
+        "comid[0]: linked tags",
+        "comid[0]: endorsed values",
+        "comid[0]: conditional endorsements",
+        "comid[0]: triples 77",
+        "comid[0].reference[1]: values of one instance or group",
+    )
+
+
+def test_a_tag_may_stand_around_a_byte_string_or_around_a_map() -> None:
+    inner = cbor2.loads(comid([CLASS, [MEASUREMENT]])).value
+    for tag in (CBORTag(506, inner), CBORTag(506, cbor2.dumps(inner)), cbor2.dumps(CBORTag(506, cbor2.dumps(inner)))):
+        assert entries(corim(tag)) == {"image": ("snp-measurement", (A,))}
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ({-83: [7, A]}, {"image": ("tdx-mr-td", (A,))}),
+        ({-83: [[7, A]]}, {"image": ("tdx-mr-td", (A,))}),
+        ({-83: CBORTag(60020, [6, [[7, A], [7, B]]])}, {"image": ("tdx-mr-td", (A, B))}),
+        ({-83: [1, C]}, {"image": ("sgx-mr-enclave", (C,))}),
+        ({-84: [1, C]}, {"image": ("sgx-mr-signer", (C,))}),
+        ({-83: [7, A], -84: [7, bytes(48)]}, {"image": ("tdx-mr-td", (A,))}),
+        (
+            {14: {0: [[7, A]], "rtmr1": [[7, B]]}},
+            {"image": ("tdx-rtmr0", (A,)), "image tdx-rtmr1": ("tdx-rtmr1", (B,))},
+        ),
+    ],
+)
+def test_intels_profile_gives_td_enclave_and_registers(values: dict[int, Any], found: dict[str, Any]) -> None:
+    assert entries(intel(values)) == found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {-83: CBORTag(60020, [6, []])},
+        {-83: CBORTag(60020, [7, [[7, A]]])},
+        {-83: CBORTag(60010, [2, 5])},
+        {-83: [[7, A], [7, B]]},
+        {-83: [[9, b"x"]]},
+        {14: {}},
+        {14: {4: [[7, A]]}},
+        {14: {b"0": [[7, A]]}},
+        {14: {0: [[1, C]]}},
+        {-84: [7, A]},
+    ],
+)
+def test_what_equals_no_quote_is_not_carried(values: dict[int, Any]) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        imported(intel(values))
+    assert caught.value.code == "corim-empty"
+
+
+def test_the_tdx_module_is_told_from_a_td_and_the_quoting_enclave_is_left_out() -> None:
+    assert entries(intel({-83: [7, A]}, {0: {2: "TDX SEAM"}})) == {"image": ("tdx-mr-seam", (A,))}
+    assert entries(intel({-83: [7, A]}, {0: "x"})) == {"image": ("tdx-mr-td", (A,))}
+    with pytest.raises(EvidenceError, match="field -83"):
+        imported(intel({-83: [1, C]}, {0: {2: "TDX QE TCB"}}))
+
+
+def test_a_profile_that_is_not_known_carries_nothing() -> None:
+    for profile in (None, CBORTag(32, "tag:example"), CBORTag(111, b"\x01"), [AMD, AMD]):
+        with pytest.raises(EvidenceError) as caught:
+            imported(corim(comid([CLASS, [MEASUREMENT]]), profile=profile))
+        assert caught.value.code in ("corim-empty", "corim-malformed")
+    assert entries(corim(comid([CLASS, [MEASUREMENT]]), profile=[AMD]))
+
+
+def test_validity_becomes_issue_and_end() -> None:
+    tag = comid([CLASS, [MEASUREMENT]])
+    document = imported(corim(tag, validity={0: CBORTag(1, 1_700_000_000), 1: CBORTag(1, 1_800_000_000)})).document
+    assert document.issued == datetime.fromtimestamp(1_700_000_000, UTC)
+    assert document.expires.value == datetime.fromtimestamp(1_800_000_000, UTC)
+    document = imported(corim(tag)).document
+    assert (document.issued, document.expires.value) == (AT, Relaxed(reason="the CoRIM names no end"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00",
+        cbor2.dumps({}),
+        cbor2.dumps(CBORTag(500, {})),
+        cbor2.dumps(CBORTag(501, [])),
+        cbor2.dumps(CBORTag(18, [b"", {}, b""])),
+        corim(),
+        corim(5),
+        corim(b"\x05"),
+        corim(cbor2.dumps(CBORTag(506, 5))),
+        corim(cbor2.dumps(CBORTag(506, {4: {}}))),
+        corim(cbor2.dumps(CBORTag(506, {1: {}}))),
+        corim(cbor2.dumps(CBORTag(506, {1: {}, 4: {0: {}}}))),
+        corim(comid(5)),
+        corim(comid([CLASS])),
+        corim(comid([CLASS, []])),
+        corim(comid([CLASS, [5]])),
+        corim(comid([CLASS, [{0: 641}]])),
+        corim(comid(*[[CLASS, [MEASUREMENT]]] * 5_001)),
+        intel({14: 5}),
+        corim(comid([CLASS, [MEASUREMENT]]), profile=5),
+        corim(comid([CLASS, [MEASUREMENT]]), validity=5),
+        corim(comid([CLASS, [MEASUREMENT]]), validity={1: 5}),
+        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, "x")}),
+        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, True)}),
+        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, -1)}),
+        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, 1 << 60)}),
+        bytes(MAX_CORIM_BYTES + 1),
+    ],
+    ids=range(28),
+)
+def test_what_is_no_corim_is_refused(data: bytes) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        imported(data)
+    assert caught.value.code in ("corim-malformed", "cbor-invalid")
+
+
+def test_ids_of_other_kinds_become_text() -> None:
+    tag = comid([CLASS, [MEASUREMENT]], name=b"")
+    for said, name in ((CBORTag(37, bytes(16)), "00" * 16), ("", "without a name"), (5, "without a name")):
+        found = imported(corim(tag, id=said)).document
+        assert found.name == name
+        assert set(found.entries) == {"comid[0]"}
+
+
+# -- signed
+
+
+def signed(header: dict[int, Any], payload: bytes | None = None, key: CosePrivateKey = KEY) -> bytes:
+    """Sign a CoRIM under any header, with cbor2."""
+    content = amd(MEASUREMENT) if payload is None else payload
+    protected = cbor2.dumps(header)
+    signature = cose_sign(key, protected=protected, payload=content)
+    return cbor2.dumps(CBORTag(18, [protected, {}, content, signature]))
+
+
+GOOD = {1: -8, 3: "application/rim+cbor", 8: cbor2.dumps({0: {0: "ACME"}})}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [KEY, ec.derive_private_key(5, ec.SECP256R1()), ec.derive_private_key(6, ec.SECP384R1())],
+)
+def test_what_is_signed_verifies_with_its_key_only(key: CosePrivateKey) -> None:
+    parsed = parse_corim(sign_corim(amd(MEASUREMENT), key, signer="ACME"))
+    assert parsed.signer == "ACME"
+    spki = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    assert verify_corim(parsed, key=key.public_key()) == sha256(spki).digest()
+    assert "ACME" in references_from_corim(parsed, at=AT).document.origin
+    for other in (ec.derive_private_key(9, ec.SECP256R1()), ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32))):
+        with pytest.raises(SignatureError) as caught:
+            verify_corim(parsed, key=other.public_key())
+        assert caught.value.code == "corim-signature-invalid"
+
+
+def test_every_flipped_byte_of_a_signed_corim_is_refused() -> None:
+    data = sign_corim(amd(MEASUREMENT), KEY, signer="ACME")
+    public = KEY.public_key()
+    for at in range(len(data)):
+        with pytest.raises((EvidenceError, SignatureError)):
+            verify_corim(parse_corim(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]), key=public)
+
+
+def test_an_unsigned_corim_is_not_signed() -> None:
+    with pytest.raises(SignatureError, match="without a signature"):
+        verify_corim(parse_corim(amd(MEASUREMENT)), key=KEY.public_key())
+
+
+@pytest.mark.parametrize(
+    ("header", "signer"),
+    [
+        (GOOD, "ACME"),
+        ({1: -8}, None),
+        ({1: -19, 4: b"kid"}, None),
+        ({1: -8, 15: {1: "issuer"}}, "issuer"),
+        ({1: -8, 8: {0: {0: "ACME"}}}, "ACME"),
+        ({1: -8, 8: {0: 5}}, None),
+        ({1: -8, 8: 5}, None),
+    ],
+)
+def test_the_signers_name_is_for_people(header: dict[int, Any], signer: str | None) -> None:
+    parsed = parse_corim(signed(header))
+    assert parsed.signer == signer
+    verify_corim(parsed, key=KEY.public_key())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{}, {1: "EdDSA"}, {1: True}, GOOD | {2: [3]}, GOOD | {258: 1}, GOOD | {3: "text/plain"}, GOOD | {33: b"x"}],
+)
+def test_a_header_that_is_not_understood_is_refused(header: dict[int, Any]) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        parse_corim(signed(header))
+    assert caught.value.code == "corim-malformed"
+
+
+def test_an_algorithm_that_is_not_the_keys_is_refused() -> None:
+    with pytest.raises(SignatureError, match="algorithm -7"):
+        verify_corim(parse_corim(signed({1: -7})), key=KEY.public_key())
+
+
+def test_the_signed_content_may_stand_without_its_tag() -> None:
+    content = cbor2.dumps(cbor2.loads(amd(MEASUREMENT)).value)
+    assert parse_corim(signed(GOOD, content)).id == "test"
+    with pytest.raises(EvidenceError):
+        parse_corim(signed(GOOD, cbor2.dumps(CBORTag(502, {}))))
+
+
+# -- out, and back
+
+
+def document(*, expires: datetime | Relaxed, revoked: tuple[RevokedValue, ...] = ()) -> Any:  # noqa: ANN401
+    """Make a document with everything that a CoRIM can say, and more."""
+    kinds = {
+        "snp": ("snp-measurement", (A, B)),
+        "td": ("tdx-mr-td", (A, B)),
+        "module": ("tdx-mr-seam", (A,)),
+        "r0": ("tdx-rtmr0", (A, B)),
+        "r3": ("tdx-rtmr3", (B,)),
+        "enclave": ("sgx-mr-enclave", (C,)),
+        "signer": ("sgx-mr-signer", (C,)),
+        "fwid": ("gpu-fwid", (A,)),
+    }
+    return make_reference_document(
+        name="all",
+        version=3,
+        origin="us",
+        issued=AT,
+        expires=expires,
+        entries={name: ReferenceEntry(kind=kind, values=values) for name, (kind, values) in kinds.items()},
+        revoked=revoked,
+    )
+
+
+@pytest.mark.parametrize("vendor", ["amd", "intel"])
+@pytest.mark.parametrize("expires", [datetime(2027, 1, 1, tzinfo=UTC), Relaxed(reason="rebuilt daily")])
+def test_what_is_exported_reads_back(vendor: str, expires: datetime | Relaxed) -> None:
+    ours = document(expires=expires)
+    exported = export_corim(ours, vendor)
+    again = references_from_corim(parse_corim(exported.data), at=AT, version=3)
+    kept = {name: entry for name, entry in ours.entries.items() if f"{name}: {entry.kind}" not in exported.left_out}
+    assert again.document.entries == kept
+    assert again.left_out == ()
+    assert again.document.name == "all"
+    if isinstance(expires, datetime):
+        assert (again.document.issued, again.document.expires) == (ours.issued, ours.expires)
+    assert ("when it was issued, since it has no end" in exported.left_out) == isinstance(expires, Relaxed)
+    assert cbor2.loads(exported.data).tag == 501
+
+
+def test_revoked_values_are_not_exported() -> None:
+    revoked = (RevokedValue(value=A, reason="x"), RevokedValue(value=C, reason="y"))
+    exported = export_corim(document(expires=Relaxed(reason="x"), revoked=revoked), "intel")
+    again = references_from_corim(parse_corim(exported.data), at=AT).document.entries
+    assert {name: entry.values for name, entry in again.items()} == {"td": (B,), "r0": (B,), "r3": (B,)}
+    assert "enclave: every value is revoked" in exported.left_out
+
+
+def test_what_a_name_says_of_itself_is_told() -> None:
+    entry = ReferenceEntry(kind="snp-measurement", values=(A,), origin="x", expires=AT)
+    ours = make_reference_document(
+        name="x", version=1, origin="x", issued=AT, expires=Relaxed(reason="x"), entries={"a": entry}
+    )
+    assert export_corim(ours, "amd").left_out[:2] == ("a: its own origin", "a: its own end")
+    with pytest.raises(ValueError, match="no value that intel"):
+        export_corim(ours, "intel")
+
+
+def test_a_key_of_another_curve_signs_nothing() -> None:
+    with pytest.raises(ValueError, match="P-384"):
+        sign_corim(b"", ec.derive_private_key(5, ec.SECP521R1()), signer="x")
+
+
+# -- any bytes
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_document_or_a_documented_error(data: bytes) -> None:
+    for one in (data, amd(MEASUREMENT)[:20] + data, corim(data)):
+        try:
+            imported(one)
+        except EvidenceError as exc:
+            assert exc.code in ("corim-malformed", "corim-empty", "cbor-invalid")  # noqa: PT017  either is right
+
+
+@given(st.data())
+def test_a_corim_with_changed_bytes_is_a_document_or_a_documented_error(draw: st.DataObject) -> None:
+    data = bytearray(
+        draw.draw(st.sampled_from([amd(MEASUREMENT), intel({-83: [7, A], 14: {0: [[7, A]]}}), signed(GOOD)]))
+    )
+    for _ in range(draw.draw(st.integers(1, 4))):
+        data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
+    try:
+        imported(bytes(data))
+    except EvidenceError as exc:
+        assert exc.code in ("corim-malformed", "corim-empty", "cbor-invalid")  # noqa: PT017  either is right
+
+
+_any = st.recursive(
+    st.none() | st.booleans() | st.integers(-90, 700) | st.binary(max_size=48) | st.text(max_size=5),
+    lambda x: (
+        st.lists(x, max_size=4)
+        | st.dictionaries(st.sampled_from([0, 1, 2, 3, 4, 5, 14, -83, -84, "a"]), x, max_size=4)
+        | st.builds(CBORTag, st.sampled_from([560, 563, 60010, 60020, 552]), x)
+    ),
+    max_leaves=12,
+)
+
+
+@given(_any, st.sampled_from([AMD, INTEL]))
+def test_any_measurement_is_carried_or_left_out(value: Any, profile: Any) -> None:  # noqa: ANN401  any CBOR
+    for triple in (value, [CLASS, value], [CLASS, [value]], [CLASS, [{0: 641, 1: value}]], [value, [MEASUREMENT]]):
+        try:
+            imported(corim(comid(triple), profile=profile))
+        except EvidenceError as exc:
+            assert exc.code in ("corim-malformed", "corim-empty", "cbor-invalid")  # noqa: PT017  either is right

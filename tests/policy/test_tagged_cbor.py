@@ -1,0 +1,123 @@
+"""CBOR of foreign documents: bounded, no duplicates, nothing converted."""
+
+import io
+from typing import Any
+
+import cbor2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attest.errors import EvidenceError
+from attest.policy.reference_values.tagged_cbor import (
+    MAX_DEPTH,
+    MAX_ITEMS,
+    Tagged,
+    TaggedValue,
+    read_tagged,
+    tagged_bytes,
+)
+
+scalars = (
+    st.none() | st.booleans() | st.integers(-(1 << 64), (1 << 64) - 1) | st.binary(max_size=40) | st.text(max_size=40)
+)
+keys = st.integers(-(1 << 64), (1 << 64) - 1) | st.text(max_size=20) | st.binary(max_size=20)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=5).map(tuple)
+        | st.dictionaries(keys, inner, max_size=5)
+        | st.builds(Tagged, st.integers(600, (1 << 64) - 1), inner)
+    ),
+    max_leaves=20,
+)
+
+
+def plain(value: Any) -> TaggedValue:  # noqa: ANN401  what cbor2 returns
+    """Turn what cbor2 returns into our types."""
+    if isinstance(value, cbor2.CBORTag):
+        return Tagged(value.tag, plain(value.value))
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, dict | cbor2.frozendict):
+        return {name: plain(member) for name, member in value.items()}
+    return value  # type: ignore[no-any-return]
+
+
+@given(values)
+def test_what_is_written_reads_back_and_cbor2_reads_the_same(value: TaggedValue) -> None:
+    data = tagged_bytes(value)
+    assert read_tagged(data, what="x") == value
+    assert plain(cbor2.loads(data, immutable=True)) == value
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_value_or_a_documented_error_and_cbor2_agrees_on_values(data: bytes) -> None:
+    try:
+        value = read_tagged(data, what="x")
+    except EvidenceError as exc:
+        assert exc.code == "cbor-invalid"  # noqa: PT017  either outcome is right
+        return
+    if "Tagged" not in repr(value):
+        assert plain(cbor2.CBORDecoder(io.BytesIO(data)).decode()) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        ("1801", 1),
+        ("1b0000000000000001", 1),
+        ("3800", -1),
+        ("9f01ff", (1,)),
+        ("bf0102ff", {1: 2}),
+        ("5f41014102ff", b"\x01\x02"),
+        ("7f61616162ff", "ab"),
+        ("a202010102", {2: 1, 1: 2}),
+        ("c11a00000001", Tagged(1, 1)),
+        ("d825410a", Tagged(37, b"\x0a")),
+        ("f6", None),
+    ],
+)
+def test_foreign_spellings_are_read(data: str, value: TaggedValue) -> None:
+    assert read_tagged(bytes.fromhex(data), what="x") == value
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("", "end too early"),
+        ("18", "end too early"),
+        ("4201", "end too early"),
+        ("5bffffffffffffffff", "end too early"),
+        ("9f01", "end too early"),
+        ("0000", "left over"),
+        ("a201020103", "stands twice"),
+        ("a2010218010 3".replace(" ", ""), "stands twice"),
+        ("a18001", "a key"),
+        ("a1f501", "a key"),
+        ("f90000", "float"),
+        ("fb0000000000000000", "float"),
+        ("f7", "simple"),
+        ("ff", "simple"),
+        ("1c", "reserved"),
+        ("1f", "without a number"),
+        ("3f", "without a number"),
+        ("df01", "without a number"),
+        ("61ff", "UTF-8"),
+        ("5f6161ff", "another kind"),
+        ("5f5f4101ffff", "another kind"),
+    ],
+)
+def test_what_two_readers_could_read_in_two_ways_is_refused(data: str, said: str) -> None:
+    with pytest.raises(EvidenceError, match=said) as caught:
+        read_tagged(bytes.fromhex(data), what="x")
+    assert caught.value.code == "cbor-invalid"
+
+
+def test_depth_and_number_of_items_are_bounded() -> None:
+    read_tagged(b"\x81" * MAX_DEPTH + b"\x00", what="x")
+    for data in (b"\x81" * (MAX_DEPTH + 1) + b"\x00", b"\xc1" * 100_000):
+        with pytest.raises(EvidenceError, match="deeper"):
+            read_tagged(data, what="x")
+    with pytest.raises(EvidenceError, match="items"):
+        read_tagged(b"\x9f" + bytes(MAX_ITEMS) + b"\xff", what="x")
