@@ -1,0 +1,182 @@
+"""What a conversion between two policy languages yields: a document, and everything that it does not say.
+
+No two of these languages say the same things. So a conversion lists each demand that it carried and where to, each
+that it could not carry and why, and what the outcome demands beyond the source. A demand that is lost makes the
+outcome weaker than its source: there is no outcome until a person accepts that by name, with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from attest.checks import Outcome
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.policy.load import load_policy
+from attest.policy.model import SCHEMA
+
+__all__ = [
+    "CannotCarryError",
+    "Carried",
+    "Conversion",
+    "Loss",
+    "accepted_losses",
+    "finish_policy",
+    "impossible",
+    "not_demanded",
+]
+
+_LONGEST_DESCRIPTION = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """A demand that stands in the outcome.
+
+    Attributes:
+        source: the claim or key that it came from.
+        target: the key or claim that it became; or the step of verification that demands it anyway.
+    """
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A demand that does not stand in the outcome, or only in part.
+
+    Attributes:
+        name: what it is accepted by: a claim, a key, or the place of a list. Several may share a name.
+        demand: what was demanded, for people.
+        why: why it cannot be carried.
+        remedy: what to do instead.
+        accepted: why its loss is accepted; None while it is not.
+    """
+
+    name: str
+    demand: str
+    why: str
+    remedy: str
+    accepted: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """A conversion.
+
+    Attributes:
+        document: the outcome, None while a loss is not accepted.
+        carried: what stands in it.
+        losses: what does not.
+        stricter: what it demands beyond its source, for people: it refuses more.
+    """
+
+    document: dict[str, JsonValue] | None
+    carried: tuple[Carried, ...]
+    losses: tuple[Loss, ...]
+    stricter: tuple[str, ...]
+
+    @property
+    def open_losses(self) -> tuple[Loss, ...]:
+        """Losses that nobody has accepted."""
+        return tuple(loss for loss in self.losses if loss.accepted is None)
+
+
+class CannotCarryError(Exception):
+    """One demand that the other language cannot say. Never leaves this package."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        """Keep both texts."""
+        super().__init__(why)
+        self.why = why
+        self.remedy = remedy
+
+
+def impossible(problem: str, hint: str) -> ConfigurationError:
+    """Make the error for a policy of which nothing sensible would be left."""
+    return ConfigurationError(f"policy cannot be converted: {problem}", code="policy-conversion-impossible", hint=hint)
+
+
+def not_demanded(source: str) -> dict[str, JsonValue]:
+    """Fill a key that our policies require and the source says nothing about."""
+    return {"unchecked": f"not demanded by the {source} from which this policy was converted"}
+
+
+def accepted_losses(losses: Iterable[Loss], accept: Mapping[str, str]) -> tuple[Loss, ...]:
+    """Mark what is accepted, by name.
+
+    Raises:
+        ConfigurationError: ``loss-unknown``: a name that no loss has, or a reason that says nothing. A name that is
+            mistyped today may fit another loss tomorrow.
+    """
+    found = tuple(losses)
+    names = sorted({loss.name for loss in found})
+    for name, reason in accept.items():
+        if name not in names or not reason.strip():
+            problem = f"{name!r} names nothing that is lost" if name not in names else f"{name}: a reason is needed"
+            raise ConfigurationError(
+                f"accepted loss: {problem}",
+                code="loss-unknown",
+                field=name,
+                expected=", ".join(names) or "nothing: everything is carried",
+                hint="accept a loss by the name under which it is listed, with a reason",
+            )
+    return tuple(replace(loss, accepted=accept.get(loss.name)) for loss in found)
+
+
+def finish_policy(
+    body: Mapping[str, JsonValue],
+    *,
+    name: str,
+    source: str,
+    skeleton: Mapping[str, JsonValue],
+    carried: tuple[Carried, ...],
+    losses: tuple[Loss, ...],
+    notes: tuple[str, ...] = (),
+) -> Conversion:
+    """Put a policy document of ours together, and load it.
+
+    Args:
+        body: its sections and reference values.
+        name: its name.
+        source: what it was converted from, for people.
+        skeleton: the sections with nothing in them but what is required: what it demands, we demand of ourselves.
+        carried: what stands in ``body``.
+        losses: what does not, the accepted ones marked.
+        notes: what ``body`` demands beyond its source by the way in which it is written.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``, when the source's values fit its language and not ours.
+    """
+    head: dict[str, JsonValue] = {"schema": SCHEMA, "name": name, "version": 1}
+    document = {**head, "description": _description(source, losses), **body}
+    demanded = _demanded(document)
+    targets = {f"policy.{one.target}" for one in carried}
+    defaults = (
+        f"{rule.removeprefix('policy.')}: {expected}"
+        for rule, expected in _demanded({**head, **skeleton}).items()
+        if demanded.get(rule) == expected and rule not in targets
+    )
+    is_open = any(loss.accepted is None for loss in losses)
+    return Conversion(
+        document=None if is_open else document, carried=carried, losses=losses, stricter=(*notes, *defaults)
+    )
+
+
+def _description(source: str, losses: tuple[Loss, ...]) -> str:
+    """Write down where a policy comes from and what it lacks, where whoever reads it later will look."""
+    reasons = "; ".join(dict.fromkeys(f"{loss.name} ({loss.accepted})" for loss in losses))
+    text = f"converted from {source}" + (f"; not carried: {reasons}" if losses else "")
+    if len(text) <= _LONGEST_DESCRIPTION:
+        return text
+    return f"converted from {source}; {len(losses)} demands were not carried, and their loss accepted"
+
+
+def _demanded(document: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Load a policy and return what it demands: rule to demand, without what is unchecked or only warns."""
+    policy = load_policy(json.dumps(document).encode())
+    rules = (*(rule for kind in policy.rules.values() for rule in kind), *policy.set_rules)
+    return {rule.id: rule.expected for rule in rules if rule.relaxed is None and rule.otherwise is Outcome.FAIL}

@@ -1,0 +1,245 @@
+"""Our policies as Azure's release policies, as far as those can say it.
+
+Every demand of ours is looked at, whatever it is called: one that has no claim here is a loss, so that a new key of
+our language cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Literal, cast
+
+from attest.encoding import JsonValue, json_value, rfc3339_text
+from attest.evidence.snp.tcb import SnpTcbVersion
+from attest.policy.decode import Demand, Relaxed
+from attest.policy.foreign.conversion import CannotCarryError, Carried, Conversion, Loss, accepted_losses, impossible
+from attest.policy.foreign.skr import (
+    AllOf,
+    AnyOf,
+    Authority,
+    ClaimTest,
+    Condition,
+    Operator,
+    SkrPolicy,
+    SkrValue,
+    canonical_bytes,
+    parse_skr,
+)
+from attest.policy.intel import TcbDemands
+from attest.policy.model import PolicyDocument
+from attest.policy.references import ReferenceValues
+
+__all__ = ["GuestLayout", "export_skr"]
+
+GuestLayout = Literal["cvm", "container"]
+"""Where Azure's tokens have the facts of a report: below ``x-ms-isolation-tee``, or at the top."""
+_PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": "x-ms-isolation-tee.", "container": ""})
+_KINDS = {"snp": "sevsnpvm", "tdx": "tdxvm"}
+_SNP, _TDX = "x-ms-sevsnpvm-", "tdx_"
+
+_VALUES: Mapping[str, str] = MappingProxyType(
+    {
+        "snp.measurement": f"{_SNP}launchmeasurement",
+        "snp.host_data": f"{_SNP}hostdata",
+        "snp.author_key_digests": f"{_SNP}authorkeydigest",
+        "snp.id_key_digests": f"{_SNP}idkeydigest",
+        "snp.family_ids": f"{_SNP}familyId",
+        "snp.image_ids": f"{_SNP}imageId",
+        "snp.vmpl": f"{_SNP}vmpl",
+        "snp.guest_policy.debug": f"{_SNP}is-debuggable",
+        "snp.guest_policy.migrate_ma": f"{_SNP}migration-allowed",
+        "snp.guest_policy.smt": f"{_SNP}smt-allowed",
+        "tdx.mr_td": f"{_TDX}mrtd",
+        **{f"tdx.rtmrs.rtmr{number}": f"{_TDX}rtmr{number}" for number in range(4)},
+        "tdx.mr_seam": f"{_TDX}mrseam",
+        "tdx.mr_config_id": f"{_TDX}mrconfigid",
+        "tdx.mr_owner": f"{_TDX}mrowner",
+        "tdx.mr_owner_config": f"{_TDX}mrownerconfig",
+        "tdx.td_attributes.debug": f"{_TDX}td_attributes_debug",
+        "tdx.td_attributes.kl": f"{_TDX}td_attributes_key_locker",
+        "tdx.td_attributes.perfmon": f"{_TDX}td_attributes_perfmon",
+        "tdx.td_attributes.pks": f"{_TDX}td_attributes_protection_keys",
+        "tdx.td_attributes.sept_ve_disable": f"{_TDX}td_attributes_septve_disable",
+        "tdx.tcb_status": "attester_tcb_status",
+    }
+)
+"""Keys with a list of values, or one, to the claim that must equal one of them."""
+_BY_NAME = frozenset({"snp.measurement", "tdx.mr_td", *(f"tdx.rtmrs.rtmr{number}" for number in range(4))})
+_EVERY_SIGNING_KEY = {"vcek", "vlek"}
+_TCB_CLAIMS = {"bootloader": "bootloader-svn", "tee": "tee-svn", "snp": "snpfw-svn", "microcode": "microcode-svn"}
+_COMBINATORS = ("any_of", "all_of", "at_least")
+_HEAD = frozenset({"name", "version", "description", "simulated", "unchecked", "reference_values"})
+"""What is no demand: names, texts, values, and reasons for demanding less."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """An export in the making."""
+
+    prefix: str
+    extended: bool
+    references: Mapping[str, ReferenceValues]
+    carried: list[Carried] = field(default_factory=list[Carried])
+    losses: list[Loss] = field(default_factory=list[Loss])
+
+    def lose(self, name: str, demand: object, why: str, remedy: str) -> None:
+        self.losses.append(Loss(name=name, demand=str(demand)[:1000], why=why, remedy=remedy))
+
+
+def export_skr(
+    policy: PolicyDocument,
+    *,
+    authority: str,
+    layout: GuestLayout = "cvm",
+    extended: bool = False,
+    accept: Mapping[str, str] = MappingProxyType({}),
+) -> Conversion:
+    """Write a policy of ours as a release policy of Azure's.
+
+    Args:
+        policy: our policy.
+        authority: URL of the issuer whose tokens are to count.
+        layout: what kind of guest; it decides where its tokens have the facts.
+        extended: use operators that Azure's service ignores and a service of ours honours.
+        accept: losses that are accepted, each with its reason.
+
+    Raises:
+        ConfigurationError: ``policy-conversion-impossible``; ``loss-unknown``; ``skr-policy-invalid``, the authority
+            is none, or the outcome is beyond the limits of such policies.
+    """
+    draft = _Draft(prefix=_PREFIXES[layout], extended=extended, references=policy.reference_values)
+    branches: list[Condition] = []
+    for kind, value in _KINDS.items():
+        demands = getattr(policy, kind)
+        if demands is not None:
+            test = ClaimTest(path=f"{draft.prefix}x-ms-attestation-type", operator=Operator.EQUALS, value=value)
+            draft.carried.append(Carried(source=kind, target=test.path))
+            branches.append(AllOf(conditions=(test, *_conditions(draft, kind, demands))))
+    if not branches:
+        raise impossible("it accepts neither SEV-SNP nor TDX guests", "Azure's tokens are about these two")
+    _lose_the_rest(draft, policy)
+    only = branches[0]
+    conditions = only if len(branches) == 1 and isinstance(only, AllOf) else AnyOf(conditions=tuple(branches))
+    outcome = canonical_bytes(SkrPolicy(authorities=(Authority(url=authority, conditions=conditions),)))
+    parse_skr(outcome, extended=extended)
+    losses = accepted_losses(draft.losses, accept)
+    document = cast("dict[str, JsonValue]", json_value(outcome, what="release policy"))
+    return Conversion(
+        document=None if any(loss.accepted is None for loss in losses) else document,
+        carried=tuple(draft.carried),
+        losses=losses,
+        stricter=tuple(f"{entry.check}: not left unchecked by Azure" for entry in policy.unchecked),
+    )
+
+
+def _lose_the_rest(draft: _Draft, policy: PolicyDocument) -> None:
+    """Write down what is lost beyond the demands on a guest."""
+    if not any(entry.check == "freshness" for entry in policy.unchecked):
+        draft.lose(
+            "freshness",
+            "evidence for this very question",
+            "a token of Azure's has no audience and counts for hours, for every key and vault whose policy it meets",
+            "release to a key that the evidence commits to, and only once",
+        )
+    for one in fields(policy):
+        value = getattr(policy, one.name)
+        if one.name in _HEAD or one.name in _KINDS or value in (None, (), {}):
+            continue
+        is_choice = one.name in _COMBINATORS
+        why = "branches of ours are not written" if is_choice else "Azure's tokens say nothing of such a device"
+        remedy = "export each branch by itself" if is_choice else "appraise it with our own policy beside Azure's"
+        draft.lose(one.name, f"the key {one.name}", why, remedy)
+
+
+# -- demands
+
+
+def _conditions(draft: _Draft, kind: str, demands: object) -> Iterator[Condition]:
+    for name, value in _demands(kind, demands):
+        try:
+            found = tuple(_condition(draft, name, value))
+        except CannotCarryError as exc:
+            draft.lose(name.replace(".rtmrs.", "."), value, exc.why, exc.remedy)
+        else:
+            yield from found
+
+
+def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: the demand's own type
+    """Yield what is demanded, by key; nothing for what is not demanded, or is left unchecked with a reason."""
+    for one in fields(cast("Any", demands)):
+        value = getattr(demands, one.name)
+        if isinstance(value, TcbDemands):
+            yield from _demands(path, value)  # its keys stand beside the others
+        elif isinstance(value, Mapping):
+            members = cast("Mapping[str, Any]", value)
+            for name, member in members.items():
+                yield from _demand(f"{path}.{one.name}.{name}", member)
+        else:
+            yield from _demand(f"{path}.{one.name}", value)
+
+
+def _demand(name: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  the demand's own type
+    inner: Any = value
+    if isinstance(value, Demand):
+        inner = inner.value
+    if inner not in (None, ()) and not isinstance(inner, Relaxed):
+        yield name, inner
+
+
+def _condition(draft: _Draft, name: str, value: Any) -> Iterator[Condition]:  # noqa: ANN401  the demand's own type
+    if name == "snp.signing_key" and set(value) == _EVERY_SIGNING_KEY:
+        return  # every report is signed by one of them
+    if name == "snp.minimum_guest_svn":
+        yield _minimum(draft, name, f"{_SNP}guestsvn", value)
+    elif name == "snp.minimum_tcb":
+        yield from _tcb(draft, value)
+    elif name in _VALUES:
+        yield _one_of(draft, name, value)
+    else:
+        raise CannotCarryError("no claim of Azure's tokens says it", "appraise the evidence with our own policy")
+
+
+def _one_of(draft: _Draft, name: str, value: Any) -> Condition:  # noqa: ANN401  a value, or a tuple of values
+    several: tuple[Any, ...] = value
+    listed = several if isinstance(value, tuple) else (value,)
+    if name in _BY_NAME:
+        listed = tuple(digest for reference in listed for digest in _digests(draft, name, reference))
+    path = draft.prefix + _VALUES[name]
+    tests = tuple(
+        ClaimTest(path=path, operator=Operator.EQUALS, value=_skr_value(one)) for one in dict.fromkeys(listed)
+    )
+    draft.carried.append(Carried(source=name.replace(".rtmrs.", "."), target=path))
+    return tests[0] if len(tests) == 1 else AnyOf(conditions=tests)
+
+
+def _digests(draft: _Draft, name: str, reference: str) -> tuple[bytes, ...]:
+    found = draft.references[reference]
+    if found.expires is not None:
+        why = "a release policy has no dates: the values would count for ever"
+        until = f"{name} until {rfc3339_text(found.expires)}"
+        draft.lose(f"reference_values.{reference}.expires", until, why, "replace the policy in time")
+    return found.values
+
+
+def _skr_value(value: bytes | SkrValue) -> SkrValue:
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _minimum(draft: _Draft, name: str, claim: str, value: int) -> Condition:
+    """Demand a minimum, where the service that will read it has such an operator."""
+    if not draft.extended:
+        raise CannotCarryError("Azure's service knows equals only", "judge it with our own policy, beside Azure's")
+    path = draft.prefix + claim
+    draft.carried.append(Carried(source=name, target=path))
+    return ClaimTest(path=path, operator=Operator.GREATER_OR_EQUALS, value=value)
+
+
+def _tcb(draft: _Draft, minimums: Mapping[str, SnpTcbVersion]) -> Iterator[Condition]:
+    levels = {tuple(tcb.components().items()) for tcb in minimums.values()}
+    if len(levels) != 1 or any(tcb.fmc is not None for tcb in minimums.values()):
+        why = "Azure's claims do not name the product line, and have no part fmc"
+        raise CannotCarryError(why, "split the policy by product lines, each with its own machines")
+    for part, level in levels.pop():
+        yield _minimum(draft, "snp.minimum_tcb", _SNP + _TCB_CLAIMS[part], level)
