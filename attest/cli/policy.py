@@ -8,6 +8,13 @@ import click
 
 from attest.cli.lazy import ExampleGroup
 from attest.cli.options import Display, display_options
+from attest.cli.policy_convert import convert
+from attest.cli.policy_diff import diff
+from attest.cli.policy_explain import explain
+from attest.cli.policy_init import init
+from attest.cli.policy_lint import lint
+from attest.cli.policy_sign import sign, verify
+from attest.cli.policy_test import test_
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -39,15 +46,17 @@ def check(files: tuple[str, ...], display: Display) -> int:
     """
     from attest.cli.answering import print_document
     from attest.cli.policies import read_policies
+    from attest.cli.policy_documents import policies_among
 
-    loaded = read_policies(files)
+    named = policies_among(files, display=display)
+    loaded = read_policies(named)
     if display.json:
         document: list[JsonValue] = [_described(one) for one in loaded]
         print_document({"schema": POLICY_CHECK_SCHEMA, "policies": document})
     elif not display.quiet:
         from attest.cli.tree import print_tree
 
-        for file, one in zip(files, loaded, strict=True):
+        for file, one in zip(named, loaded, strict=True):
             print_tree({"file": file, **_described(one)}, display=display)
     return 0
 
@@ -69,11 +78,35 @@ def _described(one: Policy) -> dict[str, JsonValue]:
 
 
 @policy.command(
-    short_help="Print the JSON Schema of policies.", examples=("attest policy schema > attest-policy.schema.json",)
+    short_help="Print the JSON Schema of policies.",
+    examples=(
+        "attest policy schema > attest-policy.schema.json",
+        "attest policy schema --editor-line ./attest-policy.schema.json",
+    ),
 )
-def schema() -> None:
+@click.option(
+    "--editor-line",
+    metavar="LOCATION",
+    help="Print, instead, the first line of a policy that lets editors find the schema at this path or URL.",
+)
+def schema(editor_line: str | None) -> None:
     """Print the JSON Schema of policy documents, for editors; loading a policy checks more than it can say."""
     from attest.cli.answering import print_document
     from attest.cli.policy_schema import policy_schema
 
-    print_document(policy_schema())
+    if editor_line is None:
+        print_document(policy_schema())
+    elif not editor_line.isprintable() or " " in editor_line or not editor_line:
+        raise click.UsageError("--editor-line takes a path or URL without blanks")
+    else:
+        click.echo(f"# yaml-language-server: $schema={editor_line}")
+
+
+policy.add_command(convert)
+policy.add_command(init)
+policy.add_command(explain)
+policy.add_command(test_)
+policy.add_command(diff)
+policy.add_command(lint)
+policy.add_command(sign)
+policy.add_command(verify)

@@ -1,0 +1,143 @@
+"""``attest policy diff``: what the difference between two policies means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import TIME, Display, display_options
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from attest.cli.policy_documents import PolicyFile
+    from attest.cli.policy_replay import Replayed
+    from attest.encoding import JsonValue
+    from attest.policy.authoring.differing import PolicyDifference
+
+__all__ = ["diff"]
+
+DIFF_SCHEMA = "attest.policy-diff/1"
+EXIT_DIFFERENT = 1
+_STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "label": "dim"}
+
+
+@click.command(
+    cls=ExampleCommand,
+    short_help="Say what the difference between two policies means.",
+    examples=(
+        "attest policy diff in-use.yaml proposed.yaml",
+        "attest policy diff in-use.yaml proposed.yaml --evidence recorded/ --endorsements collateral/",
+    ),
+)
+@click.argument("old", metavar="A")
+@click.argument("new", metavar="B")
+@click.option(
+    "--evidence",
+    metavar="DIR",
+    help="Recorded evidence: what would each policy have said? Files, or those that DIR/evidence.yaml describes.",
+)
+@click.option(
+    "--endorsements",
+    metavar="PATH",
+    multiple=True,
+    help="File or directory with endorsements of the evidence. Nothing is fetched. Repeatable.",
+)
+@click.option("--at", type=TIME, metavar="TIME", help="Moment of appraisal of evidence without one. Default: now.")
+@click.option("--allow-simulated", is_flag=True, help="Also accept the simulator's roots, as a policy may.")
+@display_options
+def diff(
+    *,
+    old: str,
+    new: str,
+    evidence: str | None,
+    endorsements: tuple[str, ...],
+    at: datetime | None,
+    allow_simulated: bool,
+    display: Display,
+) -> int:
+    """Say what became stricter, looser or other from policy A to policy B, demand by demand.
+
+    What counts is the meaning: the order of lists, a default that is written out, another name for the same value are
+    no difference.
+
+    Exit codes: 0 both accept the same, 1 they do not, 2 usage.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.clock import now
+    from attest.cli.policy_documents import read_policy_file
+    from attest.cli.policy_replay import replay
+    from attest.policy.authoring.differing import diff_policies
+
+    if evidence is None and (endorsements or at is not None or allow_simulated):
+        raise click.UsageError("--endorsements, --at and --allow-simulated are about evidence: give --evidence DIR")
+    if old == new == "-":
+        raise click.UsageError("standard input can be read once: give '-' once")
+    before, after = read_policy_file(old), read_policy_file(new)
+    difference = diff_policies(before.document, after.document)
+    replayed: tuple[Replayed, ...] = ()
+    if evidence is not None:
+        replayed = replay(
+            evidence,
+            (before.policy, after.policy),
+            endorsements=endorsements,
+            at=at or now(),
+            allow_simulated=allow_simulated,
+            display=display,
+        )
+    if display.json:
+        print_document(_document(before, after, difference, None if evidence is None else replayed))
+    elif not display.quiet:
+        _show(difference, replayed, display)
+    return 0 if difference.same_meaning and not any(one.changed for one in replayed) else EXIT_DIFFERENT
+
+
+def _document(
+    old: PolicyFile, new: PolicyFile, difference: PolicyDifference, replayed: tuple[Replayed, ...] | None
+) -> dict[str, JsonValue]:
+    changes: list[JsonValue] = [
+        {"path": change.path, "effect": str(change.effect), "text": change.text} for change in difference.changes
+    ]
+    document: dict[str, JsonValue] = {
+        "schema": DIFF_SCHEMA,
+        "old": _identity(old),
+        "new": _identity(new),
+        "same_meaning": difference.same_meaning,
+        "effect": None if difference.effect is None else str(difference.effect),
+        "changes": changes,
+    }
+    if replayed is not None:
+        document["evidence"] = [one.document() for one in replayed]
+    return document
+
+
+def _identity(one: PolicyFile) -> JsonValue:
+    policy = one.policy
+    return {"file": one.file, "name": policy.name, "version": policy.version, "digest": policy.digest.hex()}
+
+
+_SUMMARY = {
+    "looser": "B accepts more than A",
+    "stricter": "B accepts less than A",
+    "changed": "B accepts something that A refuses, and refuses something that A accepts, or may",
+}
+
+
+def _show(difference: PolicyDifference, replayed: tuple[Replayed, ...], display: Display) -> None:
+    from rich.text import Text
+
+    from attest.cli.console import console, facts, plain
+
+    out = console(display)
+    for change in difference.changes:
+        line = plain(change.effect.ljust(9), _STYLES[change.effect])
+        out.print(Text.assemble(line, plain(change.path)))
+        out.print(facts([("", plain(change.text))], indent=8))
+    effect = "" if difference.effect is None else str(difference.effect)
+    out.print(plain(_SUMMARY.get(effect, "both accept the same")))
+    for one in replayed:
+        out.print()
+        out.print(plain(f"{one.name}: {'CHANGES' if one.changed else 'the same'}", "bold" if one.changed else ""))
+        out.print(facts((("A", plain(one.old.text)), ("B", plain(one.new.text)))))

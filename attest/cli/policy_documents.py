@@ -1,0 +1,83 @@
+"""Policy documents as files, for commands that look at what stands in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attest.cli.files import read_file
+from attest.cli.options import Display
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.policy.authoring.signing import DocumentIdentity, identity_of
+from attest.policy.authoring.testing import SUFFIX
+from attest.policy.decode import InvalidValueError
+from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
+from attest.policy.load import Policy, load_policy
+from attest.policy.model import PolicyDocument, decode_policy
+
+__all__ = ["PolicyFile", "SignableFile", "policies_among", "read_policy_file", "read_signable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFile:
+    """A policy that loads, as it was written, as it was understood, and as it judges."""
+
+    file: str
+    data: bytes
+    document: PolicyDocument
+    policy: Policy
+
+
+def policies_among(files: tuple[str, ...], *, display: Display) -> tuple[str, ...]:
+    """Return the files that are no cases: ``policies/*.yaml`` names the ``*.tests.yaml`` beside the policies too.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable``: only cases were named.
+    """
+    policies = tuple(file for file in files if not file.endswith(SUFFIX))
+    for file in files:
+        if file not in policies:
+            display.note(f"{file}: cases, for 'attest policy test'")
+    if not policies:
+        raise ConfigurationError(
+            "only cases were named, and no policy",
+            code="policy-unreadable",
+            expected="a policy",
+            got=", ".join(files)[:200],
+            hint="'attest policy test' runs cases",
+        )
+    return policies
+
+
+def read_policy_file(file: str) -> PolicyFile:
+    """Read a policy.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no policy; the message names the file.
+    """
+    data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
+    policy = load_policy(data, name=file)
+    return PolicyFile(file=file, data=data, document=decode_policy(read_document(data, name=file)), policy=policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignableFile:
+    """A policy, or a document of reference values."""
+
+    file: str
+    document: JsonValue
+    identity: DocumentIdentity
+
+
+def read_signable(file: str) -> SignableFile:
+    """Read what can be signed.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is neither a policy nor reference values; the message names the file.
+    """
+    data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
+    document = read_document(data, name=file)
+    try:
+        return SignableFile(file=file, document=document, identity=identity_of(document))
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=file) from exc

@@ -1,0 +1,121 @@
+"""``attest policy explain``: a policy in words, and what a machine would have to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import Question, question_options
+from attest.cli.policy_init import optional_inputs
+
+if TYPE_CHECKING:
+    from attest.appraisal import AttestationResult
+    from attest.encoding import JsonValue
+    from attest.policy import Policy
+
+__all__ = ["explain"]
+
+EXIT_NOT_AFFIRMED = 1
+
+
+@click.command(
+    cls=ExampleCommand,
+    short_help="Tell a policy in words, and why evidence does not meet it.",
+    examples=(
+        "attest policy explain my-policy.yaml",
+        "attest policy explain my-policy.yaml --against evidence.json --nonce 5f1c...",
+        "attest policy explain my-policy.yaml --against report.bin --unchecked freshness='recorded last week' --json",
+    ),
+)
+@click.argument("policy_file", metavar="POLICY")
+@click.option(
+    "--against", "sources", metavar="FILE", multiple=True, help="Evidence, as INPUT: tell what it fails. Repeatable."
+)
+@question_options
+def explain(*, question: Question, policy_file: str, sources: tuple[str, ...]) -> int:
+    """Tell a policy in words; against evidence, tell each failed check: expected, got, clause, how to fix.
+
+    Exit codes: 0 told, or affirmed; 1 not affirmed; 2 the policy does not load; 3, 4, 5 as 'attest appraise'.
+    """
+    from attest.cli.files import read_file
+    from attest.policy.authoring.explaining import explanation_document, explanation_text
+    from attest.policy.load import MAX_POLICY_BYTES, load_policy, read_document
+    from attest.policy.model import decode_policy
+
+    display = question.display
+    if question.inputs and not sources:
+        raise click.UsageError("name the evidence: --against FILE")
+    data = read_file(policy_file, limit=MAX_POLICY_BYTES, what="POLICY")
+    policy = load_policy(data, name=policy_file)
+    if sources:
+        return _against(policy, replace(question, inputs=(*sources, *question.inputs)))
+    references = decode_policy(read_document(data)).reference_values
+    if display.json:
+        from attest.cli.answering import print_document
+
+        print_document(explanation_document(policy, references))
+    elif not display.quiet:
+        from attest.cli.text import visible
+
+        for line in explanation_text(policy, references).splitlines():
+            click.echo(visible(line))
+    return 0
+
+
+def _against(policy: Policy, question: Question) -> int:
+    """Judge the evidence by this policy, and tell what failed."""
+    from attest.appraisal import appraise
+    from attest.cli.answering import Refusal, show_refusal, take_refusal
+    from attest.cli.clock import now
+    from attest.cli.judging import Case, open_case, verify_case
+    from attest.cli.policies import relaxations
+
+    at = question.at or now()
+    unchecked = relaxations(question, policy)
+    case = take_refusal(lambda: open_case(question, at=at))
+    if isinstance(case, Refusal):
+        return show_refusal(case, command="appraise", at=at, question=question, unchecked=unchecked)
+    if not isinstance(case, Case):
+        raise click.UsageError("a token has no evidence to judge; give the evidence")
+    verified = take_refusal(lambda: verify_case(case, unchecked=unchecked, tolerances=policy.tolerances))
+    if isinstance(verified, Refusal):
+        return show_refusal(verified, command="appraise", at=at, question=question, unchecked=unchecked)
+    return _told(appraise(verified, policy=policy, at=at), question)
+
+
+def _told(result: AttestationResult, question: Question) -> int:
+    from attest.cli.answering import print_document
+    from attest.cli.text import visible
+    from attest.encoding import rfc3339_text
+    from attest.policy.authoring.explaining import failures_document, failures_text
+
+    display, policy = question.display, result.policy
+    if display.json:
+        unchecked: list[JsonValue] = [{"check": entry.check, "reason": entry.reason} for entry in result.unchecked]
+        print_document(
+            {
+                "schema": "attest.policy-explanation/1",
+                "name": policy.name,
+                "version": policy.version,
+                "digest": policy.digest.hex(),
+                "at": rfc3339_text(result.at),
+                "outcome": "affirmed" if result.affirmed else "not-affirmed",
+                "simulated": result.verified.simulated,
+                "unchecked": unchecked,
+                "failed": failures_document(result.failed),
+            }
+        )
+    elif not display.quiet:
+        count = len(result.failed)
+        shout = "SIMULATED evidence: " if result.verified.simulated else ""
+        word = "AFFIRMED" if result.affirmed else f"NOT AFFIRMED, {count} check{'s' * (count != 1)} failed"
+        click.echo(f"{shout}{word} by policy {policy.name!r} version {policy.version}\n")
+        for line in failures_text(result.failed).splitlines():
+            click.echo(visible(line))
+    return 0 if result.affirmed else EXIT_NOT_AFFIRMED
+
+
+optional_inputs(explain)

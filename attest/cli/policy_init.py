@@ -1,0 +1,196 @@
+"""``attest policy init``: a first policy from the evidence of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import Question, question_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from attest.encoding import JsonValue
+    from attest.policy.authoring.drafting import Draft, DraftSource
+    from attest.verification import VerifiedEvidence
+
+__all__ = ["init", "optional_inputs", "source_of"]
+
+INIT_SCHEMA = "attest.policy-init/1"
+
+
+def optional_inputs(command: click.Command) -> None:
+    """Let evidence follow an option that names the first file of it (``--from a b``)."""
+    for parameter in command.params:
+        if parameter.name == "inputs":
+            parameter.required = False
+            parameter.metavar = "[EVIDENCE]..."
+
+
+@click.command(
+    cls=ExampleCommand,
+    short_help="Write a policy that affirms exactly this machine.",
+    examples=(
+        "attest policy init --from evidence.json -o my-policy.yaml",
+        "attest policy init --from report.bin --endorsements certs/ --offline --default or-newer -o my-policy.yaml",
+        "attest policy init --from evidence.json --exactly gpu.device --or-newer gpu.driver -o my-policy.yaml",
+        "attest policy init --from evidence.json --interactive -o my-policy.yaml",
+    ),
+)
+@click.option("--from", "sources", metavar="FILE", multiple=True, help="Evidence, as INPUT. Repeatable.")
+@click.option(
+    "--exactly",
+    metavar="FIELD",
+    multiple=True,
+    help="Demand exactly what is there: gpu.driver, snp.chip, ... Repeatable.",
+)
+@click.option("--or-newer", metavar="FIELD", multiple=True, help="Accept newer ones too: gpu.driver, ... Repeatable.")
+@click.option(
+    "--default",
+    type=click.Choice(["exactly", "or-newer"]),
+    help="For versions that neither names. Default: exactly, where it can be demanded.",
+)
+@click.option("--interactive", is_flag=True, help="Ask about each field.")
+@click.option("--name", metavar="NAME", default="my-policy", show_default=True, help="Name of the policy.")
+@click.option(
+    "--reference", metavar="NAME", default="this-machine", show_default=True, help="Name of the reference values."
+)
+@click.option("-o", "--output", metavar="FILE", default="-", help="Write the policy there. Default: standard output.")
+@click.option("--force", is_flag=True, help="Replace FILE of -o if it is there.")
+@question_options
+def init(
+    *,
+    question: Question,
+    sources: tuple[str, ...],
+    exactly: tuple[str, ...],
+    or_newer: tuple[str, ...],
+    default: str | None,
+    interactive: bool,
+    name: str,
+    reference: str,
+    output: str,
+    force: bool,
+) -> int:
+    """Write a policy that affirms exactly this machine, from its verified evidence.
+
+    It takes every option of 'attest verify', and refuses what that refuses. Where the machine is not what a strict
+    policy demands, the draft says so and why: read it before you rely on it.
+
+    Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing.
+    """
+    from attest.appraisal import appraise
+    from attest.cli.clock import now
+    from attest.cli.judging import Case, open_case, verify_case
+    from attest.policy.authoring.drafting import choose, draft_policy
+    from attest.policy.load import load_policy
+
+    question = replace(question, inputs=(*sources, *question.inputs))
+    if not question.inputs:
+        raise click.UsageError("name the evidence: --from FILE")
+    at = question.at or now()
+    case = open_case(question, at=at)
+    if not isinstance(case, Case):
+        raise click.UsageError("a token has no measurements of its own; give the evidence")
+    verified = verify_case(case, unchecked=question.unchecked)
+    source = source_of(verified)
+    kinds = tuple(dict.fromkeys(item.kind for item in source.items))
+    chosen: Mapping[str, str] = choose(kinds, exactly=exactly, or_newer=or_newer, default=default)
+    if interactive:
+        chosen = _asked(kinds, chosen)
+    draft = draft_policy(source, name=name, reference=reference, chosen=chosen)
+    if load_policy(draft.yaml.encode()).digest != draft.policy.digest:
+        msg = "the written policy is not the drafted one"
+        raise RuntimeError(msg)
+    failed = [check.id for check in appraise(verified, policy=draft.policy, at=at).failed if check.id != "freshness"]
+    if failed:
+        msg = f"the draft does not affirm its source: {', '.join(failed)}"
+        raise RuntimeError(msg)
+    return _written(draft, chosen, question=question, output=output, force=force, simulated=verified.simulated)
+
+
+def source_of(verified: VerifiedEvidence) -> DraftSource:
+    """Return what a draft asks of verified evidence."""
+    from attest.appraisal import device_set
+    from attest.evidence.eventlog.facts import facts_of
+    from attest.policy.authoring.drafting import DraftSource, SourceItem
+
+    items = tuple(
+        SourceItem(
+            name=item.name,
+            kind=item.kind,
+            verified=item.verified,
+            facts=None if item.eventlog is None else facts_of(item.eventlog),
+        )
+        for item in verified.items
+    )
+    return DraftSource(
+        items=items,
+        devices=device_set(verified),
+        digest=verified.evidence.digest,
+        at=verified.at,
+        simulated=verified.simulated,
+        unchecked=verified.unchecked,
+    )
+
+
+def _asked(kinds: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Ask about each field that has a choice; questions go to standard error."""
+    from attest.policy.authoring.drafting import fields_of
+
+    answers = dict(chosen)
+    for field in fields_of(kinds):
+        if len(field.choices) > 1:
+            answers[field.name] = click.prompt(
+                f"{field.about} ({field.name})",
+                type=click.Choice(field.choices),
+                default=chosen[field.name],
+                err=True,
+            )
+    return answers
+
+
+def _written(
+    draft: Draft,
+    chosen: Mapping[str, str],
+    *,
+    question: Question,
+    output: str,
+    force: bool,
+    simulated: bool,
+) -> int:
+    """Write the draft, and say aloud what is weak in it."""
+    from attest.cli.answering import print_document
+    from attest.cli.files import STDIN, write_output
+
+    display = question.display
+    if simulated:
+        display.warn("the policy accepts SIMULATED evidence, which everybody can make")
+    for key, reason in draft.weak:
+        display.warn(f"WEAKER than a strict policy: {key}: {reason}")
+    for field, choice in chosen.items():
+        display.note(f"{field}: {choice}")
+    if output != STDIN:
+        write_output(output, draft.yaml.encode(), force=force)
+    elif not display.json:
+        click.echo(draft.yaml, nl=False)
+    if display.json:
+        weak: list[JsonValue] = [{"key": key, "reason": reason} for key, reason in draft.weak]
+        print_document(
+            {
+                "schema": INIT_SCHEMA,
+                "simulated": simulated,
+                "digest": draft.policy.digest.hex(),
+                "fields": dict(chosen),
+                "weak": weak,
+                "policy": dict(draft.document),
+            }
+        )
+    elif output != STDIN and not display.quiet:
+        click.echo(f"{output}: policy {draft.policy.name!r}, digest {draft.policy.digest.hex()}")
+    return 0
+
+
+optional_inputs(init)

@@ -1,0 +1,119 @@
+"""``attest policy lint``: what in a policy is probably not meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import TIME, Display, display_options
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from attest.cli.policy_documents import PolicyFile
+    from attest.encoding import JsonValue
+    from attest.policy.authoring.linting import Finding
+
+__all__ = ["lint"]
+
+LINT_SCHEMA = "attest.policy-lint/1"
+EXIT_FINDINGS = 1
+_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
+
+
+@click.command(
+    cls=ExampleCommand,
+    short_help="Find what is probably not meant.",
+    examples=(
+        "attest policy lint production.yaml",
+        "attest policy lint site.yaml team.yaml --strict --at 2027-06-01T00:00:00Z",
+    ),
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--at", type=TIME, metavar="TIME", help="Moment by which expiry is judged, RFC 3339. Default: now.")
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@display_options
+def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, display: Display) -> int:
+    """Find what is probably not meant: values that never match, expired reference values, lists that are too broad.
+
+    Every finding has a severity, a place, why, and what to do. Where simulated evidence is accepted, what would be an
+    error in production is a note.
+
+    Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is no policy.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.clock import now
+    from attest.cli.policy_documents import policies_among, read_policy_file
+    from attest.policy.authoring.linting import lint_policy
+
+    moment = at or now()
+    found = [
+        (one, lint_policy(one.document, at=moment))
+        for one in map(read_policy_file, policies_among(files, display=display))
+    ]
+    failing = {"error", "warning"} if strict else {"error"}
+    bad = any(finding.severity in failing for _, findings in found for finding in findings)
+    if display.json:
+        print_document(_document(found, at=moment, clean=not bad))
+    elif not display.quiet:
+        _show(found, display)
+    return EXIT_FINDINGS if bad else 0
+
+
+def _line(one: PolicyFile, path: str) -> int:
+    """Say where a finding stands; of what was left out, where the section stands that lacks it."""
+    from attest.policy.document import _places
+
+    return _places(one.data).find(path, key=True).line
+
+
+def _document(found: list[tuple[PolicyFile, tuple[Finding, ...]]], *, at: datetime, clean: bool) -> JsonValue:
+    from attest.encoding import rfc3339_text
+
+    policies: list[JsonValue] = [
+        {
+            "file": one.file,
+            "name": one.document.name,
+            "version": one.document.version,
+            "findings": [
+                {
+                    "rule": finding.rule,
+                    "severity": str(finding.severity),
+                    "path": finding.path,
+                    "line": _line(one, finding.path),
+                    "why": finding.why,
+                    "remedy": finding.remedy,
+                }
+                for finding in findings
+            ],
+        }
+        for one, findings in found
+    ]
+    return {"schema": LINT_SCHEMA, "at": rfc3339_text(at), "clean": clean, "policies": policies}
+
+
+def _show(found: list[tuple[PolicyFile, tuple[Finding, ...]]], display: Display) -> None:
+    """Print findings; notes only when somebody wants every detail."""
+    from attest.cli.console import console, facts, plain
+
+    out = console(display)
+    for one, findings in found:
+        shown = [finding for finding in findings if display.verbose or finding.severity != "note"]
+        hidden = len(findings) - len(shown)
+        notes = f"{hidden} note{'s' * (hidden > 1)} (--verbose)" if hidden else ""
+        if not shown:
+            out.print(plain(f"{one.file}: nothing found{f', {notes}' if notes else ''}"))
+            continue
+        for finding in shown:
+            out.print(
+                plain(f"{one.file}:{_line(one, finding.path)}: {finding.severity}: {finding.path}", _style(finding))
+            )
+            out.print(facts([(finding.rule, plain(finding.why)), ("", plain(f"to do: {finding.remedy}"))]))
+        if notes:
+            out.print(plain(f"{one.file}: {notes}"))
+
+
+def _style(finding: Finding) -> str:
+    return _STYLES[finding.severity]

@@ -1,0 +1,214 @@
+"""Recorded evidence, judged again by two policies: whom would the new one have refused, or let in?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from attest.appraisal import appraise
+from attest.checks import Unchecked
+from attest.cli.answering import Refusal, take_refusal
+from attest.cli.files import read_file
+from attest.cli.judging import Case, open_case, verify_case
+from attest.cli.options import Display, Network, Question
+from attest.cli.policies import relaxations
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.policy.decode import InvalidValueError, Section, choice, hex_of, list_of, moment, text
+from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
+from attest.policy.load import Policy
+
+__all__ = ["INDEX", "Replayed", "Verdict", "replay"]
+
+INDEX = "evidence.yaml"
+INDEX_SCHEMA = "attest.evidence-index/1"
+MAX_CASES = 10_000
+_REASON = "recorded evidence: the question that it answered is not known"
+_NOBODY = Network(
+    cache=None,
+    kds=None,
+    pcs=None,
+    pcs_update="standard",
+    rim_url=None,
+    ocsp_url=None,
+    nvidia_service_key=None,
+    product=None,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one policy says of one piece of evidence.
+
+    Attributes:
+        outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
+        because: ids of the failed checks; or the code of the refusal.
+    """
+
+    outcome: str
+    because: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The verdict for people."""
+        return f"{self.outcome}: {', '.join(self.because)}" if self.because else self.outcome
+
+    def document(self) -> dict[str, JsonValue]:
+        """Return the verdict for programs."""
+        return {"outcome": self.outcome, "because": list(self.because)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What both policies say of one piece of evidence."""
+
+    name: str
+    old: Verdict
+    new: Verdict
+
+    @property
+    def changed(self) -> bool:
+        """Whether one policy accepts it and the other does not."""
+        return (self.old.outcome == "affirmed") is not (self.new.outcome == "affirmed")
+
+    def document(self) -> dict[str, JsonValue]:
+        """Return the comparison for programs."""
+        return {"name": self.name, "changed": self.changed, "old": self.old.document(), "new": self.new.document()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recorded:
+    """One case of the index; a nonce or report data that it does not have was not recorded."""
+
+    name: str
+    files: tuple[str, ...]
+    endorsements: tuple[str, ...] = ()
+    at: datetime | None = None
+    nonce: bytes | None = None
+    report_data: bytes | None = None
+    eventlog: str | None = None
+
+
+def replay(
+    folder: str,
+    policies: tuple[Policy, Policy],
+    *,
+    endorsements: tuple[str, ...],
+    at: datetime,
+    allow_simulated: bool,
+    display: Display,
+) -> tuple[Replayed, ...]:
+    """Judge every piece of evidence in a folder by two policies; nothing is fetched.
+
+    Args:
+        folder: with ``evidence.yaml``, what that describes; else each file for itself.
+        policies: the old one and the new one.
+        endorsements: files and directories beside those that the index names.
+        at: moment of appraisal where the index has none.
+        allow_simulated: accept the simulator's roots.
+        display: whom to tell what was passed over.
+
+    Raises:
+        ConfigurationError: the folder or its index cannot be read, or there is nothing to judge.
+    """
+    found = []
+    for case in _cases(Path(folder)):
+        question = Question(
+            inputs=case.files,
+            endorsements=(*endorsements, *case.endorsements),
+            at=case.at or at,
+            nonce=case.nonce,
+            nonce_text=None,
+            report_data=case.report_data,
+            offline=True,
+            unchecked=() if case.nonce or case.report_data else (Unchecked(check="freshness", reason=_REASON),),
+            eventlog=case.eventlog,
+            reference_log=None,
+            trust=(),
+            audience=None,
+            form=None,
+            anchors=None,
+            allow_simulated=allow_simulated,
+            bundle_keys=(),
+            network=_NOBODY,
+            display=Display(quiet=True),
+        )
+        old, new = (_verdict(question, policy, case.at or at) for policy in policies)
+        found.append(Replayed(name=case.name, old=old, new=new))
+    display.note(f"{len(found)} pieces of evidence were judged")
+    return tuple(found)
+
+
+def _verdict(question: Question, policy: Policy, at: datetime) -> Verdict:
+    opened = take_refusal(partial(open_case, question, at=at))
+    if isinstance(opened, Refusal):
+        return Verdict(outcome="refused", because=(opened.error.code,))
+    if not isinstance(opened, Case):
+        return Verdict(outcome="refused", because=("policy-not-for-tokens",))
+    unchecked = relaxations(question, policy)
+    verified = take_refusal(partial(verify_case, opened, unchecked=unchecked, tolerances=policy.tolerances))
+    if isinstance(verified, Refusal):
+        return Verdict(outcome="refused", because=(verified.error.code,))
+    result = appraise(verified, policy=policy, at=at)
+    if result.affirmed:
+        return Verdict(outcome="affirmed")
+    return Verdict(outcome="not-affirmed", because=tuple(dict.fromkeys(check.id for check in result.failed)))
+
+
+# -- what there is
+
+
+def _cases(folder: Path) -> tuple[_Recorded, ...]:
+    if (folder / INDEX).is_file():
+        return _indexed(folder)
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    except OSError as exc:
+        raise _nothing(f"--evidence {folder} cannot be read: {exc.strerror}") from exc
+    if not files:
+        raise _nothing(f"--evidence {folder}: expected files with evidence, got none")
+    return tuple(_Recorded(name=path.name, files=(str(path),)) for path in files[:MAX_CASES])
+
+
+def _nothing(problem: str) -> ConfigurationError:
+    return ConfigurationError(problem, code="file-unreadable", hint="name a directory with recorded evidence")
+
+
+def _indexed(folder: Path) -> tuple[_Recorded, ...]:
+    index = str(folder / INDEX)
+    data = read_file(index, limit=MAX_POLICY_BYTES, what="--evidence")
+    try:
+        section = Section(read_document(data, name=index), "")
+        section.required("schema", choice([INDEX_SCHEMA]))
+        cases = section.required("cases", list_of(partial(_case, folder)))
+        section.finish()
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=index) from exc
+    return cases
+
+
+def _case(folder: Path, value: JsonValue, path: str) -> _Recorded:
+    section = Section(value, path)
+    no_bytes: bytes | None = None
+    found = _Recorded(
+        name=section.required("name", text),
+        files=section.required("files", list_of(partial(_file, folder))),
+        endorsements=section.optional("endorsements", list_of(partial(_file, folder)), default=()),
+        at=section.optional("at", moment, default=None),
+        nonce=section.optional("nonce", _nonce, default=no_bytes),
+        report_data=section.optional("report_data", hex_of(64), default=no_bytes),
+        eventlog=section.optional("eventlog", partial(_file, folder), default=None),
+    )
+    section.finish()
+    return found
+
+
+def _file(folder: Path, value: JsonValue, path: str) -> str:
+    """Read the name of a file; it is meant from the folder."""
+    return str(folder / text(value, path))
+
+
+def _nonce(value: JsonValue, path: str) -> bytes:
+    return hex_of(len(text(value, path)) // 2)(value, path)

@@ -1,0 +1,181 @@
+"""``attest policy sign`` and ``attest policy verify``: who stands behind a document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import TIME, Display, display_options
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from attest.encoding import JsonValue
+    from attest.policy.authoring.signing import DocumentIdentity, DocumentSignature, PolicyPublicKey
+
+__all__ = ["sign", "verify"]
+
+VERIFICATION_SCHEMA = "attest.policy-verification/1"
+_MAX_KEY_BYTES = 64 * 1024
+
+
+@click.command(
+    cls=ExampleCommand,
+    short_help="Sign a policy, or a document of reference values.",
+    examples=(
+        "openssl genpkey -algorithm ed25519 -out alice.pem",
+        "attest policy sign production.yaml --key alice.pem -o production.alice.sig",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--key", metavar="PEM", required=True, help="Private key: Ed25519, P-256 or P-384; PEM, PKCS #8, not encrypted."
+)
+@click.option("-o", "--output", metavar="FILE", help="Where the signature goes. Default: FILE.sig beside the document.")
+@click.option("--at", type=TIME, metavar="TIME", help="When it was signed, for people, RFC 3339. Default: now.")
+@click.option("--force", is_flag=True, help="Replace the signature file if it is there.")
+@display_options
+def sign(*, file: str, key: str, output: str | None, at: datetime | None, force: bool, display: Display) -> int:
+    """Sign a policy, or a document of reference values: one signature, in a file of its own.
+
+    What is signed is the content: the signature of a YAML file is good for the same content in JSON. A document that
+    does not load is not signed.
+
+    Exit codes: 0 signed, 2 the document or the key is not good.
+    """
+    import json
+
+    from attest.cli.answering import print_document
+    from attest.cli.clock import now
+    from attest.cli.files import STDIN, read_file, write_output
+    from attest.cli.policy_documents import read_signable
+    from attest.policy.authoring.signing import read_private_key, sign_policy, signature_json
+
+    if file == STDIN and output is None:
+        raise click.UsageError("for a document from standard input, name the signature file with -o FILE")
+    signable = read_signable(file)
+    private = read_private_key(read_file(key, limit=_MAX_KEY_BYTES, what="--key"))
+    written = signature_json(sign_policy(signable.document, key=private, at=at or now()))
+    place = output or f"{file}.sig"
+    if display.json and place == STDIN:
+        raise click.UsageError("--json and '-o -' both ask for standard output")
+    write_output(place, f"{json.dumps(written, indent=2)}\n".encode(), force=force)
+    if display.json:
+        print_document(written)
+    elif not display.quiet and place != STDIN:
+        click.echo(f"{place}: {signable.identity}, signed by {written['key_id']}")
+    return 0
+
+
+class _VersionOrFile(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A number, or a file."""
+
+    name = "version|file"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Read it; a file whose name is a number needs ``./`` in front."""
+        del param, ctx
+        return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else str(value)
+
+
+@click.command(
+    cls=ExampleCommand,
+    short_help="Find out whether enough keys signed a document.",
+    examples=(
+        "attest policy verify production.yaml --signature production.yaml.sig --key alice.pub.pem",
+        "attest policy verify production.yaml --signature a.sig --signature b.sig \\",
+        "    --key alice.pub.pem --key bob.pub.pem --key carol.pub.pem --threshold 2 --newer-than in-use.yaml",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--signature", "signatures", metavar="FILE", multiple=True, required=True, help="Signature file. Repeatable."
+)
+@click.option(
+    "--key", "keys", metavar="PEM", multiple=True, required=True, help="Public key of one who may sign. Repeatable."
+)
+@click.option(
+    "--threshold",
+    type=int,
+    metavar="M",
+    help="How many of the keys must have signed: 1 to their number. Default: all of them.",
+)
+@click.option(
+    "--newer-than",
+    type=_VersionOrFile(),
+    metavar="VERSION|FILE",
+    help="Refuse a version that is not above this one, or above that of the document in this file.",
+)
+@display_options
+def verify(
+    *,
+    file: str,
+    signatures: tuple[str, ...],
+    keys: tuple[str, ...],
+    threshold: int | None,
+    newer_than: int | str | None,
+    display: Display,
+) -> int:
+    """Find out whether enough keys signed a policy, or a document of reference values.
+
+    A key counts once. Signatures of other keys count for nothing; one that claims a key and does not hold refuses.
+
+    Exit codes: 0 enough of them signed, 2 usage, 4 they did not, or the version goes back.
+    """
+    from attest.cli.answering import print_document
+    from attest.cli.files import STDIN
+    from attest.cli.policy_documents import read_signable
+    from attest.policy.authoring.signing import key_id, require_newer, verify_signatures
+
+    if [file, *signatures, *keys, newer_than].count(STDIN) > 1:
+        raise click.UsageError("standard input can be read once: give '-' once")
+    signable = read_signable(file)
+    trusted = [_public_key(name) for name in keys]
+    # Whoever names keys and no number means all of them: the strict reading.
+    wanted = len({key_id(key) for key in trusted}) if threshold is None else threshold
+    found = verify_signatures(
+        signable.document, signatures=[_signature(name) for name in signatures], keys=trusted, threshold=wanted
+    )
+    if newer_than is not None:
+        than = read_signable(newer_than).identity if isinstance(newer_than, str) else newer_than
+        require_newer(signable.identity, than=than)
+    for ignored in found.ignored:
+        display.warn(f"a signature of key {ignored.hex()} counts for nothing: it is not among the keys")
+    if display.json:
+        print_document(_document(found.document, found.signers, found.ignored, wanted, len(trusted)))
+    elif not display.quiet:
+        click.echo(f"{file}: {found.document}, signed by {len(found.signers)} (needed: {wanted})")
+        for one in found.signers:
+            click.echo(f"  {one.hex()}")
+    return 0
+
+
+def _public_key(file: str) -> PolicyPublicKey:
+    from attest.cli.files import read_file
+    from attest.policy.authoring.signing import read_public_key
+
+    return read_public_key(read_file(file, limit=_MAX_KEY_BYTES, what="--key"))
+
+
+def _signature(file: str) -> DocumentSignature:
+    from attest.cli.files import read_file
+    from attest.policy.authoring.signing import MAX_SIGNATURE_BYTES, read_signature
+
+    return read_signature(read_file(file, limit=MAX_SIGNATURE_BYTES, what="--signature"))
+
+
+def _document(
+    document: DocumentIdentity, signers: tuple[bytes, ...], ignored: tuple[bytes, ...], threshold: int, keys: int
+) -> dict[str, JsonValue]:
+    return {
+        "schema": VERIFICATION_SCHEMA,
+        "name": document.name,
+        "version": document.version,
+        "digest": document.digest.hex(),
+        "threshold": threshold,
+        "keys": keys,
+        "signers": [one.hex() for one in signers],
+        "ignored": [one.hex() for one in ignored],
+    }

@@ -1,0 +1,220 @@
+"""``attest policy test``: the cases beside a policy, judged offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import Display, display_options
+
+if TYPE_CHECKING:
+    from attest.cli.answering import Refusal
+    from attest.cli.options import Question
+    from attest.encoding import JsonValue
+    from attest.policy import Policy
+    from attest.policy.authoring.testing import Answer, PolicyCase
+
+__all__ = ["Tried", "read_tests", "test_", "try_case"]
+
+TEST_SCHEMA = "attest.policy-test/1"
+EXIT_FAILED = 1
+MAX_TESTS_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One case with its answer.
+
+    Attributes:
+        file: the file of cases.
+        case: the case.
+        answer: how it came out.
+        problems: where that is not what was expected; empty for a case that passes.
+    """
+
+    file: str
+    case: PolicyCase
+    answer: Answer
+    problems: tuple[str, ...]
+
+
+@click.command(
+    "test",
+    cls=ExampleCommand,
+    short_help="Try policies on the cases beside them.",
+    examples=(
+        "attest policy test                       # every *.tests.yaml below this directory",
+        "attest policy test policies/my-policy.tests.yaml",
+        "attest policy test policies/my-policy.yaml --json",
+    ),
+)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@display_options
+def test_(files: tuple[str, ...], display: Display) -> int:
+    """Judge recorded evidence by a policy, and compare with what each case expects. Nothing is fetched.
+
+    FILE is a file of cases (NAME.tests.yaml), the policy that it stands beside, or a directory.
+
+    Exit codes: 0 every case came out as expected, 1 one did not, 2 a file is wrong or there is no case.
+    """
+    from attest.cli.answering import print_document
+
+    listed = [path for name in files or (".",) for path in _cases_files(Path(name))]
+    if not listed:
+        raise click.UsageError("there is no file of cases (*.tests.yaml)")
+    tried = [one for path in listed for one in _try_file(path)]
+    failed = [one for one in tried if one.problems]
+    if display.json:
+        told: list[JsonValue] = [_document(one) for one in tried]
+        outcome = "failed" if failed else "passed"
+        print_document(
+            {"schema": TEST_SCHEMA, "outcome": outcome, "cases": told, "count": len(tried), "failed": len(failed)}
+        )
+    elif not display.quiet:
+        _print(tried, verbose=display.verbose)
+    return EXIT_FAILED if failed else 0
+
+
+def _cases_files(path: Path) -> list[Path]:
+    """Return the files of cases that a name on the command line stands for."""
+    from attest.policy.authoring.testing import SUFFIX
+
+    if path.is_dir():
+        return sorted(path.rglob(f"*{SUFFIX}"))
+    if path.name.endswith(SUFFIX) or not path.with_name(f"{path.stem}{SUFFIX}").exists():
+        return [path]
+    return [path.with_name(f"{path.stem}{SUFFIX}")]
+
+
+def _try_file(path: Path) -> Iterator[Tried]:
+    from attest.policy.authoring.testing import differences
+
+    policy, cases = read_tests(path)
+    for case in cases:
+        answer = try_case(case, policy, folder=path.parent)
+        yield Tried(file=str(path), case=case, answer=answer, problems=differences(case, answer))
+
+
+def read_tests(path: Path) -> tuple[Policy, tuple[PolicyCase, ...]]:
+    """Read a file of cases, and the policy that they are about.
+
+    Raises:
+        ConfigurationError: one of them cannot be read, or is none; the message names the file.
+    """
+    from attest.cli.files import read_file
+    from attest.cli.policies import read_policy
+    from attest.policy.authoring.testing import load_tests, policy_name_of
+
+    tests = load_tests(read_file(str(path), limit=MAX_TESTS_BYTES, what="FILE"), name=str(path))
+    name = tests.policy or policy_name_of(path.name)
+    return read_policy(str(path.parent / name)), tests.cases
+
+
+def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> Answer:
+    """Judge the evidence of a case by a policy, offline and at the moment that it names.
+
+    Raises:
+        ConfigurationError: a file of the case cannot be read.
+    """
+    from attest.appraisal import appraise
+    from attest.cli.answering import Refusal, take_refusal
+    from attest.cli.judging import Case, open_case, verify_case
+    from attest.cli.policies import relaxations
+    from attest.policy.authoring.testing import Answer
+
+    question = _question(case, folder)
+    opened = take_refusal(lambda: open_case(question, at=case.at))
+    if isinstance(opened, Refusal):
+        return _refused(opened)
+    if not isinstance(opened, Case):
+        return Answer(outcome="refused", error="evidence-unsupported", details=("a token has no evidence to judge",))
+    unchecked = relaxations(question, policy)
+    verified = take_refusal(lambda: verify_case(opened, unchecked=unchecked, tolerances=policy.tolerances))
+    if isinstance(verified, Refusal):
+        return _refused(verified)
+    result = appraise(verified, policy=policy, at=case.at)
+    return Answer(
+        outcome="affirmed" if result.affirmed else "not-affirmed",
+        failed=tuple(dict.fromkeys(check.id for check in result.failed)),
+        details=tuple(f"{check.id}: expected {check.expected}, got {check.got}" for check in result.failed),
+    )
+
+
+def _refused(refusal: Refusal) -> Answer:
+    from attest.policy.authoring.testing import Answer
+
+    error = refusal.error
+    return Answer(outcome="refused", error=error.code, details=(f"{error.code}: {error.message}",))
+
+
+def _question(case: PolicyCase, folder: Path) -> Question:
+    """Ask what the command line would ask, with the files of the case beside its file."""
+    from attest.cli.options import Network, Question
+
+    nobody = Network(
+        cache=None,
+        kds=None,
+        pcs=None,
+        pcs_update="standard",
+        rim_url=None,
+        ocsp_url=None,
+        nvidia_service_key=None,
+        product=None,
+    )
+    return Question(
+        inputs=tuple(str(folder / name) for name in case.evidence),
+        endorsements=tuple(str(folder / name) for name in case.endorsements),
+        at=case.at,
+        nonce=case.nonce,
+        nonce_text=None,
+        report_data=None,
+        offline=True,
+        unchecked=case.unchecked,
+        eventlog=None if case.event_log is None else str(folder / case.event_log),
+        reference_log=None,
+        trust=(),
+        audience=None,
+        form=None,
+        anchors=None,
+        allow_simulated=case.allow_simulated,
+        bundle_keys=(),
+        network=nobody,
+        display=Display(quiet=True),
+    )
+
+
+# -- what is shown
+
+
+def _print(tried: list[Tried], *, verbose: bool) -> None:
+    from attest.cli.text import visible
+
+    file = None
+    for one in tried:
+        if one.file != file:
+            file = one.file
+            click.echo(visible(file))
+        word = "FAIL" if one.problems else "pass"
+        click.echo(f"  {word}  {visible(one.case.name)}: {one.answer.outcome}")
+        for line in one.problems or (one.answer.details if verbose else ()):
+            click.echo(f"        {visible(line)}")
+    failed = sum(1 for one in tried if one.problems)
+    click.echo(f"{len(tried)} case{'s' * (len(tried) != 1)}, {failed} failed")
+
+
+def _document(one: Tried) -> JsonValue:
+    return {
+        "file": one.file,
+        "name": one.case.name,
+        "outcome": "failed" if one.problems else "passed",
+        "expected": one.case.expect,
+        "got": one.answer.outcome,
+        "failed": [*one.answer.failed],
+        **({} if one.answer.error is None else {"error": one.answer.error}),
+        "problems": [*one.problems],
+    }

@@ -1,0 +1,454 @@
+"""What the difference between two policies means: for each demand what became stricter, looser, or just other.
+
+Both documents are compared as they were understood, with what was left out filled in strictly. So a line that was
+added to say what was demanded anyway is no difference, and neither are the order of lists, another name for the same
+reference value, or another cut of the same range of versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeGuard, cast
+
+from attest.policy.authoring.comparing import (
+    Compared,
+    Effect,
+    Resolved,
+    combined,
+    compare_values,
+    minimum,
+    reasons,
+    shown,
+    switches,
+)
+from attest.policy.decode import Demand, Relaxed
+from attest.policy.model import PolicyBody, PolicyDocument
+from attest.policy.references import ReferenceValues
+
+__all__ = [
+    "SECTIONS",
+    "Change",
+    "PolicyDifference",
+    "demands_of",
+    "diff_bodies",
+    "diff_policies",
+    "kinds_in",
+    "names_in_use",
+    "resolved_names",
+]
+
+SECTIONS = ("snp", "tdx", "sgx", "gpu", "nvswitch")
+"""Demands on one kind of machine or device each."""
+_CPUS = ("snp", "tdx", "sgx")
+_NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave"})
+"""Demands that speak of reference values by name."""
+_TABLES = frozenset(
+    {"guest_policy", "platform_info", "td_attributes", "attributes", "platform", "signature_stores", "rtmrs"}
+)
+"""Tables of demands, each of which is a demand of its own."""
+_INLINE = frozenset({"tcb", "rtmrs"})
+"""What is grouped in the types and not in the document."""
+_NESTED = frozenset({"tcb", "event_log"})
+_References = Mapping[str, ReferenceValues]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        path: the demand, as the document spells it (``snp.minimum_tcb``, ``any_of[1].tdx.mr_td``). Branches have the
+            number that they have in the new policy; those that are gone, the one that they had.
+        effect: what it does to what is accepted.
+        text: the difference, for people.
+    """
+
+    path: str
+    effect: Effect
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDifference:
+    """All differences between two policies, in the order of the document."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def effect(self) -> Effect | None:
+        """What all of them do together; None when there are none."""
+        return combined(change.effect for change in self.changes)
+
+    @property
+    def same_meaning(self) -> bool:
+        """Whether the same evidence is accepted; labels may differ."""
+        return self.effect in {None, Effect.LABEL}
+
+
+def diff_policies(old: PolicyDocument, new: PolicyDocument) -> PolicyDifference:
+    """Compare two policies."""
+    changes = (
+        *_labels(old, new),
+        *_demand("simulated", old.simulated, new.simulated, "simulated"),
+        *_changes("unchecked", compare_values("unchecked", old.unchecked, new.unchecked)),
+        *_reference_labels(old, new),
+        *_other(old, new),
+        *diff_bodies(old, new, old_references=old.reference_values, new_references=new.reference_values),
+    )
+    return PolicyDifference(changes=(*_version(old, new, changed=bool(changes)), *changes))
+
+
+def diff_bodies(
+    old: PolicyBody, new: PolicyBody, *, old_references: _References, new_references: _References
+) -> tuple[Change, ...]:
+    """Compare demands only: two policies, or two branches of one. An empty outcome: both accept the same."""
+    walk = _Walk(
+        old_references=old_references,
+        new_references=new_references,
+        old_kinds=kinds_in(old),
+        new_kinds=kinds_in(new),
+        branching=bool(_branches(old) or _branches(new)),
+    )
+    return tuple(walk.bodies(old, new, ""))
+
+
+def kinds_in(body: PolicyBody) -> frozenset[str]:
+    """Return the sections that a policy or branch has, at any depth."""
+    own = frozenset(name for name in SECTIONS if getattr(body, name) is not None)
+    return own.union(*map(kinds_in, _branches(body)))
+
+
+def _cpus(body: PolicyBody) -> tuple[str, ...]:
+    return tuple(name for name in _CPUS if getattr(body, name) is not None)
+
+
+def _branches(body: PolicyBody) -> tuple[PolicyBody, ...]:
+    return (*body.any_of, *body.all_of, *(() if body.at_least is None else body.at_least.of))
+
+
+# -- what stands at the top
+
+
+def _version(old: PolicyDocument, new: PolicyDocument, *, changed: bool) -> Iterator[Change]:
+    """Tell about the version. One that goes back would be refused wherever versions only grow (must-check.md 23)."""
+    if new.version < old.version:
+        text = f"went back from {old.version} to {new.version}"
+        yield Change(path="version", effect=Effect.CHANGED, text=text)
+    elif new.version > old.version:
+        yield Change(path="version", effect=Effect.LABEL, text=f"from {old.version} to {new.version}")
+    elif changed:
+        text = f"still {new.version}, though the document differs: raise it with every change"
+        yield Change(path="version", effect=Effect.LABEL, text=text)
+
+
+def _labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    for name in ("name", "description"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            yield Change(path=name, effect=Effect.LABEL, text=f"{before!r}, now {after!r}")
+
+
+_COMPARED = frozenset(
+    {"name", "version", "description", "simulated", "unchecked", "reference_values"}
+    | {field.name for field in fields(PolicyBody)}
+)
+
+
+def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    """Tell of every other key of a policy that it differs: nobody can say here which way."""
+    for name, before in _members(old):
+        if name not in _COMPARED:
+            yield from _changes(name, switches(before, getattr(new, name)))
+
+
+def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    """Tell what changed in reference values without a demand noticing: their origin, and those nobody speaks of."""
+    before, after = old.reference_values, new.reference_values
+    spoken = names_in_use(old) | names_in_use(new)
+    for name in dict.fromkeys((*before, *after)):
+        path = f"reference_values.{name}"
+        if name not in before or name not in after:
+            if name not in spoken:
+                word = "removed" if name in before else "added"
+                yield Change(path=path, effect=Effect.LABEL, text=f"{word}; no demand speaks of it")
+        elif before[name].origin != after[name].origin:
+            text = f"origin {before[name].origin!r}, now {after[name].origin!r}"
+            yield Change(path=path, effect=Effect.LABEL, text=text)
+
+
+def names_in_use(body: PolicyBody) -> frozenset[str]:
+    """Return the names of reference values that some demand speaks of."""
+    used: list[tuple[str, ...]] = [
+        names for _, name, names in demands_of(body) if name in _NAMED and not isinstance(names, Relaxed)
+    ]
+    return frozenset(name for names in used for name in names)
+
+
+def demands_of(body: PolicyBody, path: str = "") -> Iterator[tuple[str, str, Any]]:  # Any: the value of any demand
+    """Yield each demand of a policy or branch, at any depth: its path, its name (the last part), its value.
+
+    A demand that is relaxed has ``Relaxed`` for a value; one that is not made is left out.
+    """
+    for section in (*SECTIONS, "devices"):
+        yield from _demands_in(getattr(body, section), _join(path, section))
+    for place, branches in _placed(body, path):
+        for index, branch in enumerate(branches):
+            yield from demands_of(branch, f"{place}[{index}]")
+
+
+def _placed(body: PolicyBody, path: str) -> Iterator[tuple[str, tuple[PolicyBody, ...]]]:
+    yield _join(path, "any_of"), body.any_of
+    yield _join(path, "all_of"), body.all_of
+    yield _join(path, "at_least.of"), () if body.at_least is None else body.at_least.of
+
+
+def _demands_in(section: object, path: str) -> Iterator[tuple[str, str, Any]]:
+    if section is None:
+        return
+    for name, value in _members(section):
+        inner = path if name in _INLINE else _join(path, name)
+        if name in _NESTED:
+            yield from _demands_in(value, inner)
+        elif name in _TABLES:
+            for key, one in value.items():
+                if one is not None:
+                    yield _join(inner, key), key, one.value
+        elif value is not None:
+            yield inner, name, _value_of(value)
+
+
+def _value_of(demand: object) -> Any:  # noqa: ANN401  the value of any demand
+    return demand.value if _is_demand(demand) else demand
+
+
+def _is_demand(value: object) -> TypeGuard[Demand[Any]]:
+    return isinstance(value, Demand)
+
+
+def _members(section: object) -> Iterator[tuple[str, Any]]:
+    for field in fields(cast("Any", section)):  # Any: one of the dataclasses of demands
+        yield field.name, getattr(section, field.name)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+# -- demands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """One walk through both policies at once."""
+
+    old_references: _References
+    new_references: _References
+    old_kinds: frozenset[str]
+    new_kinds: frozenset[str]
+    branching: bool
+
+    def bodies(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+        """Compare two bodies: their sections, then their branches."""
+        for name in (*SECTIONS, "devices"):
+            before, after, place = getattr(old, name), getattr(new, name), _join(path, name)
+            if before is None and after is None:
+                continue
+            if before is None or after is None:
+                yield self._section(name, path, old, new)
+            else:
+                yield from self._sections(before, after, place)
+        yield from self._cpu(old, new, path)
+        yield from self._choice(old.any_of, new.any_of, _join(path, "any_of"))
+        yield from self._all(old.all_of, new.all_of, _join(path, "all_of"))
+        yield from self._some(old, new, _join(path, "at_least"))
+
+    def _section(self, name: str, path: str, old: PolicyBody, new: PolicyBody) -> Change:
+        """Judge a section that came or went. Evidence of a kind that no part of a policy speaks of is refused."""
+        added = getattr(old, name) is None
+        effect = self._section_effect(name, old, new, self.old_kinds if added else self.new_kinds, inner=bool(path))
+        if effect is Effect.LOOSER:
+            text = f"evidence of this kind is {'accepted now, under the demands here' if added else 'refused now'}"
+        else:
+            text = "demanded now" if added else "not demanded any more"
+        return Change(path=_join(path, name), effect=effect if added else effect.reverse, text=text)
+
+    def _section_effect(
+        self, name: str, old: PolicyBody, new: PolicyBody, others: frozenset[str], *, inner: bool
+    ) -> Effect:
+        """Say what adding the section does; ``others`` are the kinds that were spoken of without it."""
+        if name == "devices":
+            return Effect.STRICTER
+        if name in _CPUS and _cpus(old) and _cpus(new):
+            return Effect.LOOSER  # of several kinds of CPU one has to come: one more is a way more
+        if name in others:
+            return Effect.STRICTER
+        return Effect.CHANGED if inner or (self.branching and name in _CPUS) else Effect.LOOSER
+
+    def _cpu(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+        """Compare the demand that a CPU came along, which devices make once a body speaks of CPUs."""
+        if old.devices is None or new.devices is None:
+            return
+        before, after = bool(_cpus(old)), bool(_cpus(new))
+        if before is not after:
+            text = "a CPU must come along" if after else "a CPU need not come along any more"
+            effect = Effect.STRICTER if after else Effect.LOOSER
+            yield Change(path=_join(path, "devices.cpu"), effect=effect, text=text)
+
+    def _sections(self, old: object, new: object, path: str) -> Iterator[Change]:
+        for (name, before), (_, after) in zip(_members(old), _members(new), strict=True):
+            inner = path if name in _INLINE else _join(path, name)
+            if name in _TABLES:
+                for key in dict.fromkeys((*before, *after)):
+                    yield from self._one(key, before.get(key), after.get(key), _join(inner, key))
+            elif name in _NESTED and before is not None and after is not None:
+                yield from self._sections(before, after, inner)
+            elif name in _NESTED:
+                stated = ("its demands" if one is not None else None for one in (before, after))
+                yield from _changes(inner, _compared(name, *stated))
+            else:
+                yield from self._one(name, before, after, inner)
+
+    def _one(self, name: str, old: object, new: object, path: str) -> Iterator[Change]:
+        if name in _NAMED:
+            old, new = _resolved(old, self.old_references), _resolved(new, self.new_references)
+        yield from _demand(name, old, new, path)
+
+    # -- branches
+
+    def _choice(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[Change]:
+        """Compare branches of which one has to hold: one more is a way more."""
+        if bool(old) is not bool(new):
+            yield self._combinator(old or new, path, added=bool(new))
+        else:
+            yield from self._matched(old, new, path, added=Effect.LOOSER)
+
+    def _all(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[Change]:
+        """Compare branches that all have to hold: one more is a demand more."""
+        yield from self._matched(old, new, path, added=Effect.STRICTER)
+
+    def _some(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+        """Compare branches of which a number has to hold."""
+        before, after = old.at_least, new.at_least
+        if before is None and after is None:
+            return
+        if before is None or after is None:
+            one = before or after
+            yield self._combinator(() if one is None else one.of, path, added=before is None)
+            return
+        yield from _changes(f"{path}.count", minimum(before.count, after.count))
+        yield from self._matched(before.of, after.of, f"{path}.of", added=Effect.LOOSER)
+
+    def _combinator(self, branches: tuple[PolicyBody, ...], path: str, *, added: bool) -> Change:
+        others = self.old_kinds if added else self.new_kinds
+        spoken = frozenset[str]().union(*map(kinds_in, branches))
+        effect = Effect.STRICTER if spoken <= others else Effect.CHANGED
+        word = "demanded now" if added else "not demanded any more"
+        return Change(path=path, effect=effect if added else effect.reverse, text=f"{word}: {_names(branches)}")
+
+    def _matched(
+        self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str, *, added: Effect
+    ) -> Iterator[Change]:
+        """Compare branches in pairs. Their order means nothing: those of one name or one content belong together."""
+        pairs = _pairs(old, new)
+        for before, after in pairs:
+            yield from self.bodies(old[before], new[after], f"{path}[{after}]")
+            if old[before].name != new[after].name:
+                text = f"{old[before].name!r}, now {new[after].name!r}"
+                yield Change(path=f"{path}[{after}].name", effect=Effect.LABEL, text=text)
+        for index in sorted(set(range(len(new))) - {after for _, after in pairs}):
+            effect = self._branch_effect(new[index], self.old_kinds, added)
+            yield Change(path=f"{path}[{index}]", effect=effect, text=f"branch added{_named(new[index])}")
+        for index in sorted(set(range(len(old))) - {before for before, _ in pairs}):
+            effect = self._branch_effect(old[index], self.new_kinds, added.reverse)
+            yield Change(path=f"{path}[{index}]", effect=effect, text=f"branch removed{_named(old[index])}")
+
+    def _branch_effect(self, branch: PolicyBody, others: frozenset[str], effect: Effect) -> Effect:
+        """Keep the effect, unless the branch also decides which kinds are spoken of at all."""
+        loosens = Effect.LOOSER if others is self.old_kinds else Effect.STRICTER
+        return effect if kinds_in(branch) <= others or effect is loosens else Effect.CHANGED
+
+
+def _names(branches: tuple[PolicyBody, ...]) -> str:
+    return ", ".join(branch.name or f"branch {index}" for index, branch in enumerate(branches))
+
+
+def _named(branch: PolicyBody) -> str:
+    return f": {branch.name}" if branch.name else ""
+
+
+def _pairs(old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...]) -> list[tuple[int, int]]:
+    """Pair branches of one name, then those of one content, then what is left without names, in order."""
+    pairs: list[tuple[int, int]] = []
+    free_old, free_new = list(range(len(old))), list(range(len(new)))
+    for alike in (_one_name, _one_content, _nameless):
+        for before in tuple(free_old):
+            after = next((index for index in free_new if alike(old[before], new[index])), None)
+            if after is not None:
+                pairs.append((before, after))
+                free_old.remove(before)
+                free_new.remove(after)
+    return sorted(pairs, key=lambda pair: pair[1])
+
+
+def _one_name(old: PolicyBody, new: PolicyBody) -> bool:
+    return bool(old.name) and old.name == new.name
+
+
+def _one_content(old: PolicyBody, new: PolicyBody) -> bool:
+    return all(getattr(old, f.name) == getattr(new, f.name) for f in fields(PolicyBody) if f.name != "name")
+
+
+def _nameless(old: PolicyBody, new: PolicyBody) -> bool:
+    return not old.name or not new.name
+
+
+# -- one demand
+
+
+def resolved_names(name: str, value: object, references: _References) -> object:
+    """Return the digests that a list of names stands for; anything else as it is, and names from elsewhere too."""
+    found = _resolved(value, references) if name in _NAMED else value
+    return frozenset(found.ends) if isinstance(found, Resolved) and not found.elsewhere else value
+
+
+def _resolved(value: object, references: _References) -> object:
+    """Put reference values in the place of their names; of one digest under two names, the later end counts."""
+    named: tuple[str, ...] | Relaxed | None = _value_of(value)
+    if named is None or isinstance(named, Relaxed):
+        return named
+    here = [name for name in named if name in references]
+    return Resolved(
+        ends={digest: references[name].expires for name in here for digest in references[name].values},
+        names={digest: name for name in here for digest in references[name].values},
+        elsewhere=tuple(name for name in named if name not in references),
+    )
+
+
+def _demand(name: str, old: object, new: object, path: str) -> Iterator[Change]:
+    """Compare two demands, of which either may be relaxed or not be made."""
+    yield from _changes(path, _compared(name, _value_of(old), _value_of(new)))
+
+
+def _compared(name: str, old: object, new: object) -> Iterator[Compared]:
+    loose_old, loose_new = (one is None or isinstance(one, Relaxed) for one in (old, new))
+    if isinstance(old, Relaxed) and isinstance(new, Relaxed):
+        yield from reasons(old.reason, new.reason)
+    elif loose_old and loose_new:
+        if old is not new:
+            yield Compared(effect=Effect.LABEL, text=f"{_told(old)}, now {_told(new)}")
+    elif loose_old:
+        yield Compared(effect=Effect.STRICTER, text=f"{_told(old)}, now {shown(new)}")
+    elif loose_new:
+        yield Compared(effect=Effect.LOOSER, text=f"{shown(old)}, now {_told(new)}")
+    else:
+        yield from compare_values(name, old, new)
+
+
+def _told(value: object) -> str:
+    return f"unchecked ({value.reason})" if isinstance(value, Relaxed) else "not demanded"
+
+
+def _changes(path: str, differences: Iterator[Compared]) -> Iterator[Change]:
+    for one in differences:
+        yield Change(path=path, effect=one.effect, text=one.text)

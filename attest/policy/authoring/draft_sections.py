@@ -1,0 +1,333 @@
+"""The sections of a drafted policy: what verified devices state, as demands on the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import ConfigurationError
+from attest.evidence.claims import Claim, ClaimValue
+from attest.evidence.eventlog.facts import EventLogFacts
+from attest.evidence.gpu.claims import gpu_claim, switch_claim
+from attest.evidence.gpu.device_set import DeviceSet
+from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.intel.claims import sgx_claim, tdx_claim
+from attest.evidence.sgx.structure import ATTRIBUTE_BITS
+from attest.evidence.snp.claims import snp_claim
+from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
+from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
+from attest.policy.authoring.yaml_text import Path
+from attest.policy.versions import Numbering, parse_version
+
+__all__ = ["KEY_OF_KIND", "Section", "device_sections", "intel_section", "snp_section"]
+
+KEY_OF_KIND: Mapping[str, str] = {
+    "sev-snp": "snp",
+    "tdx": "tdx",
+    "sgx": "sgx",
+    "nvidia-gpu": "gpu",
+    "nvidia-switch": "nvswitch",
+}
+"""The key of a policy that speaks of a kind of Attester."""
+_LARGEST_EXACT = 2**53 - 1
+_ADVISORY_DAYS = 90
+_STRICT_BITS = {
+    "debug": False,
+    "migrate_ma": False,
+    "alias_check_complete": True,
+    "sept_ve_disable": True,
+    "migratable": False,
+}
+"""Bits with one strict value; what a machine has instead is a relaxation, which is the draft's other half."""
+
+_Get = Callable[[str], ClaimValue]
+
+
+@dataclass(slots=True, kw_only=True)
+class Section:
+    """One section in the making.
+
+    Attributes:
+        key: its key in the policy.
+        demands: what stands in it.
+        comments: what is told above a key of it; the empty path is the section itself.
+        references: reference values that it speaks of, by name.
+        weak: demands that are weaker than those of a strict policy, because the machine is: key and why.
+    """
+
+    key: str
+    demands: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    comments: dict[Path, tuple[str, ...]] = field(default_factory=dict[Path, tuple[str, ...]])
+    references: dict[str, tuple[bytes, ...]] = field(default_factory=dict[str, tuple[bytes, ...]])
+    weak: dict[str, str] = field(default_factory=dict[str, str])
+
+    def put(self, name: str, value: JsonValue, told: str | None = None) -> None:
+        """Demand something, and say why."""
+        self.demands[name] = value
+        if told is not None:
+            self.comments[name,] = (told,)
+
+    def put_weak(self, name: str, value: JsonValue, reason: str) -> None:
+        """Demand less than a strict policy does, and say why."""
+        self.put(name, value, f"WEAKER than a strict policy: {reason}")
+        self.weak[f"{self.key}.{name}"] = reason
+
+    def refer(self, name: str, reference: str, value: ClaimValue, told: str | None = None) -> None:
+        """Demand a measurement by the name of its reference values."""
+        self.references[reference] = (_raw(value),)
+        self.put(name, [reference], told)
+
+    def identity(self, chosen: str, name: str, values: Iterable[ClaimValue], told: str) -> None:
+        """Demand single machines if that was chosen; otherwise show how, in a comment."""
+        listed: list[JsonValue] = [raw.hex() for value in values if any(raw := _raw(value))]
+        if chosen == "exactly" and not listed:
+            raise ConfigurationError(
+                f"{self.key}.{name}: the evidence names no single machine: its identity is masked",
+                code="policy-draft-field",
+                field=f"{self.key}.{name}",
+                hint="leave this field as 'any'",
+            )
+        if chosen == "exactly":
+            self.put(name, listed, f"{told}.")
+        elif listed:
+            shown = ", ".join(f'"{value}"' for value in listed)
+            self.comments[()] = (*self.comments.get((), ()), f"{told}:", f"{name}: [{shown}]")
+
+
+def _raw(value: ClaimValue) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _reader(claim: Callable[[str], Claim], verified: object) -> _Get:
+    return lambda name: claim(name).get(verified)
+
+
+def _bits(get: _Get, prefix: str, names: Iterable[tuple[str, int]]) -> dict[str, JsonValue]:
+    return {name: _STRICT_BITS.get(name, get(f"{prefix}.{name}") is True) for name, _ in names}
+
+
+# -- CPUs
+
+
+def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Section:  # noqa: ANN401  the claims' own
+    """Write down a SEV-SNP Attester."""
+    get = _reader(snp_claim, verified)
+    section, product = Section(key="snp"), str(get("product"))
+    broken = "Software extracts the report keys of Milan (2026): reports of any firmware can be forged. Results warn."
+    section.put("products", [product], broken if product == "Milan" else None)
+    section.refer("measurement", reference, get("measurement"), "What the guest was started from.")
+    for name, which in (
+        ("minimum_tcb", "reported"),
+        ("minimum_committed_tcb", "committed"),
+        ("minimum_launch_tcb", "launch"),
+    ):
+        section.put(name, {product: _levels(get(f"{which}_tcb"))})
+    section.comments["minimum_tcb",] = ("This firmware or newer; nothing can demand that firmware stays old.",)
+    section.put("vmpl", [_whole(get("vmpl"))])
+    section.put("signing_key", [str(get("signing_key"))])
+    section.put("guest_policy", _bits(get, "policy", GUEST_POLICY_BITS))
+    section.put("platform_info", _bits(get, "platform_info", PLATFORM_INFO_BITS))
+    _snp_owner(section, get)
+    for name, claim in (("mitigations_at_launch", "launch_mit_vector"), ("mitigations_now", "current_mit_vector")):
+        mask = get(claim)
+        if isinstance(mask, int) and 0 < mask <= _LARGEST_EXACT:
+            section.put(name, mask)
+    section.identity(chosen["snp.chip"], "chip_ids", [get("chip_id")], "Only this very chip")
+    return section
+
+
+def _snp_owner(section: Section, get: _Get) -> None:
+    """Write down what the owner and the host chose; zeros are the absence of a choice."""
+    for name, claim in (
+        ("host_data", "host_data"),
+        ("id_key_digests", "id_key_digest"),
+        ("author_key_digests", "author_key_digest"),
+        ("family_ids", "family_id"),
+        ("image_ids", "image_id"),
+    ):
+        value = _raw(get(claim))
+        if any(value):
+            section.put(name, [value.hex()])
+    csp = get("csp_id")
+    if isinstance(csp, str):
+        section.put("csp_ids", [csp])
+    svn = _whole(get("guest_svn"))
+    if svn:
+        section.put("minimum_guest_svn", svn)
+
+
+def _levels(value: ClaimValue) -> dict[str, JsonValue]:
+    return {part: _whole(level) for part, level in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _whole(value: ClaimValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def intel_section(
+    kind: str,
+    verified: Any,  # noqa: ANN401  the claims' own
+    facts: EventLogFacts | None,
+    reference: str,
+    chosen: Mapping[str, str],
+    *,
+    at: datetime,
+) -> Section:
+    """Write down a TDX or SGX Attester."""
+    get = _reader(tdx_claim if kind == "tdx" else sgx_claim, verified)
+    section = Section(key=kind)
+    if kind == "tdx":
+        _td(section, get, reference, chosen)
+    else:
+        _enclave(section, get, reference, chosen)
+    _intel_tcb(section, get, at)
+    if facts is not None:
+        on = facts.secure_boot is not None and ("enabled", True) in facts.secure_boot.values
+        section.put("event_log", {"required": True, **({"secure_boot": True} if on else {})})
+    told = "Only this very machine"
+    section.identity(chosen[f"{kind}.platform"], "ppids", [get("ppid")], told)
+    return section
+
+
+def _td(section: Section, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:
+    section.refer("mr_td", reference, get("mr_td"), "The firmware that the TD was built from.")
+    for number in range(4):
+        section.refer(f"rtmr{number}", f"{reference}-rtmr{number}", get(f"rtmr{number}"))
+    section.comments["rtmr0",] = (
+        "Settings of the firmware; boot loader and kernel; what they loaded; the guest itself.",
+    )
+    section.put("td_attributes", _bits(get, "td_attributes", TD_ATTRIBUTE_BITS))
+    if get("service_td_bound") is True:
+        section.put("mr_service_td", [_raw(get("mr_service_td")).hex()], "A service TD is bound: it can move this TD.")
+    for name in ("mr_config_id", "mr_owner", "mr_owner_config"):
+        section.put(name, [_raw(get(name)).hex()])
+    if chosen["tdx.module"] == "exactly":
+        section.put("mr_seam", [_raw(get("mr_seam")).hex()], "Exactly this TDX module.")
+    least = {str(get("tdx_module.major_version")): _whole(get("tdx_module.svn"))}
+    section.put("minimum_tdx_module_svn", {**least}, "This TDX module or newer.")
+
+
+def _enclave(section: Section, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:
+    if chosen["sgx.enclave"] == "exactly":
+        section.refer("mr_enclave", reference, get("mr_enclave"), "Exactly this enclave.")
+    else:
+        newer = "newer versions have other measurements; their signer vouches for them"
+        section.put("mr_enclave", {"unchecked": newer}, "This version of the signer's product or newer.")
+    section.put("mr_signer", [_raw(get("mr_signer")).hex()])
+    section.put("isv_prod_id", [_whole(get("isv_prod_id"))])
+    section.put("minimum_isv_svn", _whole(get("isv_svn")))
+    section.put("config_id", [_raw(get("config_id")).hex()])
+    section.put("attributes", _bits(get, "attributes", ATTRIBUTE_BITS))
+
+
+def _intel_tcb(section: Section, get: _Get, at: datetime) -> None:
+    """Write down what Intel says of the platform; without its word nothing is written, and the rule is strict."""
+    status, advisories = get("tcb_status"), get("advisory_ids")
+    if status == "UpToDate":
+        section.put("tcb_status", ["UpToDate"])
+    elif isinstance(status, str):
+        section.put_weak("tcb_status", [status], f"Intel says {status} of this machine")
+    if isinstance(advisories, tuple) and advisories:
+        end = rfc3339_text(at + timedelta(days=_ADVISORY_DAYS))
+        accepted: JsonValue = {
+            str(name): {"reason": "CHANGE: why this can wait", "expires": end} for name in advisories
+        }
+        section.put_weak("accepted_advisories", accepted, f"{', '.join(map(str, advisories))}: say why, and until when")
+    numbers = [get(name) for name in ("tcb_evaluation_data_number", "qe_identity_evaluation_data_number")]
+    known = [number for number in numbers if isinstance(number, int)]
+    if known:
+        section.put("minimum_tcb_evaluation_data_number", min(known), "Intel's documents of this age or newer.")
+    section.put("fmspcs", [_raw(get("fmspc")).hex()])
+    switches = {name: get(f"platform.{name}") for name in ("dynamic_platform", "cached_keys", "smt_enabled")}
+    stated: dict[str, JsonValue] = {name: value for name, value in switches.items() if isinstance(value, bool)}
+    if stated:
+        section.put("platform", stated)
+
+
+# -- devices
+
+
+def device_sections(devices: DeviceSet, chosen: Mapping[str, str]) -> list[Section]:
+    """Write down GPUs and NVSwitches, each kind and all of them together."""
+    if not devices.gpus and not devices.switches:
+        return []
+    found: list[Section] = []
+    together = Section(key="devices")
+    if devices.gpus:
+        found.append(_gpus(devices.gpus, chosen))
+        together.put("gpus", len(devices.gpus))
+    if devices.switches:
+        found.append(_switches(devices.switches, chosen))
+        together.put("switches", len(devices.switches))
+    return [*found, together]
+
+
+def _gpus(gpus: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> Section:
+    section = Section(key="gpu")
+    section.put("architectures", [*_texts(gpus, gpu_claim("architecture"))])
+    exact_driver = chosen["gpu.driver"] == "exactly"
+    _versions(section, "driver_versions", gpus, gpu_claim("driver_version"), Numbering.DECIMAL, exactly=exact_driver)
+    exact_vbios = chosen["gpu.vbios"] == "exactly"
+    _versions(section, "vbios_versions", gpus, gpu_claim("vbios_version"), Numbering.HEX, exactly=exact_vbios)
+    if exact_driver:
+        _fwids(section, gpus, gpu_claim("fwid"))
+    for name, claim in (
+        ("modes", "mode"),
+        ("projects", "project"),
+        ("project_skus", "project_sku"),
+        ("chip_skus", "chip_sku"),
+    ):
+        texts = _texts(gpus, gpu_claim(claim))
+        if texts and all(text.strip() for text in texts):
+            section.put(name, [*texts])
+    identities = [gpu_claim("device_identity").get(gpu) for gpu in gpus]
+    section.identity(chosen["gpu.device"], "device_identities", identities, "Only these very devices")
+    return section
+
+
+def _switches(switches: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> Section:
+    section = Section(key="nvswitch")
+    exactly = chosen["nvswitch.vbios"] == "exactly"
+    _versions(section, "vbios_versions", switches, switch_claim("vbios_version"), Numbering.HEX, exactly=exactly)
+    if exactly:
+        _fwids(section, switches, switch_claim("fwid"))
+    identities = [switch_claim("device_identity").get(switch) for switch in switches]
+    section.identity(chosen["nvswitch.device"], "device_identities", identities, "Only these very devices")
+    return section
+
+
+def _texts(devices: Iterable[VerifiedGpu], claim: Claim) -> tuple[str, ...]:
+    """Return what all devices state, each value once; nothing where one of them states nothing."""
+    values = [claim.get(device) for device in devices]
+    return () if None in values else tuple(dict.fromkeys(str(value) for value in values))
+
+
+def _fwids(section: Section, devices: Iterable[VerifiedGpu], claim: Claim) -> None:
+    values = dict.fromkeys(_raw(claim.get(device)) for device in devices)
+    section.put("fwids", [value.hex() for value in values], "The first firmware: it changes with the driver's branch.")
+
+
+def _versions(
+    section: Section, name: str, devices: Iterable[VerifiedGpu], claim: Claim, numbering: Numbering, *, exactly: bool
+) -> None:
+    """Demand these versions, or these and newer ones; a version that nobody can read is in no range."""
+    versions = [version for text in _texts(devices, claim) if (version := parse_version(text, numbering)) is not None]
+    if not versions:
+        section.put(name, {"at_least": "0"})  # which then is no demand that the device meets
+    elif exactly:
+        section.put(name, [{"exactly": str(version)} for version in versions], "Exactly these versions.")
+    elif numbering is Numbering.DECIMAL:
+        least = min(versions, key=lambda version: version.components)
+        section.put(name, [{"at_least": str(least)}], "This version or newer.")
+    else:
+        # The first number is the family of chips: newer is a comparison within one.
+        families: dict[int, Any] = {}
+        for version in sorted(versions, key=lambda version: version.components, reverse=True):
+            families[version.components[0]] = version
+        ranges: list[JsonValue] = [
+            {"at_least": str(version), "below": f"{family + 1:X}"} for family, version in sorted(families.items())
+        ]
+        section.put(name, ranges, "These versions or newer ones of the same family of chips.")

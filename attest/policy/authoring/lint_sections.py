@@ -1,0 +1,419 @@
+"""Findings in the sections of one body: ``snp``, ``tdx``, ``sgx``, ``gpu``, ``nvswitch``, ``devices``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from attest.evidence.claims import ClaimType, Origin
+from attest.evidence.intel.status import TcbStatus
+from attest.evidence.snp.tcb import SnpProduct
+from attest.policy.authoring.comparing import spans
+from attest.policy.authoring.linted import Finding, Severity, Surroundings
+from attest.policy.decode import Demand, Relaxed
+from attest.policy.devices import Count
+from attest.policy.gpu import GpuDemands
+from attest.policy.intel import SgxDemands, TcbDemands, TdxDemands, sgx_rules, tdx_rules
+from attest.policy.model import PolicyBody
+from attest.policy.rules import Rule, Subject
+from attest.policy.snp import SnpDemands, snp_rules
+from attest.policy.versions import VersionRange
+
+__all__ = ["section_findings"]
+
+_T = TypeVar("_T")
+_BROKEN = "Milan"
+_OUT_OF_DATE = frozenset({str(TcbStatus.OUT_OF_DATE), str(TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED)})
+_ALL_STATUSES = frozenset(str(status) for status in TcbStatus if status is not TcbStatus.REVOKED)
+_ALL_VMPLS = frozenset(range(4))
+_PLAUSIBLE_EVALUATION = 255
+"""Intel counts its evaluations; in eight years it came to about 20."""
+_FIRST_OF_VBIOS = {"hopper": 0x96, "blackwell": 0x97}
+"""First component of VBIOS versions (nvidia-gpu.md 4.2)."""
+_SIGNED = frozenset({"id_key_digest", "author_key_digest", "mr_signer"})
+"""Claims of the guest's owner that a signature stands behind, which the hardware has checked."""
+_CHOSEN = frozenset({Origin.HOST, Origin.GUEST, Origin.OWNER})
+_NEVER_ZERO = {
+    "snp": ("chip_ids",),
+    "tdx": ("mr_seam",),
+    "sgx": ("mr_signer",),
+    "gpu": ("fwids", "device_identities"),
+    "nvswitch": ("fwids", "device_identities"),
+}
+_DENIED = {
+    "snp": (("chip_ids", "denied_chip_ids"),),
+    "gpu": (("device_identities", "denied_device_identities"),),
+    "nvswitch": (("device_identities", "denied_device_identities"),),
+}
+
+
+def section_findings(
+    body: PolicyBody, path: str, around: Surroundings, *, vouched: frozenset[str]
+) -> Iterator[Finding]:
+    """Look at the sections of one body.
+
+    Args:
+        body: the policy, or a branch.
+        path: where it stands; empty for the policy.
+        around: the policy and the moment.
+        vouched: kinds of CPU of which what they run is demanded around this body.
+    """
+    start = f"{path}." if path else ""
+    for name in _NEVER_ZERO:
+        section = getattr(body, name)
+        if section is not None:
+            yield from _lists(section, name, f"{start}{name}")
+    if body.snp is not None:
+        yield from _snp(body.snp, f"{start}snp", around)
+    if body.tdx is not None:
+        yield from _tdx(body.tdx, f"{start}tdx", around)
+    if body.sgx is not None:
+        yield from _sgx(body.sgx, f"{start}sgx", around)
+    if body.gpu is not None:
+        yield from _gpu(body.gpu, f"{start}gpu")
+    if body.nvswitch is not None:
+        yield from _ranges(body.nvswitch.vbios_versions, f"{start}nvswitch.vbios_versions")
+    yield from _devices(body, start, around)
+    yield from _identity(body, start, around, vouched)
+
+
+def _stated(demand: Demand[tuple[_T, ...]] | None) -> tuple[_T, ...]:
+    """Return the values of a list that is demanded; nothing for one that is relaxed or not there."""
+    return () if demand is None or isinstance(demand.value, Relaxed) else demand.value
+
+
+# -- lists
+
+
+def _lists(section: object, kind: str, path: str) -> Iterator[Finding]:
+    for name in _NEVER_ZERO[kind]:
+        yield from _zeros(_stated(getattr(section, name)), f"{path}.{name}")
+    for name, denied in _DENIED.get(kind, ()):
+        yield from _refused(_stated(getattr(section, name)), getattr(section, denied), path, (name, denied))
+
+
+def _zeros(values: tuple[object, ...], path: str) -> Iterator[Finding]:
+    for index, value in enumerate(values):
+        if isinstance(value, bytes) and not any(value):
+            yield Finding(
+                rule="value-of-zeros",
+                severity=Severity.ERROR,
+                path=f"{path}[{index}]",
+                why="nothing has a value of zeros here",
+                remedy="put the value of your machine here, or remove it",
+            )
+
+
+def _refused(
+    allowed: tuple[object, ...], denied: tuple[object, ...], path: str, names: tuple[str, str]
+) -> Iterator[Finding]:
+    both = [index for index, value in enumerate(allowed) if value in denied]
+    for index in both:
+        yield Finding(
+            rule="allowed-and-denied",
+            severity=Severity.ERROR if len(both) == len(allowed) else Severity.WARNING,
+            path=f"{path}.{names[0]}[{index}]",
+            why=f"{names[1]} refuses it" + (", as all the others" if len(both) == len(allowed) else ""),
+            remedy=f"remove it from {names[0]} or from {names[1]}",
+        )
+
+
+# -- SEV-SNP
+
+
+def _snp(snp: SnpDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+    products = _stated(snp.products)
+    yield from _products(products, path, around)
+    for name, minimums in (
+        ("minimum_tcb", snp.minimum_tcb),
+        ("minimum_committed_tcb", snp.minimum_committed_tcb),
+        ("minimum_launch_tcb", snp.minimum_launch_tcb),
+    ):
+        if minimums is not None and not isinstance(minimums.value, Relaxed) and products:
+            yield from _minimums(products, tuple(minimums.value), f"{path}.{name}", path)
+    if frozenset(_stated(snp.vmpl)) == _ALL_VMPLS:
+        yield Finding(
+            rule="over-broad",
+            severity=Severity.WARNING,
+            path=f"{path}.vmpl",
+            why="every privilege level may ask, so software that a paravisor is to confine speaks for the guest",
+            remedy="name the level of the kernel that you measured, mostly 0",
+        )
+    if _stated(snp.csp_ids) and set(_stated(snp.signing_key)) == {"vcek"}:
+        yield Finding(
+            rule="contradictory",
+            severity=Severity.ERROR,
+            path=f"{path}.csp_ids",
+            why="only a VLEK names a cloud provider, and signing_key accepts the VCEK alone",
+            remedy="add vlek to signing_key, or remove csp_ids",
+        )
+    for name in ("id_key_digests", "author_key_digests"):
+        yield from _no_key(_stated(getattr(snp, name)), f"{path}.{name}")
+
+
+def _products(products: tuple[object, ...], path: str, around: Surroundings) -> Iterator[Finding]:
+    if _BROKEN in products:
+        acknowledged = _BROKEN in around.policy.description
+        yield Finding(
+            rule="product-known-broken",
+            severity=around.in_production(Severity.WARNING if acknowledged else Severity.ERROR),
+            path=f"{path}.products",
+            why="software extracts the keys of Milan's reports (2026): reports of any firmware can be forged",
+            remedy="remove Milan"
+            if acknowledged
+            else "remove Milan; or say in the description why Milan is accepted all the same",
+        )
+    if set(products) == set(map(str, SnpProduct)):
+        yield Finding(
+            rule="over-broad",
+            severity=around.in_production(Severity.WARNING),
+            path=f"{path}.products",
+            why="every product line is accepted",
+            remedy="name those that you have",
+        )
+
+
+def _minimums(
+    products: tuple[object, ...], listed: tuple[SnpProduct, ...], path: str, section: str
+) -> Iterator[Finding]:
+    """Compare the product lines that are accepted with those that have a minimum."""
+    for product in products:
+        if product not in listed:
+            yield Finding(
+                rule="never-matches",
+                severity=Severity.ERROR,
+                path=path,
+                why=f"{product} has no minimum here, so it is refused, though {section}.products accepts it",
+                remedy=f"add the minimum of {product}, or remove it from products",
+            )
+    for product in listed:
+        if product not in products:
+            yield Finding(
+                rule="unreachable",
+                severity=Severity.WARNING,
+                path=f"{path}.{product}",
+                why=f"{section}.products does not accept {product}",
+                remedy="remove it, or accept the product line",
+            )
+
+
+def _no_key(values: tuple[object, ...], path: str) -> Iterator[Finding]:
+    for index, value in enumerate(values):
+        if isinstance(value, bytes) and not any(value):
+            yield Finding(
+                rule="over-broad",
+                severity=Severity.WARNING,
+                path=f"{path}[{index}]",
+                why="zeros are what every guest has that no key signed",
+                remedy="put the digest of a key here, or leave the demand out",
+            )
+
+
+# -- Intel
+
+
+def _tdx(tdx: TdxDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+    yield from _tcb(tdx.tcb, path, around)
+    service_tds = _stated(tdx.mr_service_td)
+    if (
+        service_tds
+        and tdx.service_td is not None
+        and tdx.service_td.value is False
+        and any(map(_not_zero, service_tds))
+    ):
+        yield Finding(
+            rule="contradictory",
+            severity=Severity.ERROR,
+            path=f"{path}.mr_service_td",
+            why="service_td demands that none is bound",
+            remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
+        )
+    if not _boot_is_measured(tdx):
+        yield Finding(
+            rule="boot-not-demanded",
+            severity=around.in_production(Severity.WARNING),
+            path=path,
+            why="MRTD is the firmware alone; any kernel that it boots is accepted",
+            remedy="demand rtmr1 and rtmr2, or the boot loader's events under event_log",
+        )
+
+
+def _not_zero(value: object) -> bool:
+    return value != bytes(48)
+
+
+def _boot_is_measured(tdx: TdxDemands) -> bool:
+    log = tdx.event_log
+    loader = None if log is None else log.kernel_command_lines
+    return any(_stated(demand) for demand in (tdx.rtmrs["rtmr1"], tdx.rtmrs["rtmr2"], loader))
+
+
+def _sgx(sgx: SgxDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+    yield from _tcb(sgx.tcb, path, around)
+    if _stated(sgx.mr_enclave) or not _stated(sgx.mr_signer):
+        return
+    for name, missing, why in (
+        ("isv_prod_id", not _stated(sgx.isv_prod_id), "every enclave of the signer is accepted, whatever it is for"),
+        ("minimum_isv_svn", sgx.minimum_isv_svn is None, "every enclave of the signer is accepted, however old"),
+    ):
+        if missing:
+            yield Finding(
+                rule="over-broad",
+                severity=around.in_production(Severity.WARNING),
+                path=f"{path}.mr_signer",
+                why=why,
+                remedy=f"add {name}",
+            )
+
+
+def _tcb(tcb: TcbDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+    statuses = _stated(tcb.tcb_status)
+    yield from _statuses(frozenset(statuses), f"{path}.tcb_status", around)
+    advisories = tcb.accepted_advisories.value
+    if not isinstance(advisories, Relaxed):
+        for name, accepted in advisories.items():
+            place = f"{path}.accepted_advisories.{name}"
+            yield from around.expiry("advisory", place, accepted.expires, "look at the advisory again")
+    number = tcb.minimum_tcb_evaluation_data_number
+    if number is not None and number > _PLAUSIBLE_EVALUATION:
+        yield Finding(
+            rule="never-matches",
+            severity=Severity.ERROR,
+            path=f"{path}.minimum_tcb_evaluation_data_number",
+            why=f"Intel's evaluations have not come to {number}, and will not for decades",
+            remedy="take the number of the collateral that you have ('attest verify --verbose')",
+        )
+    yield from _date(tcb, path, around)
+    ppids = _stated(tcb.ppids)
+    yield from _refused(ppids, tcb.denied_ppids, path, ("ppids", "denied_ppids"))
+    for name in ("fmspcs", "ppids"):
+        yield from _zeros(_stated(getattr(tcb, name)), f"{path}.{name}")
+
+
+def _date(tcb: TcbDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+    first = None if tcb.minimum_tcb_date is None else tcb.minimum_tcb_date.value
+    if isinstance(first, datetime) and first > around.at:
+        yield Finding(
+            rule="never-matches",
+            severity=Severity.ERROR,
+            path=f"{path}.minimum_tcb_date",
+            why="no platform reaches a TCB of the future",
+            remedy="take the date of a TCB level that Intel has published",
+        )
+
+
+def _statuses(statuses: frozenset[str], path: str, around: Surroundings) -> Iterator[Finding]:
+    if statuses & _OUT_OF_DATE:
+        everything = statuses == _ALL_STATUSES
+        yield Finding(
+            rule="over-broad",
+            severity=around.in_production(Severity.ERROR if everything else Severity.WARNING),
+            path=path,
+            why="every status is accepted" if everything else "firmware with known and mended flaws is accepted",
+            remedy="accept OutOfDate on no machine; for a while, accept the advisories that you have looked at",
+        )
+
+
+# -- NVIDIA
+
+
+def _gpu(gpu: GpuDemands, path: str) -> Iterator[Finding]:
+    yield from _ranges(gpu.driver_versions, f"{path}.driver_versions")
+    yield from _ranges(gpu.vbios_versions, f"{path}.vbios_versions")
+    versions = gpu.vbios_versions.value
+    if isinstance(versions, Relaxed):
+        return
+    for architecture in _stated(gpu.architectures):
+        first = _FIRST_OF_VBIOS[str(architecture)]
+        if not _meets(versions, first):
+            yield Finding(
+                rule="never-matches",
+                severity=Severity.ERROR,
+                path=f"{path}.vbios_versions",
+                why=f"VBIOS versions of {architecture} begin with {first:x}, and no range has such",
+                remedy=f"add a range for {architecture}, or remove it from architectures",
+            )
+
+
+def _meets(ranges: tuple[VersionRange, ...], first: int) -> bool:
+    return any(low < ((first + 1,), 0) and ((first,), 0) < high for low, high in spans(ranges))
+
+
+def _ranges(demand: Demand[tuple[VersionRange, ...]], path: str) -> Iterator[Finding]:
+    if isinstance(demand.value, Relaxed):
+        return
+    ranges = demand.value
+    for index, one in enumerate(ranges):
+        others = (*ranges[:index], *(other for other in ranges[index + 1 :] if spans([other]) != spans([one])))
+        if others and spans(others) == spans(ranges):
+            yield Finding(
+                rule="unreachable",
+                severity=Severity.WARNING,
+                path=f"{path}[{index}]",
+                why=f"the other ranges have every version that is {one}",
+                remedy="remove it; perhaps another bound was meant",
+            )
+
+
+def _devices(body: PolicyBody, start: str, around: Surroundings) -> Iterator[Finding]:
+    if body.devices is None:
+        return
+    cpu = any(section is not None for section in (body.snp, body.tdx, body.sgx))
+    for name, kind, count in (("gpus", "gpu", body.devices.gpus), ("switches", "nvswitch", body.devices.switches)):
+        if count is not None and isinstance(count.value, Count) and count.value.at_most == 0:
+            yield Finding(
+                rule="unreachable",
+                severity=Severity.WARNING,
+                path=f"{start}devices.{name}",
+                why=f"no such device may come along, so the demands of {start}{kind} judge nothing",
+                remedy=f"remove {kind}: a kind that a policy does not speak of is refused",
+            )
+    if not cpu and around.policy is body:
+        yield Finding(
+            rule="no-cpu",
+            severity=Severity.NOTE,
+            path=f"{start}devices",
+            why="no CPU is demanded, so nobody knows which machine the devices are in",
+            remedy="add demands on the CPU; a policy without them releases nothing",
+        )
+
+
+# -- who it is
+
+
+def _identity(body: PolicyBody, start: str, around: Surroundings, vouched: frozenset[str]) -> Iterator[Finding]:
+    """Find sections that accept any software, or what calls itself by a name of its own choice (must-check.md 40)."""
+    known = vouched | around.identified(body)
+    for kind, rules in _rules(body, around).items():
+        if kind in known:
+            continue
+        chosen = sorted(rule.claim.name for rule in rules if _is_chosen(rule))
+        yield Finding(
+            rule="self-chosen-claim" if chosen else "identity-not-demanded",
+            severity=around.in_production(Severity.ERROR),
+            path=f"{start}{kind}",
+            why=f"only {', '.join(chosen)} says what runs, which the guest or its host chooses freely"
+            if chosen
+            else "nothing says what runs: any software is accepted",
+            remedy="demand the measurement, or a key that signed the guest",
+        )
+
+
+def _rules(body: PolicyBody, around: Surroundings) -> Mapping[str, tuple[Rule, ...]]:
+    references = around.policy.reference_values
+    rules: dict[str, tuple[Rule, ...]] = {}
+    if body.snp is not None:
+        rules["snp"] = snp_rules(body.snp, references)
+    if body.tdx is not None:
+        rules["tdx"] = tdx_rules(body.tdx, references)
+    if body.sgx is not None:
+        rules["sgx"] = sgx_rules(body.sgx, references)
+    return rules
+
+
+def _is_chosen(rule: Rule) -> bool:
+    """Whether a rule compares bytes that the claims registry knows to be somebody's free choice."""
+    claim = rule.claim
+    free = claim.origin in _CHOSEN and claim.type is ClaimType.BYTES and claim.name not in _SIGNED
+    return free and rule.relaxed is None and rule.subject is Subject.DEVICE

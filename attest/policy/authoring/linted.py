@@ -1,0 +1,109 @@
+"""Findings in policies, and what each rule that looks for them has to know."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from attest.encoding import rfc3339_text
+from attest.policy.decode import Demand, Relaxed
+from attest.policy.model import PolicyBody, PolicyDocument
+
+__all__ = ["SOON", "Finding", "Severity", "Surroundings"]
+
+SOON = timedelta(days=30)
+"""What ends within this time is worth a warning."""
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """The policy does not do what it seems to, or accepts what nobody should."""
+    WARNING = "warning"
+    """Probably not meant."""
+    NOTE = "note"
+    """Worth knowing."""
+
+    @property
+    def rank(self) -> int:
+        """The worst is 0."""
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is probably not meant.
+
+    Attributes:
+        rule: stable name of the rule (``reference-expired``).
+        severity: how bad it is.
+        path: where it stands in the document (``any_of[0].snp.products``).
+        why: what is wrong with it, for people.
+        remedy: what to do.
+    """
+
+    rule: str
+    severity: Severity
+    path: str
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The policy as a whole, and the moment by which expiry is judged."""
+
+    policy: PolicyDocument
+    at: datetime
+
+    @property
+    def laboratory(self) -> bool:
+        """Whether simulated evidence is accepted, so that nothing that matters can hang on the policy."""
+        return isinstance(self.policy.simulated.value, Relaxed)
+
+    def in_production(self, severity: Severity) -> Severity:
+        """Return the severity; in a laboratory it is a note."""
+        return Severity.NOTE if self.laboratory else severity
+
+    def identified(self, body: PolicyBody) -> frozenset[str]:
+        """Return the kinds of CPU of which this body demands what they run."""
+        return frozenset(kind for kind in _IDENTITY if _identifies(body, kind))
+
+    def expiry(self, what: str, path: str, end: datetime, remedy: str) -> Iterator[Finding]:
+        """Look at an end; its last moment still counts."""
+        when = rfc3339_text(end)
+        if end < self.at:
+            yield Finding(
+                rule=f"{what}-expired",
+                severity=Severity.ERROR,
+                path=f"{path}.expires",
+                why=f"it counts until {when}, which is over",
+                remedy=f"{remedy}, or remove it",
+            )
+        elif end - self.at <= SOON:
+            yield Finding(
+                rule=f"{what}-expires-soon",
+                severity=Severity.WARNING,
+                path=f"{path}.expires",
+                why=f"it counts until {when}, {(end - self.at).days} days from now",
+                remedy=remedy,
+            )
+
+
+_IDENTITY = {
+    "snp": ("measurement", "id_key_digests", "author_key_digests"),
+    "tdx": ("mr_td",),
+    "sgx": ("mr_enclave", "mr_signer"),
+}
+"""Demands on what runs: measured by the hardware, or signed with a key that the hardware checked."""
+
+
+def _identifies(body: PolicyBody, kind: str) -> bool:
+    section = getattr(body, kind)
+    if section is None:
+        return False
+    demands: list[Demand[object] | None] = [getattr(section, name) for name in _IDENTITY[kind]]
+    return any(demand is not None and not isinstance(demand.value, Relaxed) for demand in demands)

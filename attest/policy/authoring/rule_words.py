@@ -1,0 +1,199 @@
+"""Every rule in words: what it demands, and what to do about a machine that does not meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["FIXES", "SENTENCES", "longest_prefix", "words_for"]
+
+_IMAGE = (
+    "Compare the build: 'attest measure' says what an image should have. If this one is wanted, add its value under "
+    "reference_values, with its origin; otherwise start the image that is wanted."
+)
+_FIRMWARE = "Have the host's firmware updated by its owner and start the guest anew; or lower the minimum, knowingly."
+_LAUNCH = "Start the guest with another configuration of its host; it cannot be changed while it runs."
+_HOST = "Ask the host's owner to change its setting; or relax this key with {unchecked: reason}."
+_OWNER = "Sign and launch the image with the owner's keys and ids that the policy names; or name these."
+_OTHER_MACHINE = "Run on one of the machines that the policy names; or name this one."
+_INTEL = "Have BIOS, microcode and TDX module updated; or accept this for a while: tcb_status, accepted_advisories."
+_COLLATERAL = "Fetch newer collateral: 'attest endorsements fetch', or leave --offline away."
+_DRIVER = "Install a driver of the range in the guest and restart; or change the range in gpu.driver_versions."
+_VBIOS = "Have the device's firmware updated; or change the range in vbios_versions."
+_RIM = "Reinstall NVIDIA's driver and firmware: what runs is not what NVIDIA signed. Do not waive what is unexplained."
+_SETTING = "Set the GPU's mode and restart it; a report alone says nothing of settings: 'attest collect gpu' does."
+_LOG = "Send the event log along (--eventlog) and compare it with a good boot: --reference-log names the first event."
+_SET = "Send the evidence of every device of the machine, collected together: 'attest collect'."
+
+FIXES: Mapping[str, str] = {
+    "freshness": "Send a new nonce and collect again: --nonce. Recorded evidence: --unchecked freshness=REASON.",
+    "policy.not_simulated": "Use evidence of hardware. Only a laboratory's policy says simulated: {unchecked: reason}.",
+    "policy.kind": "Add a section for this kind of device to the policy; or leave the device out of the machine.",
+    "policy.any_of": "Meet one of its branches whole: see the checks of the branch that is nearest.",
+    "policy.at_least": "Meet more of its branches whole: see the checks of those that are nearest.",
+    "policy.snp.": _HOST,
+    "policy.snp.products": "Run on a processor of a product line that the policy names; or name this one.",
+    "policy.snp.product_known_broken": "Move to Genoa or newer: keys of Milan are extracted, its reports forged.",
+    "policy.snp.measurement": _IMAGE,
+    "policy.snp.minimum_": _FIRMWARE,
+    "policy.snp.minimum_abi": _LAUNCH,
+    "policy.snp.vmpl": "Ask for the report from the privilege level that the policy names; or name this one.",
+    "policy.snp.signing_key": "Ask the cloud provider which key its hosts use; a VLEK needs csp_ids beside it.",
+    "policy.snp.guest_policy.": _LAUNCH,
+    "policy.snp.guest_svn": "Launch a newer version of the image, by its ID block.",
+    "policy.snp.host_data": _LAUNCH,
+    "policy.snp.id_key_digest": _OWNER,
+    "policy.snp.author_key_digest": _OWNER,
+    "policy.snp.family_id": _OWNER,
+    "policy.snp.image_id": _OWNER,
+    "policy.snp.chip_id": _OTHER_MACHINE,
+    "policy.snp.denied_chip_ids": "Run on another machine: the policy refuses this chip.",
+    "policy.snp.csp_id": "Run at a cloud provider that the policy names; or name this one.",
+    "policy.snp.provisional_firmware": "Have the host commit its firmware; or relax it: AWS runs provisional firmware.",
+    "policy.snp.firmware_rollback_protected": "Have the host commit its firmware, so that older one cannot return.",
+    "policy.snp.masked_chip_id": "Ask the host to show CHIP_ID (MASK_CHIP_ID off), so that key and chip compare.",
+    "policy.snp.launch_mit_vector": _FIRMWARE,
+    "policy.snp.current_mit_vector": _FIRMWARE,
+    "policy.tdx.": _LAUNCH,
+    "policy.tdx.mr_td": _IMAGE,
+    "policy.tdx.rtmr": f"{_IMAGE} {_LOG}",
+    "policy.tdx.mr_service_td": "Start the TD without a service TD, or with one that the policy names.",
+    "policy.tdx.service_td": "Start the TD without a service TD, or name it under mr_service_td.",
+    "policy.tdx.mr_seam": "Have the host load a TDX module that the policy names; or add this measurement.",
+    "policy.tdx.minimum_tdx_module_svn": "Have the host load a newer TDX module.",
+    "policy.tdx.event_log.": _LOG,
+    "policy.tdx.tcb_status": _INTEL,
+    "policy.tdx.accepted_advisories": _INTEL,
+    "policy.tdx.minimum_tcb_date": _INTEL,
+    "policy.tdx.minimum_tcb_evaluation": _COLLATERAL,
+    "policy.tdx.minimum_qe_identity": _COLLATERAL,
+    "policy.tdx.fmspc": _OTHER_MACHINE,
+    "policy.tdx.ppid": _OTHER_MACHINE,
+    "policy.tdx.denied_ppids": "Run on another machine: the policy refuses this one.",
+    "policy.tdx.platform.": _HOST,
+    "policy.sgx.": "Load the enclave that is wanted; or change what the policy says of it.",
+    "policy.sgx.mr_enclave": "Compare the build of the enclave. If this one is wanted, add it under reference_values.",
+    "policy.sgx.minimum_isv_svn": "Load a newer version of the enclave.",
+    "policy.sgx.attributes.": "Build and launch the enclave with these attributes: debug enclaves hide nothing.",
+    "policy.sgx.tcb_status": _INTEL,
+    "policy.sgx.accepted_advisories": _INTEL,
+    "policy.sgx.minimum_tcb_date": _INTEL,
+    "policy.sgx.minimum_tcb_evaluation": _COLLATERAL,
+    "policy.sgx.minimum_qe_identity": _COLLATERAL,
+    "policy.sgx.fmspc": _OTHER_MACHINE,
+    "policy.sgx.ppid": _OTHER_MACHINE,
+    "policy.sgx.denied_ppids": "Run on another machine: the policy refuses this one.",
+    "policy.sgx.platform.": _HOST,
+    "policy.gpu.": _SETTING,
+    "policy.gpu.architectures": "Use a GPU of an architecture that the policy names; or name this one.",
+    "policy.gpu.driver_versions": _DRIVER,
+    "policy.gpu.vbios_versions": _VBIOS,
+    "policy.gpu.rim": _RIM,
+    "policy.gpu.fwid": "Update driver and firmware; fwids change with the branch: add this one if it is wanted.",
+    "policy.gpu.waived_measurements.": _RIM,
+    "policy.gpu.held_rim_signers": "Update the driver: NVIDIA puts the signers of outdated ones on hold.",
+    "policy.gpu.device_identities": _OTHER_MACHINE,
+    "policy.gpu.denied_device_identities": "Use another GPU: the policy refuses this one.",
+    "policy.gpu.project": "Use a board that the policy names; or name this one.",
+    "policy.gpu.chip_skus": "Use a chip that the policy names; or name this one.",
+    "policy.nvswitch.": "Have the switch configured and locked by its owner.",
+    "policy.nvswitch.vbios_versions": _VBIOS,
+    "policy.nvswitch.rim": _RIM,
+    "policy.nvswitch.fwids": "Update the firmware of the switch; add this one if it is wanted.",
+    "policy.nvswitch.waived_measurements.": _RIM,
+    "policy.nvswitch.held_rim_signers": "Update the firmware: NVIDIA puts the signers of outdated RIMs on hold.",
+    "policy.nvswitch.device_identities": _OTHER_MACHINE,
+    "policy.nvswitch.denied_device_identities": "Use another machine: the policy refuses this switch.",
+    "policy.devices.": _SET,
+    "policy.devices.bound": f"{_SET} The CPU's report has to commit to them: a GPU's report alone proves no machine.",
+    "policy.devices.same_": "Give all GPUs of the machine one driver; run on one kind of GPU.",
+}
+"""What to do about a failed check, by the longest prefix of its id."""
+
+SENTENCES: Mapping[str, str] = {
+    "policy.": "{name} must be {expected}.",
+    "policy.snp.products": "The processor must be {expected}.",
+    "policy.snp.product_known_broken": "A processor of another kind than {expected} gives a warning.",
+    "policy.snp.measurement": "The guest's launch measurement must be that of {expected}.",
+    "policy.snp.minimum_tcb": "The firmware that the report is signed for must be {expected}.",
+    "policy.snp.minimum_committed_tcb": "The firmware below which the chip cannot be rolled back must be {expected}.",
+    "policy.snp.minimum_abi": "The guest's policy must demand firmware with an interface version of {expected}.",
+    "policy.snp.minimum_launch_tcb": "The firmware at the guest's launch must be {expected}.",
+    "policy.snp.vmpl": "The privilege level that asked for the report must be {expected}.",
+    "policy.snp.signing_key": "The key that signed the report must be {expected}.",
+    "policy.snp.guest_policy.": "The guest's policy bit {name} must be {expected}.",
+    "policy.snp.guest_policy.debug": "That the host may debug the guest must be {expected}.",
+    "policy.snp.guest_policy.migrate_ma": "That a migration agent may move the guest must be {expected}.",
+    "policy.snp.platform_info.": "The platform's property {name} must be {expected}.",
+    "policy.snp.guest_svn": "The image's security version must be {expected}.",
+    "policy.snp.provisional_firmware": "That the firmware is provisional and can be rolled back must be {expected}.",
+    "policy.snp.firmware_rollback_protected": "That the firmware cannot be rolled back must be {expected}.",
+    "policy.snp.masked_chip_id": "That the report hides its chip must be {expected}.",
+    "policy.snp.launch_mit_vector": "The mitigations that were on at launch must be {expected}.",
+    "policy.snp.current_mit_vector": "The mitigations that are on now must be {expected}.",
+    "policy.tdx.mr_td": "The firmware that the TD was built from (MRTD) must be that of {expected}.",
+    "policy.tdx.rtmr0": "What the firmware measured of its settings (RTMR0) must be that of {expected}.",
+    "policy.tdx.rtmr1": "The boot loader and kernel (RTMR1) must be that of {expected}.",
+    "policy.tdx.rtmr2": "What the boot loader loaded (RTMR2) must be that of {expected}.",
+    "policy.tdx.rtmr3": "What the guest measured itself (RTMR3) must be that of {expected}.",
+    "policy.tdx.td_attributes.": "The TD's attribute {name} must be {expected}.",
+    "policy.tdx.under_debug": "That the TD is under debug must be {expected}.",
+    "policy.tdx.unnamed_attributes": "The TD must have {expected}.",
+    "policy.tdx.unknown_xfam": "XFAM must have only {expected}.",
+    "policy.tdx.service_td": "That a service TD is bound must be {expected}.",
+    "policy.tdx.minimum_tdx_module_svn": "The TDX module must be {expected}.",
+    "policy.tdx.event_log.required": "With the evidence must come {expected}.",
+    "policy.tdx.event_log.secure_boot": "That Secure Boot is on, as the firmware measured it, must be {expected}.",
+    "policy.tdx.event_log.": "The event log's {name} must be {expected}.",
+    "policy.tdx.accepted_advisories": "Of Intel's advisories there may apply {expected}.",
+    "policy.tdx.minimum_tcb_date": "The date of the platform's TCB must be {expected}.",
+    "policy.tdx.tcb_status": "Intel's word on the platform must be {expected}.",
+    "policy.tdx.platform.": "The platform's property {name} must be {expected}.",
+    "policy.sgx.mr_enclave": "The enclave's measurement must be that of {expected}.",
+    "policy.sgx.mr_signer": "The enclave's signer must be {expected}.",
+    "policy.sgx.attributes.": "The enclave's attribute {name} must be {expected}.",
+    "policy.sgx.accepted_advisories": "Of Intel's advisories there may apply {expected}.",
+    "policy.sgx.minimum_tcb_date": "The date of the platform's TCB must be {expected}.",
+    "policy.sgx.tcb_status": "Intel's word on the platform must be {expected}.",
+    "policy.sgx.platform.": "The platform's property {name} must be {expected}.",
+    "policy.gpu.architectures": "The GPU must be {expected}.",
+    "policy.gpu.driver_versions": "The GPU's driver must be {expected}.",
+    "policy.gpu.vbios_versions": "The GPU's VBIOS must be {expected}.",
+    "policy.gpu.rim": "Of the GPU's firmware and driver there must be {expected}.",
+    "policy.gpu.fwid_required": "That the report states its certificate's firmware must be {expected}.",
+    "policy.gpu.waived_measurements.": "The measurement with RIM index {name} must be {expected}.",
+    "policy.gpu.environment": "NVML must call the machine {expected}.",
+    "policy.gpu.cc_mode": "That NVML calls confidential computing on must be {expected}.",
+    "policy.gpu.dev_tools_mode": "That NVML calls developer tools on must be {expected}.",
+    "policy.nvswitch.vbios_versions": "The switch's BIOS must be {expected}.",
+    "policy.nvswitch.rim": "Of the switch's firmware there must be {expected}.",
+    "policy.nvswitch.waived_measurements.": "The measurement with RIM index {name} must be {expected}.",
+    "policy.nvswitch.locked": "That the switch's configuration is locked must be {expected}.",
+    "policy.devices.cpu": "There must be evidence of a CPU, {expected}.",
+    "policy.devices.gpus": "The number of GPUs must be {expected}.",
+    "policy.devices.switches": "The number of NVSwitches must be {expected}.",
+    "policy.devices.bound": "That the CPU's report commits to exactly these devices must be {expected}.",
+    "policy.devices.same_architecture": "The architecture must be {expected}.",
+    "policy.devices.same_driver_version": "The driver's version must be {expected}.",
+}
+"""A sentence for each rule, by the longest prefix of its id; ``{name}`` is what the key is called."""
+
+
+_FACT = "That "
+_FACTS = {"true": "It must hold that ", "false": "It must not be that "}
+_SWITCHES = {"true": "set", "false": "not set"}
+
+
+def longest_prefix(table: Mapping[str, str], check_id: str) -> str | None:
+    """Return the entry whose prefix fits best, or None."""
+    fitting = [prefix for prefix in table if check_id.startswith(prefix)]
+    return table[max(fitting, key=len)] if fitting else None
+
+
+def words_for(rule_id: str, expected: str) -> str:
+    """Say what a rule demands, in one sentence."""
+    name = rule_id.rpartition(".")[2].replace("_", " ")
+    template = longest_prefix(SENTENCES, rule_id) or "{name} must be {expected}."
+    if template.startswith(_FACT) and expected in _FACTS:
+        template = _FACTS[expected] + template.removeprefix(_FACT).removesuffix(" must be {expected}.") + "."
+    sentence = template.replace("{name}", name).replace("{expected}", _SWITCHES.get(expected, expected))
+    return sentence[:1].upper() + sentence[1:]

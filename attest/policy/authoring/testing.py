@@ -1,0 +1,216 @@
+"""Cases beside a policy: evidence with the verdict that it must get, so that a change of the policy shows what it does.
+
+The document is as closed as a policy: an unknown key, a case without an expectation or an empty list fails to load.
+Reading files and judging evidence is for the command line and the pytest plugin; here is what a case means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from attest.checks import Unchecked
+from attest.encoding import JsonValue, hex_bytes
+from attest.errors import EvidenceError
+from attest.policy.decode import (
+    Decoder,
+    InvalidValueError,
+    Section,
+    boolean,
+    choice,
+    list_of,
+    moment,
+    refuse,
+    table_of,
+    text,
+)
+from attest.policy.document import placed, read_document
+
+__all__ = ["SCHEMA", "SUFFIX", "Answer", "PolicyCase", "PolicyTests", "differences", "load_tests", "policy_name_of"]
+
+SCHEMA = "attest.policy-tests/1"
+SUFFIX = ".tests.yaml"
+"""``my-policy.tests.yaml`` stands beside ``my-policy.yaml``."""
+AFFIRMED, NOT_AFFIRMED, REFUSED = "affirmed", "not-affirmed", "refused"
+_LONGEST_NONCE = 64
+_NONE: tuple[str, ...] = ()
+_NOTHING_UNCHECKED: tuple[Unchecked, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyCase:
+    """One case.
+
+    Attributes:
+        name: what it is called in reports; unique in its file.
+        evidence: files of one Attester, relative to the file of cases.
+        endorsements: files and directories, likewise.
+        event_log: an event log beside the evidence, likewise, or None.
+        at: moment of appraisal.
+        nonce: the freshness value that the evidence carries, or None.
+        unchecked: what the caller leaves unchecked.
+        allow_simulated: whether the simulator's roots are accepted for verification; the policy decides for itself.
+        expect: ``affirmed``, ``not-affirmed``, or ``refused`` by verification.
+        failed: the checks that fail, all of them, by id; for ``not-affirmed`` only. Empty: any.
+        error: the code of the refusal; for ``refused`` only. None: any.
+    """
+
+    name: str
+    evidence: tuple[str, ...]
+    endorsements: tuple[str, ...]
+    event_log: str | None
+    at: datetime
+    nonce: bytes | None
+    unchecked: tuple[Unchecked, ...]
+    allow_simulated: bool
+    expect: str
+    failed: tuple[str, ...]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTests:
+    """The cases of one policy.
+
+    Attributes:
+        policy: file of the policy, relative to the file of cases; None for the one whose name it bears.
+        cases: what is tried, in order.
+    """
+
+    policy: str | None
+    cases: tuple[PolicyCase, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a case came out.
+
+    Attributes:
+        outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
+        failed: ids of the checks that failed.
+        error: the code of the refusal, or None.
+        details: what a person needs to see why, one line each.
+    """
+
+    outcome: str
+    failed: tuple[str, ...] = ()
+    error: str | None = None
+    details: tuple[str, ...] = ()
+
+
+def policy_name_of(tests_name: str) -> str:
+    """Return the name of the policy that a file of cases stands beside.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``: the name tells none.
+    """
+    if not tests_name.endswith(SUFFIX) or tests_name == SUFFIX:
+        raise refuse("policy", f"the policy's file, since the name does not end in {SUFFIX}", "nothing")
+    return f"{tests_name.removesuffix(SUFFIX)}.yaml"
+
+
+def load_tests(data: bytes, *, name: str = "cases") -> PolicyTests:
+    """Read a file of cases, YAML or JSON.
+
+    Args:
+        data: the document.
+        name: what errors call it, such as the path of its file.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and path of the value.
+    """
+    document = read_document(data, name=name)
+    try:
+        return _tests(document)
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=name) from exc
+
+
+def _tests(document: JsonValue) -> PolicyTests:
+    top = Section(document, "")
+    schema = top.required("schema", text)
+    if schema != SCHEMA:
+        raise refuse("schema", repr(SCHEMA), schema)
+    policy: str | None = top.optional("policy", _text, default=None)
+    cases = top.required("cases", list_of(_case))
+    top.finish()
+    for index, case in enumerate(cases):
+        if any(other.name == case.name for other in cases[:index]):
+            raise refuse(f"cases[{index}].name", "a name that no other case has", case.name)
+    return PolicyTests(policy=policy, cases=cases)
+
+
+def _case(value: JsonValue, path: str) -> PolicyCase:
+    section = Section(value, path)
+    files = list_of(text)
+    nonce: bytes | None = section.optional("nonce", _nonce, default=None)
+    unchecked = section.optional("unchecked", _unchecked, default=_NOTHING_UNCHECKED)
+    case = PolicyCase(
+        name=section.required("name", text),
+        evidence=section.required("evidence", _one_or_more),
+        endorsements=section.optional("endorsements", files, default=_NONE),
+        event_log=section.optional("event_log", _text, default=None),
+        at=section.required("at", moment),
+        nonce=nonce,
+        unchecked=unchecked,
+        allow_simulated=section.optional("allow_simulated", boolean, default=False),
+        expect=section.required("expect", choice([AFFIRMED, NOT_AFFIRMED, REFUSED])),
+        failed=section.optional("failed", files, default=_NONE),
+        error=section.optional("error", _text, default=None),
+    )
+    section.finish()
+    _require_sense(case, section)
+    return case
+
+
+def _require_sense(case: PolicyCase, section: Section) -> None:
+    """Refuse what could never be compared, or would hide a question that nobody answered."""
+    if case.failed and case.expect != NOT_AFFIRMED:
+        raise refuse(section.path("failed"), f"nothing beside 'expect: {case.expect}'", [*case.failed])
+    if case.error is not None and case.expect != REFUSED:
+        raise refuse(section.path("error"), f"nothing beside 'expect: {case.expect}'", case.error)
+    if case.nonce is not None and any(entry.check == "freshness" for entry in case.unchecked):
+        raise refuse(section.path("nonce"), "a nonce, or freshness unchecked; not both", case.nonce.hex())
+
+
+def _one_or_more(value: JsonValue, path: str) -> tuple[str, ...]:
+    return (text(value, path),) if isinstance(value, str) else list_of(text)(value, path)
+
+
+def _nonce(value: JsonValue, path: str) -> bytes:
+    expected = f"1 to {_LONGEST_NONCE} bytes of hex in quotes"
+    try:
+        nonce = hex_bytes(text(value, path), what=path)
+    except EvidenceError as exc:
+        raise refuse(path, expected, value) from exc
+    if len(nonce) > _LONGEST_NONCE:
+        raise refuse(path, expected, value)
+    return nonce
+
+
+def _unchecked(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
+    reasons = table_of(text, keys=Unchecked.NAMES)(value, path)
+    return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())
+
+
+_text: Decoder[str | None] = text
+"""The same for a key that may be left out."""
+
+
+def differences(case: PolicyCase, answer: Answer) -> tuple[str, ...]:
+    """Say where an answer is not what a case expects; nothing, where the case passes."""
+    if answer.outcome != case.expect:
+        return (f"expected {case.expect}, got {answer.outcome}", *answer.details)
+    found: list[str] = []
+    if case.failed:
+        found += _sets(case.failed, answer.failed)
+    if case.error is not None and case.error != answer.error:
+        found.append(f"expected error {case.error}, got {answer.error}")
+    return (*found, *answer.details) if found else ()
+
+
+def _sets(expected: Iterable[str], got: Iterable[str]) -> list[str]:
+    missing, extra = sorted(set(expected) - set(got)), sorted(set(got) - set(expected))
+    told = [f"failed: {name} was expected to fail, and did not" for name in missing]
+    return told + [f"failed: {name} was not expected to fail" for name in extra]

@@ -1,0 +1,126 @@
+"""Demands that no evidence meets together.
+
+A body is compared with its ``all_of`` branches, and every alternative with what is demanded around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attest.policy.authoring.comparing import shown, spans
+from attest.policy.authoring.differing import demands_of, resolved_names
+from attest.policy.authoring.linted import Finding, Severity
+from attest.policy.decode import Relaxed
+from attest.policy.devices import Count
+from attest.policy.model import PolicyBody, PolicyDocument
+from attest.policy.references import ReferenceValues
+from attest.policy.versions import VersionRange
+
+__all__ = ["contradictions"]
+
+_NO_CHOICE = frozenset({"application_events", "waived_measurements", "accepted_advisories"})
+"""Lists and tables that demand nothing of a single value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """A demand with its place."""
+
+    path: str
+    name: str
+    value: Any  # Any: the value of any demand
+
+
+def contradictions(policy: PolicyDocument) -> Iterator[Finding]:
+    """Yield the demands that contradict each other."""
+    yield from _within(policy, "", {}, policy.reference_values)
+
+
+def _within(
+    body: PolicyBody, path: str, around: Mapping[str, _Placed], references: Mapping[str, ReferenceValues]
+) -> Iterator[Finding]:
+    """Compare a body with what has to hold beside it, then its branches with both."""
+    together = dict(around)
+    for inner, place in _conjuncts(body, path):
+        own = _own(inner, place)
+        for key, demand in own.items():
+            other = together.get(key)
+            if other is not None and _disjoint(demand, other, references):
+                yield _contradiction(demand, other)
+        together |= own
+    for inner, place in _conjuncts(body, path):
+        start = f"{place}." if place else ""
+        of = () if inner.at_least is None else inner.at_least.of
+        for name, branches in (("any_of", inner.any_of), ("at_least.of", of)):
+            for index, branch in enumerate(branches):
+                yield from _within(branch, f"{start}{name}[{index}]", together, references)
+
+
+def _conjuncts(body: PolicyBody, path: str) -> Iterator[tuple[PolicyBody, str]]:
+    """Yield a body and the branches of which all have to hold with it, at any depth."""
+    yield body, path
+    start = f"{path}." if path else ""
+    for index, branch in enumerate(body.all_of):
+        yield from _conjuncts(branch, f"{start}all_of[{index}]")
+
+
+def _own(body: PolicyBody, path: str) -> dict[str, _Placed]:
+    """Return the demands of a body without those of its branches, by their paths within it."""
+    bare = replace(body, any_of=(), all_of=(), at_least=None)
+    start = f"{path}." if path else ""
+    return {place: _Placed(path=f"{start}{place}", name=name, value=value) for place, name, value in demands_of(bare)}
+
+
+def _contradiction(demand: _Placed, other: _Placed) -> Finding:
+    return Finding(
+        rule="contradictory",
+        severity=Severity.ERROR,
+        path=demand.path,
+        why=f"{shown(demand.value)} is demanded here, and {shown(other.value)} by {other.path}: nothing meets both",
+        remedy="let them have something in common, or make them alternatives (any_of)",
+    )
+
+
+def _disjoint(one: _Placed, other: _Placed, references: Mapping[str, ReferenceValues]) -> bool:
+    """Whether no value meets both demands."""
+    if isinstance(one.value, Relaxed) or isinstance(other.value, Relaxed) or one.name in _NO_CHOICE:
+        return False
+    first, second = (resolved_names(each.name, each.value, references) for each in (one, other))
+    return _comparison(one, first)(first, second)
+
+
+def _comparison(demand: _Placed, value: object) -> Callable[[Any, Any], bool]:  # Any: values of that demand
+    """Return the test of two values of this demand."""
+    if isinstance(value, bool):
+        return _differ
+    if isinstance(value, Count):
+        return _apart
+    if isinstance(value, frozenset):
+        return _no_common
+    if isinstance(value, Mapping):
+        return _no_common if demand.name.startswith("minimum_") else _compatible
+    if isinstance(value, tuple) and not demand.name.startswith("denied_") and ".event_log." not in f".{demand.path}":
+        return _no_version if demand.name.endswith("_versions") else _no_common
+    return _compatible
+
+
+def _compatible(_first: object, _second: object) -> bool:
+    return False
+
+
+def _differ(first: object, second: object) -> bool:
+    return first is not second
+
+
+def _apart(first: Count, second: Count) -> bool:
+    return any(a.at_most is not None and a.at_most < b.at_least for a, b in ((first, second), (second, first)))
+
+
+def _no_common(first: Iterable[object], second: Iterable[object]) -> bool:
+    return set(first).isdisjoint(second)
+
+
+def _no_version(first: tuple[VersionRange, ...], second: tuple[VersionRange, ...]) -> bool:
+    return not any(a < d and c < b for a, b in spans(first) for c, d in spans(second))
