@@ -7,6 +7,7 @@ import click
 from attest.cli.ear import TokenRequest, prepare_token, token_options, write_token
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Question, question_options
+from attest.cli.rego import read_rego, rego_options
 
 __all__ = ["appraise"]
 
@@ -28,9 +29,24 @@ __all__ = ["appraise"]
     multiple=True,
     help="Appraisal policy, YAML or JSON. Repeatable: all of them must affirm. Default: the built-in baseline.",
 )
+@click.option(
+    "--references",
+    metavar="FILE",
+    multiple=True,
+    help="Document of reference values; a policy takes those that it accepts by digest or signer. Repeatable.",
+)
+@rego_options
 @token_options
 @question_options
-def appraise(question: Question, policies: tuple[str, ...], token_request: TokenRequest | None) -> int:
+def appraise(
+    *,
+    question: Question,
+    policies: tuple[str, ...],
+    token_request: TokenRequest | None,
+    references: tuple[str, ...],
+    rego: tuple[str, ...],
+    rego_data: str | None,
+) -> int:
     """Is this evidence acceptable: genuine, fresh, and does its verified state meet the policy?
 
     Exit codes: 0 affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification failed,
@@ -45,7 +61,8 @@ def appraise(question: Question, policies: tuple[str, ...], token_request: Token
     from attest.cli.policies import read_policies, relaxations
 
     at = question.at or now()
-    loaded = read_policies(policies)
+    loaded = read_policies(policies, references=references)
+    others = read_rego(rego, rego_data)
     case = take_refusal(lambda: open_case(question, at=at))
     if isinstance(case, Refusal):
         return show_refusal(case, command="appraise", at=at, question=question, unchecked=question.unchecked)
@@ -69,6 +86,7 @@ def appraise(question: Question, policies: tuple[str, ...], token_request: Token
                 reference=case.reference,
             )
         results.append(judge(verified, policy=policy, at=at))
+    judged = others.judge(results)
     if token_request is not None and issuer is not None:
-        write_token(results, token_request, issuer)
-    return show_appraised(tuple(results), question=question, reference=case.reference)
+        write_token(judged, token_request, issuer)
+    return show_appraised(judged, question=question, reference=case.reference)

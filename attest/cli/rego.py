@@ -1,0 +1,100 @@
+"""``--rego`` and ``--rego-data``: a Rego policy beside the typed ones, which can only refuse more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from attest.cli.files import read_file
+from attest.errors import ConfigurationError, EvidenceError
+
+if TYPE_CHECKING:
+    from attest.appraisal import AttestationResult
+    from attest.encoding import JsonValue
+    from attest.rego import RegoPolicy
+
+__all__ = ["RegoQuestion", "read_rego", "rego_options"]
+
+MAX_REGO_DATA_BYTES = 1024 * 1024
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegoQuestion:
+    """The Rego policies of the command line; with none, results stay as they are."""
+
+    policies: tuple[RegoPolicy, ...] = ()
+    data: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def judge(self, results: Sequence[AttestationResult]) -> tuple[AttestationResult, ...]:
+        """Return the results with a check ``policy.rego`` for each time that a policy was asked."""
+        judged = tuple(results)
+        if self.policies:
+            from attest.rego import with_rego
+
+            for policy in self.policies:
+                judged = with_rego(judged, policy, self.data)
+        return judged
+
+
+def rego_options(command: F) -> F:
+    """Add ``--rego`` and ``--rego-data`` (arguments ``rego`` and ``rego_data``) to a command."""
+    data = click.option(
+        "--rego-data",
+        metavar="FILE",
+        help="JSON object: reference values by name (attestation policy), or data (resource policy).",
+    )
+    policy = click.option(
+        "--rego",
+        metavar="FILE",
+        multiple=True,
+        help="Trustee's Rego policy: it may refuse what the other policies affirm, never the reverse. Repeatable.",
+    )
+    return policy(data(command))
+
+
+def read_rego(files: tuple[str, ...], data_file: str | None) -> RegoQuestion:
+    """Read what the options name.
+
+    Raises:
+        ConfigurationError: ``rego-policy-invalid``, ``rego-data-invalid``, ``rego-unavailable``, or a file cannot be
+            read.
+    """
+    if not files:
+        if data_file is not None:
+            raise ConfigurationError("--rego-data is for --rego, and there is none", code="rego-data-invalid")
+        return RegoQuestion()
+    _require_engine()
+    from attest.rego.policy import MAX_REGO_BYTES, read_rego_policy
+
+    policies = tuple(read_rego_policy(read_file(file, limit=MAX_REGO_BYTES, what="--rego")) for file in files)
+    return RegoQuestion(policies=policies, data=_data(data_file))
+
+
+def _require_engine() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("regopy") is None:
+        raise ConfigurationError(
+            "--rego: the Rego engine is not installed",
+            code="rego-unavailable",
+            hint="install the extra 'rego' of this package (it needs glibc 2.34 or newer)",
+        )
+
+
+def _data(file: str | None) -> Mapping[str, JsonValue]:
+    if file is None:
+        return {}
+    from attest.encoding import json_value
+
+    data = read_file(file, limit=MAX_REGO_DATA_BYTES, what="--rego-data")
+    try:
+        document = json_value(data, what="--rego-data")
+    except EvidenceError as exc:
+        raise ConfigurationError(exc.message, code="rego-data-invalid") from exc
+    if not isinstance(document, dict):
+        raise ConfigurationError("--rego-data: expected a JSON object", code="rego-data-invalid")
+    return document

@@ -1,0 +1,20 @@
+"""Other people's policies in Rego: they can refuse more than the typed policy, and never allow more.
+
+The engine runs in a process of its own, which has no environment, little time and little memory. Whatever goes wrong
+there is a refusal. Needs the extra ``rego``.
+"""
+
+from attest.rego.judge import RegoLimits, RegoVerdict, also_refuses
+from attest.rego.policy import RegoForm, RegoPolicy, read_rego_policy
+from attest.rego.trustee import rego_checks, with_rego
+
+__all__ = [
+    "RegoForm",
+    "RegoLimits",
+    "RegoPolicy",
+    "RegoVerdict",
+    "also_refuses",
+    "read_rego_policy",
+    "rego_checks",
+    "with_rego",
+]

@@ -1,0 +1,268 @@
+"""A Rego policy as text: which form it has, and what it negates. No engine is asked here.
+
+Two forms, both of the Confidential Containers' Trustee and both in ``package policy``:
+
+* an attestation policy gives trust claims (``executables``, ``hardware``, …, or all of them in ``trust_claims``);
+* a resource policy says ``allow``.
+
+Spec: specs/kbs-protocol.md, sections 11.5 and 13; specs/must-check.md, section 4.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.rego.tokens import Token, tokens_of
+
+__all__ = [
+    "MAX_REGO_BYTES",
+    "REFERENCE_FUNCTION",
+    "TRUST_CLAIMS",
+    "Mention",
+    "Place",
+    "RegoForm",
+    "RegoPolicy",
+    "misleading_mention",
+    "read_rego_policy",
+]
+
+MAX_REGO_BYTES = 256 * 1024
+REFERENCE_FUNCTION = "query_reference_value"
+TRUST_CLAIMS = {
+    "instance_identity": "instance-identity",
+    "configuration": "configuration",
+    "executables": "executables",
+    "file_system": "file-system",
+    "hardware": "hardware",
+    "runtime_opaque": "runtime-opaque",
+    "storage_opaque": "storage-opaque",
+    "sourced_data": "sourced-data",
+}
+"""Names of rules to members of the AR4SI vector."""
+_ORDERS = frozenset(("<", "<=", ">", ">="))
+# fmt: off
+_WORDS = frozenset((
+    "as", "contains", "data", "default", "else", "every", "false", "if", "import", "in", "input", "not", "null",
+    "package", "set", "some", "true", "with",
+))
+# fmt: on
+
+
+class RegoForm(enum.StrEnum):
+    """What a policy answers."""
+
+    ATTESTATION = "attestation"
+    RESOURCE = "resource"
+
+
+class Place(enum.StrEnum):
+    """Where a policy speaks of something in a way that may count in favour of what is not as it should be."""
+
+    NEGATION = "not"
+    COMPREHENSION = "comprehension"
+    ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """Something that must be there, or must be a number, for the policy to mean what it seems to.
+
+    Attributes:
+        path: names from ``input`` on, as far as they are written out; or ``query_reference_value`` and its argument.
+        place: under ``not`` and in a comprehension absence counts in favour; beside ``<`` anything but a number may.
+    """
+
+    path: tuple[str, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegoPolicy:
+    """A policy whose text has the shape of one. Made by ``read_rego_policy`` only.
+
+    Attributes:
+        source: the text.
+        form: what it answers.
+        rules: of those that the form asks for, the ones that it has.
+        mentions: what is looked at before the engine is asked.
+        digest: SHA-256 of the text, 32 bytes.
+    """
+
+    source: str
+    form: RegoForm
+    rules: tuple[str, ...]
+    mentions: tuple[Mention, ...]
+    digest: bytes
+
+
+def read_rego_policy(data: bytes) -> RegoPolicy:
+    """Read a policy and find out its form.
+
+    Raises:
+        ConfigurationError: ``rego-policy-invalid``.
+    """
+    if len(data) > MAX_REGO_BYTES:
+        raise _invalid(f"{len(data)} bytes, more than {MAX_REGO_BYTES}")
+    try:
+        source = data.decode("utf-8")
+        tokens = tokens_of(source)
+    except ValueError as exc:
+        raise _invalid(str(exc)) from exc
+    if [token.value for token in tokens if token.kind != "line"][:2] != ["package", "policy"] or _is_nested(tokens):
+        raise _invalid("expected 'package policy', which is what Trustee asks")
+    heads = frozenset(_heads(tokens))
+    form, rules = _form(heads)
+    _require_known_names(tokens)
+    return RegoPolicy(
+        source=source, form=form, rules=rules, mentions=tuple(_mentions(tokens)), digest=sha256(data).digest()
+    )
+
+
+def _is_nested(tokens: tuple[Token, ...]) -> bool:
+    """Say whether the package is ``policy.something``."""
+    at = next(i for i, token in enumerate(tokens) if token.value == "policy")
+    return any(token.value in (".", "[") for token in tokens[at + 1 : at + 2])
+
+
+def _form(heads: frozenset[str]) -> tuple[RegoForm, tuple[str, ...]]:
+    claims = tuple(name for name in ("trust_claims", *TRUST_CLAIMS) if name in heads)
+    if "allow" in heads and claims:
+        raise _invalid(f"it has both 'allow' and {claims[0]!r}, so it is unclear what is to be asked of it")
+    if "allow" in heads:
+        return RegoForm.RESOURCE, ("allow",)
+    if not claims:
+        raise _invalid("it has neither 'allow' (a resource policy) nor a trust claim such as 'executables'")
+    return RegoForm.ATTESTATION, claims[:1] if claims[0] == "trust_claims" else claims
+
+
+def _heads(tokens: tuple[Token, ...]) -> Iterator[str]:
+    """Yield the names that rules begin with: outside of brackets, at the beginning of a line or after ``default``."""
+    before = "\n"
+    for token in tokens:
+        if token.kind == "name" and token.depth == 0 and before in ("\n", "default") and token.value != "default":
+            yield token.value
+        before = token.value
+
+
+def _require_known_names(tokens: tuple[Token, ...]) -> None:
+    """Refuse a bare name under ``not`` that stands nowhere else: the engine takes it for absent, and so for true."""
+    inside = {at for start, end in _negations(tokens) for at in range(start, end)}
+    elsewhere = {token.value for at, token in enumerate(tokens) if at not in inside}
+    for at in sorted(inside):
+        if _is_variable(tokens, at) and tokens[at].value not in elsewhere:
+            raise _invalid(f"'not' is asked of {tokens[at].value!r}, which is defined nowhere, and so is always true")
+
+
+def _is_variable(tokens: tuple[Token, ...], at: int) -> bool:
+    token, before = tokens[at], tokens[at - 1].value
+    after = tokens[at + 1].value if at + 1 < len(tokens) else ""
+    # A name before a bracket or a dot may be a built-in function, which the engine knows or refuses.
+    return token.kind == "name" and token.value not in _WORDS and before != "." and after not in ("(", ".")
+
+
+def _negations(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
+    """Yield what stands under ``not``, each stretch once: one inside another ends within it."""
+    until = 0
+    for at, token in enumerate(tokens):
+        if at >= until and token.kind == "name" and token.value == "not":
+            until = next((i for i in range(at + 1, len(tokens)) if _ends(tokens[i], token.depth)), len(tokens))
+            yield at + 1, until
+
+
+def _ends(token: Token, depth: int) -> bool:
+    """Say whether an expression at this depth ends: with its line, or where its surroundings close."""
+    return token.depth < depth or (token.depth == depth and (token.kind == "line" or token.value == ";"))
+
+
+def _comprehensions(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
+    """Yield what stands after a bar inside brackets, each stretch once."""
+    until = 0
+    for at, token in enumerate(tokens):
+        if at >= until and token.kind == "mark" and token.value == "|" and token.depth:
+            until = next((i for i in range(at, len(tokens)) if tokens[i].depth < token.depth), len(tokens))
+            yield at, until
+
+
+def _mentions(tokens: tuple[Token, ...]) -> Iterator[Mention]:
+    for start, end in _negations(tokens):
+        yield from _references(tokens, start, end, Place.NEGATION)
+    for start, end in _comprehensions(tokens):
+        yield from _references(tokens, start, end, Place.COMPREHENSION)
+    for at, (path, end) in _paths(tokens, 0, len(tokens)):
+        if tokens[at - 1].value in _ORDERS or (end < len(tokens) and tokens[end].value in _ORDERS):
+            yield Mention(path=path, place=Place.ORDER)
+
+
+def _references(tokens: tuple[Token, ...], start: int, end: int, place: Place) -> Iterator[Mention]:
+    for _, (path, _) in _paths(tokens, start, end):
+        yield Mention(path=path, place=place)
+
+
+def _paths(tokens: tuple[Token, ...], start: int, end: int) -> Iterator[tuple[int, tuple[tuple[str, ...], int]]]:
+    """Yield where a reference begins, its path, and where it ends."""
+    for at in range(start, end):
+        token, before = tokens[at], tokens[at - 1].value
+        if token.kind != "name" or before == ".":
+            continue
+        if token.value == "input":
+            names, after = _members(tokens, at + 1)
+            yield at, (("input", *names), after)
+        elif token.value == REFERENCE_FUNCTION and at + 3 < len(tokens) and tokens[at + 2].kind == "text":
+            yield at, ((REFERENCE_FUNCTION, tokens[at + 2].value), at + 4)
+
+
+def _members(tokens: tuple[Token, ...], at: int) -> tuple[list[str], int]:
+    """Return the names after ``input`` as far as they are written out, ``.name`` and ``["name"]``, and their end."""
+    names: list[str] = []
+    while at + 1 < len(tokens):
+        if tokens[at].value == "." and tokens[at + 1].kind == "name":
+            names.append(tokens[at + 1].value)
+            at += 2
+        elif tokens[at].value == "[" and tokens[at + 1].kind == "text" and tokens[at + 2].value == "]":
+            names.append(tokens[at + 1].value)
+            at += 3
+        else:
+            break
+    return names, at
+
+
+def misleading_mention(
+    policy: RegoPolicy, document: Mapping[str, JsonValue], references: Mapping[str, JsonValue]
+) -> str | None:
+    """Return what would count in favour although it is not as the policy takes it to be; None if there is nothing.
+
+    In a comprehension only a misspelled member is told apart: one of a device that the input does speak of.
+    """
+    for one in policy.mentions:
+        root, *names = one.path
+        found = _found(references if root == REFERENCE_FUNCTION else document, names)
+        told = ".".join(one.path) if root == "input" else f'{root}("{names[0]}")'
+        if one.place is Place.ORDER:
+            if found and (isinstance(found[0], bool) or not isinstance(found[0], int)):
+                return f"the policy orders {told}, which is no integer"
+        elif not found and (one.place is Place.NEGATION or root != "input" or (names[:1] and names[0] in document)):
+            return f"the policy counts it in favour that {told} is absent, which may be a misspelling"
+    return None
+
+
+def _found(document: Mapping[str, JsonValue], names: list[str]) -> list[JsonValue]:
+    """Return what stands at a path, in a list; or nothing."""
+    place: JsonValue = dict(document)
+    for name in names:
+        if not isinstance(place, dict) or name not in place:
+            return []
+        place = place[name]
+    return [place]
+
+
+def _invalid(problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the Rego policy cannot be used: {problem}",
+        code="rego-policy-invalid",
+        hint="docs/rego.md says which policies are understood",
+    )
