@@ -18,6 +18,7 @@ from attest.encoding import JsonValue
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import AttestError, EvidenceError, UnsupportedError, VerificationError
+from attest.evidence.azure.verify import VerifiedAzureEvidence
 from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
 from attest.evidence.claims import claims_document
 from attest.evidence.composite import Presented, judge_composite
@@ -61,6 +62,11 @@ class VerifiedItem:
     format: DeviceFormat
     verified: VerifiedDevice
     eventlog: VerifiedEventLog | None = None
+
+    @property
+    def silicon(self) -> VerifiedDevice:
+        """What the vendor's hardware signed: within an Azure VM's evidence the CPU's report, else all of it."""
+        return self.verified.cpu if isinstance(self.verified, VerifiedAzureEvidence) else self.verified
 
     @property
     def kind(self) -> str:
@@ -277,6 +283,7 @@ def _presented(
     own = None if cpu is None else cpu.item
     return Presented(
         report_data=None if cpu is None else cpu.format.report_data(cpu.parsed),
+        nonce=None if cpu is None or cpu.format.nonce is None else cpu.format.nonce(cpu.parsed),
         binding=binding,
         others=tuple(i for i in evidence.items if i is not own and i.essence not in _ACCOMPANYING),
         device_nonces=tuple((device.item.name, device.format.nonce(device.parsed)) for device in peripherals),

@@ -24,6 +24,8 @@ def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
         yield from _nvidia(claims)
     elif "submodules" in claims:
         yield from _token(claims)
+    elif "pcrs" in claims:
+        yield from _azure(claims)
     elif "measurement" in claims:
         yield from _snp(claims)
     else:
@@ -53,6 +55,36 @@ def _intel(claims: _Claims) -> Iterator[tuple[str, Text]]:
         )
     if "eventlog" in claims:
         yield "event log", plain("replays to the registers; its facts are in --verbose and --json")
+
+
+_PCRS_SHOWN = ("4", "7", "8", "9", "11", "12", "14")
+"""Boot loader, secure boot policy, commands and files of GRUB, sections of a unified kernel image, its command line,
+machine owner keys (azure-cvm.md 5)."""
+
+
+def _azure(claims: _Claims) -> Iterator[tuple[str, Text]]:
+    """Tell what the guest's system is (the registers), and what it runs on (the paravisor and the CPU)."""
+    kind, cpu = next((name, value) for name in ("snp", "tdx") if isinstance(value := claims.get(name), dict))
+    told = f"Azure, AMD {cpu.get('product')}" if kind == "snp" else f"Azure, Intel TDX, FMSPC {cpu.get('fmspc')}"
+    configuration, tpm, pcrs = (_mapping(claims, name) for name in ("vm_configuration", "tpm", "pcrs"))
+    yield "machine", plain(f"{told}, VM {configuration.get('vm_unique_id')}")
+    secure = "on" if configuration.get("secure_boot") is True else "OFF"
+    console = "off" if configuration.get("console_enabled") is False else "ON"
+    yield "configuration", plain(f"secure boot {secure}, serial console {console}")
+    yield "paravisor", plain(cpu.get("measurement") or cpu.get("mr_td"), "bold")
+    for index in _PCRS_SHOWN:
+        if index in pcrs:
+            yield f"PCR {index}", plain(pcrs[index])
+    yield "nonce", plain(tpm.get("extra_data"))
+    yield "user data", plain(claims.get("user_data", ""))
+    counters = f"{tpm.get('reset_count')} resets, {tpm.get('restart_count')} resumptions"
+    yield "TPM", plain(f"clock {tpm.get('clock')} ms, {counters}")
+    yield "firmware", plain(_firmware(cpu) if kind == "snp" else f"TCB status {cpu.get('tcb_status', 'unchecked')}")
+
+
+def _mapping(claims: _Claims, name: str) -> _Claims:
+    value = claims.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _nvidia(claims: _Claims) -> Iterator[tuple[str, Text]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 
+from attest.cli.inspection_azure import azure_evidence
 from attest.cli.inspection_eventlog import event_log
 from attest.cli.inspection_gpu import nvidia_device, nvidia_report, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
@@ -14,8 +15,10 @@ from attest.endorsements.ocsp import looks_like_ocsp
 from attest.endorsements.rims import looks_like_rim
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
 from attest.errors import ChainError, EvidenceError
+from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import (
+    MEDIA_AZURE_CVM,
     MEDIA_BINDING,
     MEDIA_CONFIGFS_TSM,
     MEDIA_ENDORSEMENTS,
@@ -32,7 +35,7 @@ from attest.evidence.forms import read_evidence
 from attest.evidence.recognition import RecognisedFile, recognise
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.certificates import kind_of, read_leaf
-from attest.evidence.snp.evidence import parse_configfs_tsm, parse_snp_evidence
+from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_configfs_tsm, parse_snp_evidence
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS, ParsedSnpReport, layout_of_version
 from attest.evidence.snp.tcb import tcb_from_bytes
 
@@ -137,6 +140,19 @@ def _configfs(value: bytes) -> _Facts:
     }
 
 
+def _azure(value: bytes) -> _Facts:
+    """Describe an Azure VM's evidence, with the SNP report and certificates in it."""
+    facts, cpu = azure_evidence(value), parse_azure_evidence(value).cpu
+    if not isinstance(cpu, ParsedSnpEvidence):
+        return facts
+    certificates = [_readable(_certificate_of, der) for der in cpu.leaves]
+    return {
+        **facts,
+        "report": _report(cpu.report),
+        "certificates": [*certificates, *(certificate_facts(c) for c in cpu.issuers)],
+    }
+
+
 def _binding(value: bytes) -> _Facts:
     binding = parse_binding(value)
     return {
@@ -165,6 +181,7 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_BINDING: _binding,
     MEDIA_ENDORSEMENTS: _endorsements,
     MEDIA_INTEL_QUOTE: intel_quote,
+    MEDIA_AZURE_CVM: _azure,
     MEDIA_NVIDIA_DEVICE: nvidia_device,
     MEDIA_NVIDIA_REPORT: nvidia_report,
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},

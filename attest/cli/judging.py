@@ -21,6 +21,7 @@ from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
+from attest.evidence.azure.forms import AZURE_PARSERS
 from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
 from attest.evidence.endorsement_files import read_endorsements
@@ -186,7 +187,8 @@ def _expected(question: Question, evidence: Evidence) -> ExpectedFreshness | Non
     if nonce is None and report_data is None:
         return None
     if not any(item.essence == MEDIA_BINDING for item in evidence.items):
-        _require_agreement(nonce, report_data)
+        if not any(item.essence in AZURE_PARSERS for item in evidence.items):  # which has a field for each
+            _require_agreement(nonce, report_data)
         _require_fitting(nonce, report_data, evidence)
     return ExpectedFreshness(nonce=nonce, report_data=report_data)
 

@@ -5,6 +5,9 @@ r"""What a proof commits to: purpose, roles, nonce, key and every device, in one
     REPORT_DATA (64 bytes) = SHA-512( "attest binding v1\0" ‖ canonical CBOR of the binding )
     GPU nonce   (32 bytes) = SHA-256( "attest gpu nonce v1\0" ‖ canonical CBOR of (context, audience, nonce) )
 
+Behind a virtual TPM (Azure) the guest has no REPORT_DATA of its own: the 64 bytes are the user data among the runtime
+claims, and the first 48 of them extraData of the TPM's quote.
+
 The GPUs are asked first, under a nonce derived from the same challenge; then the CPU commits to what they said. So
 one nonce, one key, one Relying Party and one set of devices stand or fall together.
 """
@@ -19,9 +22,11 @@ from hashlib import sha256, sha512
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import BindingError, EvidenceError
 
-__all__ = ["MAX_BINDING_BYTES", "NONCE_BYTES", "Binding", "ExpectedBinding", "parse_binding"]
+__all__ = ["EXTRA_DATA_BYTES", "MAX_BINDING_BYTES", "NONCE_BYTES", "Binding", "ExpectedBinding", "parse_binding"]
 
 NONCE_BYTES = 32
+EXTRA_DATA_BYTES = 48
+"""Some TPMs take 50 bytes and no more (azure-cvm.md 5)."""
 MAX_BINDING_BYTES = 16 * 1024
 MAX_DEVICES = 32
 MAX_TEXT_CHARACTERS = 512
@@ -71,6 +76,13 @@ class Binding:
     def report_data(self) -> bytes:
         """Return the 64 bytes that the CPU's report must carry."""
         return sha512(_DOMAIN + self.to_bytes()).digest()
+
+    def extra_data(self) -> bytes:
+        """Return the 48 bytes under which a TPM must have been asked for its quote, where there is one.
+
+        The beginning of what REPORT_DATA, or the user data that stands for it, must be: some TPMs take no more.
+        """
+        return self.report_data()[:EXTRA_DATA_BYTES]
 
     def gpu_nonce(self) -> bytes:
         """Return the 32 bytes under which the GPUs' evidence must have been collected."""

@@ -26,6 +26,7 @@ DEVICE_NONCE_BYTES = 32
 
 _CLAUSES = {
     "binding.report_data": "DESIGN 7, REPORT_DATA",
+    "binding.extra_data": "DESIGN 7, Azure; azure-cvm.md 8",
     "binding.devices": "DESIGN 7, devices",
     "binding.device_nonce": "DESIGN 7, GPU nonce; must-check.md 11",
     "freshness": "RFC 9334, section 10; must-check.md 1",
@@ -40,6 +41,8 @@ class Presented:
 
     Attributes:
         report_data: the CPU report's 64 bytes; None without CPU evidence.
+        nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
+            None where the nonce stands in ``report_data``. Report data beside such a field tells nothing of freshness.
         binding: what the CPU's report is said to commit to, if the evidence carries it.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
         device_nonces: name and request nonce of each GPU and switch.
@@ -49,6 +52,7 @@ class Presented:
     binding: Binding | None
     others: tuple[EvidenceItem, ...]
     device_nonces: tuple[tuple[str, bytes], ...]
+    nonce: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,7 @@ def judge_composite(presented: Presented, expected: ExpectedFreshness | Expected
     failures: list[BindingError] = []
     judges: tuple[tuple[str, Callable[[], _Judged]], ...] = (
         ("binding.report_data", lambda: _require_committed(presented)),
+        ("binding.extra_data", lambda: _require_quoted(presented)),
         ("binding.devices", lambda: _require_devices(presented)),
         ("binding.device_nonce", lambda: _require_device_nonces(presented)),
         ("freshness", lambda: _require_fresh(presented, expected)),
@@ -158,6 +163,28 @@ def _require_committed(presented: Presented) -> _Judged:
     return Outcome.PASS, wanted.hex(), report_data.hex()
 
 
+def _require_quoted(presented: Presented) -> _Judged:
+    """Require that evidence with a nonce field of its own commits to the binding there too.
+
+    User data says for whom the CPU's report was made, and the quote is a later and another one: an old quote of the
+    same TPM beside fresh user data would show registers of a time long past.
+    """
+    binding, nonce = presented.binding, presented.nonce
+    if binding is None or nonce is None:
+        return _NOT_APPLICABLE
+    wanted = binding.extra_data()
+    if not hmac.compare_digest(wanted, nonce):
+        raise BindingError(
+            "extraData of the TPM's quote does not commit to the binding",
+            code="binding-extra-data-mismatch",
+            field="extraData",
+            expected=wanted.hex(),
+            got=nonce.hex(),
+            clause=_CLAUSES["binding.extra_data"],
+        )
+    return Outcome.PASS, wanted.hex(), nonce.hex()
+
+
 def _require_devices(presented: Presented) -> _Judged:
     """Require that the binding lists every other device, known to this version or not, in the order of names."""
     others = sorted(presented.others, key=lambda item: item.name)
@@ -217,18 +244,33 @@ def _require_fresh(presented: Presented, expected: ExpectedFreshness | ExpectedB
         return Outcome.PASS, expected.nonce.hex(), binding.nonce.hex()
     told = _NOT_APPLICABLE
     if expected.report_data is not None and presented.report_data is not None:
-        told = _compare("REPORT_DATA", "report-data-mismatch", expected.report_data, presented.report_data)
-        if binding is None and presented.device_nonces and expected.nonce is None:
-            told = (Outcome.NOT_EVALUATED, "a nonce for the devices too", "report data, which only the CPU carries")
+        told = _require_report_data(presented, presented.report_data, expected.report_data)
     if expected.nonce is None:
         return told
     if binding is not None:
         return _compare("the nonce", "nonce-mismatch", expected.nonce, binding.nonce)
-    if presented.report_data is not None:
-        padded = expected.nonce.ljust(REPORT_DATA_BYTES, b"\0")
+    return _require_nonce(presented, expected.nonce, told)
+
+
+def _require_report_data(presented: Presented, found: bytes, wanted: bytes) -> _Judged:
+    """Require the report data; of devices, or of a TPM, which carry a nonce of their own, it tells nothing."""
+    told = _compare("REPORT_DATA", "report-data-mismatch", wanted, found)
+    if presented.binding is None and presented.device_nonces:
+        return Outcome.NOT_EVALUATED, "a nonce for the devices too", "report data, which only the CPU carries"
+    if presented.binding is None and presented.nonce is not None:
+        return Outcome.NOT_EVALUATED, "a nonce for the TPM's quote", "user data, which may be of any age"
+    return told
+
+
+def _require_nonce(presented: Presented, wanted: bytes, told: _Judged) -> _Judged:
+    """Require the nonce of each report itself, as there is no binding."""
+    if presented.nonce is not None:
+        told = _compare("the nonce (extraData)", "nonce-mismatch", wanted, presented.nonce)
+    elif presented.report_data is not None:
+        padded = wanted.ljust(REPORT_DATA_BYTES, b"\0")
         told = _compare("the nonce", "nonce-mismatch", padded, presented.report_data)
     for name, nonce in presented.device_nonces:
-        told = _compare(f"the nonce of {name}", "nonce-mismatch", expected.nonce, nonce)
+        told = _compare(f"the nonce of {name}", "nonce-mismatch", wanted, nonce)
     return told
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_ENVELOPE_BYTES",
     "MAX_ITEMS",
     "MAX_ITEM_BYTES",
+    "MEDIA_AZURE_CVM",
     "MEDIA_BINDING",
     "MEDIA_CONFIGFS_TSM",
     "MEDIA_ENDORSEMENTS",
@@ -59,6 +60,8 @@ MEDIA_NVIDIA_REPORT = f"application/vnd.{PROJECT}.nvidia-report"
 """The SPDM request and response of a GPU or switch; its certificate chain is among the endorsements."""
 MEDIA_NVIDIA_DEVICE = f"application/vnd.{PROJECT}.nvidia-device+json"
 """One device as NVIDIA's SDK writes it, with its chain, and perhaps what NVML says of the device's mode."""
+MEDIA_AZURE_CVM = f"application/vnd.{PROJECT}.azure-cvm+json"
+"""An Azure confidential VM as Trustee writes it: the paravisor's report, the TPM's quote, perhaps a TD quote."""
 MEDIA_EVENT_LOG = f"application/vnd.{PROJECT}.tcg-event-log"
 """CCEL, binary."""
 MEDIA_BINDING = f"application/vnd.{PROJECT}.binding+cbor"

@@ -16,6 +16,10 @@ from typing import Any, Protocol
 from attest.checks import Check, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
+from attest.evidence.azure.claims import AZURE_SNP_CLAIMS, AZURE_TDX_CLAIMS
+from attest.evidence.azure.forms import AZURE_PARSERS, ParsedAzureEvidence
+from attest.evidence.azure.structure import HclReportType
+from attest.evidence.azure.verify import VerifiedAzureEvidence, verify_azure_evidence
 from attest.evidence.claims import Claim
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE
 from attest.evidence.gpu.claims import GPU_CLAIMS, SWITCH_CLAIMS
@@ -112,11 +116,14 @@ class CpuFormat(DeviceFormat):
     Attributes:
         report_data: the 64 bytes that the guest chose, of what was parsed.
         verify: the procedure.
+        nonce: the field of its own in which such evidence carries the nonce, of what was parsed; None for a kind that
+            carries it in its report data, left-aligned.
         registers: runtime measurement registers to which an event log can replay; None for a kind without any.
     """
 
     report_data: Callable[[Any], bytes]  # Any: each row is about the parsed and verified types of its own package
     verify: VerifyDevice
+    nonce: Callable[[Any], bytes] | None = None
     registers: Callable[[Any], tuple[bytes, bytes, bytes, bytes]] | None = None
 
 
@@ -158,6 +165,14 @@ def _quote_report_data(quote: ParsedQuote) -> bytes:
     return quote.body.report_data
 
 
+def _user_data(evidence: ParsedAzureEvidence) -> bytes:
+    return evidence.stated_user_data
+
+
+def _extra_data(evidence: ParsedAzureEvidence) -> bytes:
+    return evidence.stated_extra_data
+
+
 def _registers(quote: ParsedQuote) -> tuple[bytes, bytes, bytes, bytes]:
     body: Any = quote.body  # the row below is for TDX quotes, whose bodies have registers
     registers: tuple[bytes, bytes, bytes, bytes] = body.rtmrs
@@ -171,22 +186,35 @@ def _device_nonce(parsed: ParsedGpuEvidence) -> bytes:
 _VERIFY_GPU: Callable[..., VerifiedGpu] = verify_gpu_evidence
 _VERIFY_SNP: Callable[..., VerifiedSnpReport] = verify_snp_evidence
 _VERIFY_QUOTE: Callable[..., VerifiedIntelQuote] = verify_intel_quote
+_VERIFY_AZURE: Callable[..., VerifiedAzureEvidence] = verify_azure_evidence
 
 SNP = CpuFormat(kind="sev-snp", report_data=_snp_report_data, verify=_VERIFY_SNP, claims=SNP_CLAIMS)
 TDX = CpuFormat(
     kind="tdx", report_data=_quote_report_data, verify=_VERIFY_QUOTE, claims=TDX_CLAIMS, registers=_registers
 )
 SGX = CpuFormat(kind="sgx", report_data=_quote_report_data, verify=_VERIFY_QUOTE, claims=SGX_CLAIMS)
+AZURE_SNP = CpuFormat(
+    kind="azure-snp", report_data=_user_data, verify=_VERIFY_AZURE, claims=AZURE_SNP_CLAIMS, nonce=_extra_data
+)
+AZURE_TDX = CpuFormat(
+    kind="azure-tdx", report_data=_user_data, verify=_VERIFY_AZURE, claims=AZURE_TDX_CLAIMS, nonce=_extra_data
+)
 
 GPU = DeviceFormat(kind="nvidia-gpu", claims=GPU_CLAIMS)
 SWITCH = DeviceFormat(kind="nvidia-switch", claims=SWITCH_CLAIMS)
 
-KINDS: tuple[DeviceFormat, ...] = (SNP, TDX, SGX, GPU, SWITCH)
+KINDS: tuple[DeviceFormat, ...] = (SNP, TDX, SGX, AZURE_SNP, AZURE_TDX, GPU, SWITCH)
 """The kinds that this version verifies."""
+
+
+def _azure_kind(evidence: ParsedAzureEvidence) -> CpuFormat:
+    return AZURE_SNP if evidence.hcl.report_type is HclReportType.SNP else AZURE_TDX
+
 
 FORMATS: Mapping[str, MediaFormat] = {
     **{media_type: MediaFormat(parse=parse, kind_of=lambda _: SNP) for media_type, parse in SNP_PARSERS.items()},
     MEDIA_INTEL_QUOTE: MediaFormat(parse=parse_quote, kind_of=lambda quote: TDX if quote.tee == "tdx" else SGX),
+    **{media_type: MediaFormat(parse=parse, kind_of=_azure_kind) for media_type, parse in AZURE_PARSERS.items()},
 }
 """Evidence of CPUs by media type, in lower case and without parameters."""
 

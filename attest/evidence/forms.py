@@ -1,7 +1,8 @@
 """Files of one Attester as one ``Evidence``.
 
 Each file is recognised by content (``recognition.py`` has the table). One of them is the evidence: a report, an
-envelope, or another form of ``FORMS``. Devices of the same machine may come beside it or alone, in any number of
+envelope, or another form of ``FORMS``; of an Azure VM in raw pieces the paravisor's report is it, the TPM's quote and
+perhaps a TD quote belong to it. Devices of the same machine may come beside it or alone, in any number of
 NVIDIA's files. The others accompany it.
 
 Forms that this version recognises and does not verify are refused as ``evidence-unsupported``, by name.
@@ -17,7 +18,9 @@ from dataclasses import dataclass, replace
 
 from attest.endorsements.pool import Endorsements
 from attest.errors import UnsupportedError
+from attest.evidence.azure.forms import azure_json, raw_tpm_quote
 from attest.evidence.envelope import (
+    MEDIA_AZURE_CVM,
     MEDIA_ENDORSEMENTS,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
@@ -44,6 +47,7 @@ MAX_FILES = 64
 _ENDORSEMENTS_INDICATOR = 2
 _OF_DEVICES = ("nvidia-report", "nvidia-json")
 """Forms of which several files may come together: a machine has one CPU to speak for it, and many devices."""
+_HCL, _TD_QUOTE = "hcl", "tdx-quote"
 _DIGITS = re.compile(r"\d+$")
 
 
@@ -104,10 +108,11 @@ def _read(file: RecognisedFile) -> FileContent:
             f"{file.file} looks like this: {file.label}; this version does not verify that",
             code="evidence-unsupported",
             field=file.file,
-            expected="SEV-SNP, TDX, SGX or NVIDIA evidence, or an envelope",
+            expected="SEV-SNP, TDX, SGX, Azure or NVIDIA evidence, or an envelope",
             got=file.label,
             clause=CLAUSE,
-            hint="SEV-SNP reports, TDX and SGX quotes, NVIDIA's reports, and envelopes of them are verified",
+            hint="SEV-SNP reports, TDX and SGX quotes, evidence of Azure confidential VMs, NVIDIA's reports, and "
+            "envelopes of them are verified",
         )
     return file.read(file)
 
@@ -126,6 +131,8 @@ def _require_evidence(recognised: list[RecognisedFile], form: str | None) -> Non
             "evidence-empty", f"no file is evidence ({labels})", expected="evidence", got="endorsements", hint=HINT
         )
     one = [file for file in found if _is_cpu(file)]
+    if any(file.form == _HCL for file in one):
+        one = [file for file in one if file.form != _TD_QUOTE]  # which belongs to the HCL report
     if len(one) > 1:
         labels = " and ".join(f"{file.file} ({file.label})" for file in one[:2])
         raise refuse(
@@ -163,6 +170,11 @@ def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> 
         )
     cpu = next((content for file, content in zip(recognised, contents, strict=True) if _is_cpu(file)), None)
     items = cpu.items if cpu is not None else ()
+    hcl = _at_most_one(recognised, [content.hcl for content in contents])
+    quote = _at_most_one(recognised, [content.tpm_quote for content in contents])
+    if hcl is not None or quote is not None:
+        pairs = zip(recognised, contents, strict=True)
+        items = (_azure_item(hcl, quote, [item for file, c in pairs if file.form == _TD_QUOTE for item in c.items]),)
     table = _at_most_one(recognised, [content.table for content in contents])
     if table is not None:
         items = _with_table(items, table)
@@ -177,6 +189,28 @@ def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> 
         collection_type=cpu.collection_type if cpu is not None else None,
         presented=Endorsements(certificates=certificates, crls=crls),
     )
+
+
+def _azure_item(hcl: bytes | None, quote: bytes | None, td_quotes: list[EvidenceItem]) -> EvidenceItem:
+    """Put the raw pieces of an Azure VM together; neither of them says anything without the other.
+
+    Args:
+        hcl: the paravisor's report.
+        quote: the TPM's quote.
+        td_quotes: the TD quote, of a VM on TDX; else nothing.
+    """
+    if hcl is None or quote is None:
+        missing = "HCL report" if hcl is None else "TPM quote"
+        raise refuse(
+            "azure-incomplete",
+            f"an Azure VM's evidence came without its {missing}",
+            expected="the HCL report, the TPM quote, and of a VM on TDX the TD quote",
+            got=f"no {missing}",
+            hint="give the files together: hcl-report.bin, quote.bin and perhaps td-quote.bin or the VCEK",
+        )
+    td_quote = td_quotes[0].value if td_quotes else None
+    value = azure_json(hcl=hcl, tpm=raw_tpm_quote(quote), td_quote=td_quote)
+    return EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=value)
 
 
 def _with_devices(items: tuple[EvidenceItem, ...], devices: tuple[EvidenceItem, ...]) -> tuple[EvidenceItem, ...]:

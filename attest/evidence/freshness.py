@@ -24,8 +24,9 @@ class ExpectedFreshness:
 
     Attributes:
         nonce: 1 to 64 bytes. With a binding: the binding's nonce. Without: REPORT_DATA, left-aligned, rest zero, and
-            the request nonce of every GPU and switch, which has 32 bytes.
-        report_data: all 64 bytes of REPORT_DATA.
+            the request nonce of every GPU and switch, which has 32 bytes. Behind a virtual TPM (Azure): extraData of
+            its quote, whole.
+        report_data: all 64 bytes of REPORT_DATA; on Azure those of the user data, which alone are no freshness.
 
     Raises:
         ValueError: neither is given, a length is wrong, or the two contradict each other.

@@ -15,7 +15,9 @@ form and nothing further is tried.
  5  protobuf field 1, a length of two or three bytes, then protobuf field 1, a number    go-sev-guest (snp-extended)
  6  DER SEQUENCE of a SEQUENCE that begins with [0], or with INTEGER 1                   certificate, CRL
  7  quote header: version 3 to 5, key type 2 or 3, TEE type 0x81 or 0                    tdx-quote, sgx-quote
- 8  ``HCLA`` and a version; ``Spec ID Event03`` at 32; SPDM GET_MEASUREMENTS             hcl, ccel, nvidia-report
+ 8  ``HCLA`` and a version; ``Spec ID Event03`` at 32; SPDM GET_MEASUREMENTS; a u64      hcl, ccel, nvidia-report,
+    length and, behind as many bytes and another length, what a TPM's message begins     quote of Azure's vTPM
+    with
  9  CBOR array of two or three, CBOR map                                                 envelope
 10  ``{`` or ``[`` after white space: JSON, by its members, see ``_JSON``                envelope, snp-extended,
                                                                                          coco-json, azure-json, …
@@ -42,9 +44,11 @@ from attest.encoding import JsonValue, hex_bytes, json_value
 from attest.endorsements.bundle import is_bundle
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import ChainError, EvidenceError
+from attest.evidence.azure.forms import is_azure_json, is_raw_tpm_quote
 from attest.evidence.envelope import (
     MAX_DEPTH,
     MAX_ENVELOPE_BYTES,
+    MEDIA_AZURE_CVM,
     MEDIA_CONFIGFS_TSM,
     MEDIA_INTEL_QUOTE,
     MEDIA_NVIDIA_DEVICE,
@@ -115,6 +119,8 @@ class FileContent:
     bundle: bytes | None = None
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
+    hcl: bytes | None = None
+    tpm_quote: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +317,14 @@ def _certificate_of_evidence(der: bytes, file: str) -> Certificate:
         ) from exc
 
 
+def _hcl(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, hcl=file.data)
+
+
+def _tpm_quote(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, tpm_quote=file.data)
+
+
 _QUOTE = partial(_item, MEDIA_INTEL_QUOTE)
 
 _BINARY: tuple[_Binary, ...] = (
@@ -333,7 +347,8 @@ _BINARY: tuple[_Binary, ...] = (
     _Binary(form=None, label="certificate revocation list", looks=partial(_is_der, b"\x02\x01\x01\x30"), read=_crl),
     _Binary(form="tdx-quote", label="TDX quote", looks=partial(_is_quote, (4, 5), 0x81), read=_QUOTE),
     _Binary(form="sgx-quote", label="SGX quote", looks=partial(_is_quote, (3, 4, 5), 0), read=_QUOTE),
-    _Binary(form="hcl", label="Azure HCL report", looks=_is_hcl, read=None),
+    _Binary(form="hcl", label="Azure HCL report", looks=_is_hcl, read=_hcl),
+    _Binary(form=None, label="quote of Azure's vTPM", looks=is_raw_tpm_quote, read=_tpm_quote),
     _Binary(form="ccel", label="TCG event log", looks=_is_ccel, read=None),
     _Binary(
         form="nvidia-report",
@@ -385,16 +400,6 @@ def _has(*names: str) -> Callable[[JsonValue], bool]:
     return lambda document: isinstance(document, dict) and set(names) <= set(document)
 
 
-def _is_azure(document: JsonValue) -> bool:
-    """Recognise the paravisor's evidence: alone, of version 0, or within the outer object of attestation-rs."""
-    if not isinstance(document, dict):
-        return False
-    inner = document.get("evidence") if document.get("platform") in ("az-snp", "az-tdx") else document
-    if not isinstance(inner, dict):
-        return False
-    return "tpm_quote" in inner or "hcl_report" in inner or ("report" in inner and isinstance(inner.get("quote"), dict))
-
-
 def _is_token(document: JsonValue) -> bool:
     """Recognise a signature in JSON, and NVIDIA's array of tokens."""
     if isinstance(document, list):
@@ -435,7 +440,12 @@ _JSON: tuple[_Json, ...] = (
         looks=_has("attestation_report"),
         read=partial(_peer, read_report_json),
     ),
-    _Json(form="azure-json", label="Azure confidential VM evidence (JSON)", looks=_is_azure, read=None),
+    _Json(
+        form="azure-json",
+        label="Azure confidential VM evidence (JSON)",
+        looks=is_azure_json,
+        read=partial(_item, MEDIA_AZURE_CVM),
+    ),
     _Json(
         form="coco-json",
         label="attestation-rs evidence (JSON)",

@@ -7,11 +7,13 @@ from typing import Unpack
 
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import EndorsementError
-from attest.evidence.envelope import MEDIA_INTEL_QUOTE, Evidence
+from attest.evidence.azure.forms import AZURE_PARSERS
+from attest.evidence.azure.needs import needy_report
+from attest.evidence.envelope import MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
-from attest.evidence.snp.evidence import SNP_PARSERS
+from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch.fetcher import Asking, EndorsementSource, Gathered, gather_endorsements, gather_for, merged
 from attest.fetch.gpus import gather_for_gpus
@@ -41,8 +43,7 @@ class VendorServices:
 def can_be_fetched(evidence: Evidence) -> bool:
     """Say whether there is a device in the evidence whose vendor has a service that can be asked."""
     return any(
-        item.essence in SNP_PARSERS or item.essence in NVIDIA_PARSERS or item.essence == MEDIA_INTEL_QUOTE
-        for item in evidence.items
+        item.essence in (*SNP_PARSERS, *NVIDIA_PARSERS, *AZURE_PARSERS, MEDIA_INTEL_QUOTE) for item in evidence.items
     )
 
 
@@ -71,17 +72,29 @@ def gather_for_evidence(
     """
     gathered = _NOTHING
     for item in evidence.items:
-        if (parse := SNP_PARSERS.get(item.essence)) is not None:
-            found = gather_for(parse(item.value), source=services.amd, product=product, **asking)
-        elif item.essence == MEDIA_INTEL_QUOTE:
-            found = gather_for_quote(parse_quote(item.value), source=services.intel, **asking)
-        else:
+        report = _cpu_report(item)
+        if report is None:
             continue
+        if isinstance(report, ParsedSnpEvidence):
+            found = gather_for(report, source=services.amd, product=product, **asking)
+        else:
+            found = gather_for_quote(report, source=services.intel, **asking)
         gathered = merged(gathered, found)
     gpus = [NVIDIA_PARSERS[item.essence](item.value) for item in evidence.items if item.essence in NVIDIA_PARSERS]
     if not gpus:
         return gathered
     return merged(gathered, gather_for_gpus(gpus, rims=services.rims, ocsp=services.ocsp, pool=pool, **asking))
+
+
+def _cpu_report(item: EvidenceItem) -> ParsedSnpEvidence | ParsedQuote | None:
+    """Return what a CPU made, alone or in the evidence of an Azure VM; None for another item."""
+    if (parse := SNP_PARSERS.get(item.essence)) is not None:
+        return parse(item.value)
+    if item.essence == MEDIA_INTEL_QUOTE:
+        return parse_quote(item.value)
+    if (parse_azure := AZURE_PARSERS.get(item.essence)) is not None:
+        return needy_report(parse_azure(item.value))
+    return None
 
 
 def gather_for_quote(quote: ParsedQuote, *, source: EndorsementSource, **asking: Unpack[Asking]) -> Gathered:

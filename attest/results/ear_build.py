@@ -78,7 +78,7 @@ _OF_PRODUCTS = (".products", ".architectures", "policy.kind")
 """Checks that compare with a table of what is supported."""
 _WHOLE = {"freshness": "instance-identity", "policy.not_simulated": "hardware", "policy.kind": "hardware"}
 """Checks of every policy that no rule makes. They speak against an Attester, never for it."""
-_CPU_KINDS = frozenset({"sev-snp", "tdx", "sgx"})
+_CPU_KINDS = frozenset({"sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx"})
 _OF_EXECUTABLES = ("eventlog.", "rim", ".measurements", ".fwid")
 """Parts of the names of verification's checks that are about what runs; the others are about the hardware."""
 
@@ -139,7 +139,12 @@ def policy_id_of(result: AttestationResult) -> str:
 
 
 def _appraisal(item: VerifiedItem, results: Sequence[AttestationResult], policy_ids: tuple[str, ...]) -> EarAppraisal:
-    about = [(result, check) for result in results for check in result.checks if check.item in (None, item.name)]
+    about = [
+        (result, check)
+        for result in results
+        for check in result.checks
+        if result.counts(check) and check.item in (None, item.name)
+    ]
     found: dict[str, int] = {}
     for label, value in _values(item, about):
         found[label] = max(found.get(label, value), value, key=_gravity)
@@ -159,8 +164,8 @@ def _values(item: VerifiedItem, about: list[tuple[AttestationResult, Check]]) ->
         for label, value in _of_check(item, result, check):
             affirming = tier_of_value(value) is Tier.AFFIRMING
             yield label, RELAXED if affirming and result.verified.simulated else value
-    if isinstance(item.verified, VerifiedIntelQuote):
-        evaluation = item.verified.evaluation
+    if isinstance(item.silicon, VerifiedIntelQuote):
+        evaluation = item.silicon.evaluation
         if evaluation is None:
             yield "hardware", RELAXED
         elif evaluation.tcb_status is not TcbStatus.UP_TO_DATE:
@@ -209,7 +214,7 @@ def _evidence_nonce(item: VerifiedItem, result: AttestationResult) -> tuple[byte
     if item.kind in _CPU_KINDS and result.verified.binding is not None:
         return (result.verified.binding.nonce,)
     for claim in item.format.claims:
-        if claim.name in ("report_data", "nonce"):
+        if claim.name in ("report_data", "nonce", "tpm.extra_data"):
             value = claim.get(item.verified)
             if isinstance(value, bytes) and len(value) in NONCE_BYTES:
                 return (value,)
@@ -246,5 +251,7 @@ def _details(results: Sequence[AttestationResult]) -> EarDetails:
 
 
 def _refs(results: Sequence[AttestationResult], outcome: Outcome) -> tuple[CheckRef, ...]:
-    checks = (check for result in results for check in result.checks if check.outcome is outcome)
+    checks = (
+        check for result in results for check in result.checks if result.counts(check) and check.outcome is outcome
+    )
     return tuple(dict.fromkeys(CheckRef(check=check.id, item=check.item) for check in checks))

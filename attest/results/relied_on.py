@@ -34,7 +34,7 @@ def tcb_states(verified: VerifiedEvidence) -> tuple[TcbState, ...]:
             advisories=evaluation.advisory_ids,
         )
         for item in verified.items
-        if isinstance(item.verified, VerifiedIntelQuote) and (evaluation := item.verified.evaluation) is not None
+        if isinstance(item.silicon, VerifiedIntelQuote) and (evaluation := item.silicon.evaluation) is not None
     )
 
 
@@ -44,7 +44,7 @@ def seconds(moment: datetime) -> int:
 
 
 def _of_item(item: VerifiedItem) -> Iterator[ReliedOn]:
-    match item.verified:
+    match item.silicon:
         case VerifiedSnpReport() as snp:
             yield _certificate(str(snp.leaf.kind).lower(), item, snp.leaf.certificate)
             yield _certificate("intermediate", item, snp.intermediate)

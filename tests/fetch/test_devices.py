@@ -16,8 +16,10 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import UnsignedBundles, build_bundle, parse_bundle, verify_bundle
 from attest.endorsements.requests import IntelRootCrlRequest
 from attest.errors import EndorsementError, EvidenceError, RevokedError
+from attest.evidence.azure.structure import HclReportType
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import (
+    MEDIA_AZURE_CVM,
     MEDIA_INTEL_QUOTE,
     MEDIA_NVIDIA_DEVICE,
     MEDIA_SNP_REPORT,
@@ -52,6 +54,7 @@ from attest.simulator.intel import (
     SimulatedTd,
 )
 from attest.simulator.nvidia import SimulatedGpu
+from tests.evidence.azure.made import AzureVm
 from tests.evidence.intel.recorded import RECORDED, Recorded
 from tests.fetch.conftest import (
     AT,
@@ -316,7 +319,11 @@ ENCLAVE = item(MEDIA_INTEL_QUOTE, SimulatedEnclave(platform=PLATFORM).quote(byte
 GPU = item(MEDIA_NVIDIA_DEVICE, SimulatedGpu.of("gpu 0").device_item(bytes(32)), name="gpu")
 
 
-@pytest.mark.parametrize(("cpu", "requests"), [(REPORT, 3), (item(MEDIA_INTEL_QUOTE, QUOTE.raw), 4), (ENCLAVE, 4)])
+AZURE_SNP, AZURE_TDX = (item(MEDIA_AZURE_CVM, AzureVm(kind=kind).json) for kind in HclReportType)
+CPUS = [(REPORT, 3), (item(MEDIA_INTEL_QUOTE, QUOTE.raw), 4), (ENCLAVE, 4), (AZURE_SNP, 3), (AZURE_TDX, 4)]
+
+
+@pytest.mark.parametrize(("cpu", "requests"), CPUS)
 def test_each_device_asks_the_service_of_its_vendor(
     server: Server, services: VendorServices, cpu: EvidenceItem, requests: int
 ) -> None:

@@ -1,0 +1,401 @@
+"""Azure evidence as it is written down: the JSON of Trustee and attestation-rs, and the raw pieces of the vTPM.
+
+=======================  ============================================================================================
+Form                     Members
+=======================  ============================================================================================
+Trustee, no version      integer arrays: ``quote`` {``signature``, ``message``, ``pcrs``}, ``report``, and ``vcek`` in
+(az-snp)                 PEM, perhaps followed by its issuers
+Trustee, no version      integer arrays: ``tpm_quote``, ``hcl_report``, ``td_quote``
+(az-tdx)
+Trustee, 1 and 2         ``tpm_quote`` in hex, ``hcl_report`` and ``vcek`` (DER) or ``td_quote`` in base64; in 2 the
+                         user data says the same as the quote's extraData
+attestation-rs           version 1, perhaps within ``{"platform": "az-snp" or "az-tdx", "evidence": …}``
+raw                      ``hcl-report.bin``, and ``quote.bin``: u64 length and signature, u64 length and message, u64
+                         count and 32 bytes each, little-endian
+=======================  ============================================================================================
+
+A VCEK is a hint, like every endorsement that an Attester presents, and may be left out: AMD has it too. A TD quote is
+the evidence itself. What says the platform more than once must agree.
+
+Spec: specs/azure-cvm.md, sections 5 and 9.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
+from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
+from attest.errors import EvidenceError, UnsupportedError
+from attest.evidence.azure.runtime import parse_runtime_claims
+from attest.evidence.azure.structure import HclReportType, ParsedHclReport, parse_hcl_report
+from attest.evidence.envelope import MEDIA_AZURE_CVM
+from attest.evidence.intel.quote import ParsedQuote, parse_quote
+from attest.evidence.reader import ByteReader
+from attest.evidence.snp.evidence import ParsedSnpEvidence
+from attest.evidence.snp.structure import parse_report
+from attest.evidence.tpm.structure import MAX_PCRS, SHA256_BYTES, parse_tpm_quote
+
+__all__ = [
+    "AZURE_PARSERS",
+    "ParsedAzureEvidence",
+    "RawTpmQuote",
+    "azure_json",
+    "is_azure_json",
+    "is_raw_tpm_quote",
+    "parse_azure_evidence",
+    "raw_tpm_quote",
+    "raw_tpm_quote_bytes",
+]
+
+_MAX_SIGNATURE_BYTES = 512
+"""RSA-4096; real ones have 256."""
+_MAX_MESSAGE_BYTES = 1024
+_MAX_CERTIFICATES = 8
+_SIGNATURE_BYTES = (256, 384, 512)
+_MESSAGE_BEGINS = b"\xffTCG"
+_CLAUSE = "azure-cvm.md 9"
+_PLATFORMS = tuple(kind.platform for kind in HclReportType)
+
+
+class RawTpmQuote(NamedTuple):
+    """The pieces of a quote, none of them read: signature, TPMS_ATTEST, values of the registers."""
+
+    signature: bytes
+    message: bytes
+    pcrs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedAzureEvidence:
+    """Azure evidence as presented. Nothing of it is trusted yet.
+
+    Attributes:
+        form_version: 0, 1 or 2; from 2 on the user data repeats the quote's extraData.
+        hcl: the paravisor's report.
+        cpu: what the CPU made: the SNP report in the HCL report with its certificates, or the TD quote beside it.
+        tpm: the TPM's quote.
+    """
+
+    form_version: int
+    hcl: ParsedHclReport
+    cpu: ParsedSnpEvidence | ParsedQuote
+    tpm: RawTpmQuote
+
+    @property
+    def cpu_report_data(self) -> bytes:
+        """REPORT_DATA of what the CPU made, 64 bytes: the commitment to the runtime claims."""
+        return self.cpu.report.report_data if isinstance(self.cpu, ParsedSnpEvidence) else self.cpu.body.report_data
+
+    @property
+    def stated_user_data(self) -> bytes:
+        """The 64 bytes that the guest wrote beside the claims; empty when there are none, or none that can be read.
+
+        For comparisons, before verification; the procedure refuses claims that cannot be read.
+        """
+        try:
+            return parse_runtime_claims(self.hcl.runtime_data).user_data or b""
+        except EvidenceError:
+            return b""
+
+    @property
+    def stated_extra_data(self) -> bytes:
+        """What the TPM says that it was asked under; empty for a message that cannot be read, likewise."""
+        try:
+            return parse_tpm_quote(self.tpm.message).extra_data
+        except EvidenceError:
+            return b""
+
+
+def is_azure_json(document: JsonValue) -> bool:
+    """Recognise the paravisor's evidence by members: alone, of no version, or in the outer object of attestation-rs."""
+    if not isinstance(document, dict):
+        return False
+    inner = document.get("evidence") if document.get("platform") in _PLATFORMS else document
+    if not isinstance(inner, dict):
+        return False
+    return "tpm_quote" in inner or "hcl_report" in inner or ("report" in inner and isinstance(inner.get("quote"), dict))
+
+
+def parse_azure_evidence(data: bytes) -> ParsedAzureEvidence:
+    """Read Azure evidence in JSON, of every version.
+
+    Raises:
+        EvidenceError: ``json-invalid``, ``azure-form-malformed``, ``hcl-report-type-mismatch``, ``hex-invalid``,
+            ``base64-invalid``, ``certificate-malformed``, or as ``parse_hcl_report``, ``parse_report`` of SEV-SNP and
+            ``parse_quote`` of Intel.
+        UnsupportedError: ``azure-form-unsupported``, another version; and as these.
+
+    Spec: specs/azure-cvm.md, section 9.
+    """
+    document = json_value(data, what="Azure evidence")
+    platform, inner = _unwrapped(document)
+    form = _form_of(inner)
+    members = _object(inner, "evidence", allowed=form.members)
+    hints = [name for name in ("vcek", "td_quote") if name in members]
+    if len(hints) > 1:
+        raise _malformed("evidence", "either vcek or td_quote", "both")
+    hcl = parse_hcl_report(form.read_bytes(members.get(form.report), form.report))
+    for source, said in (("platform", platform), (hints[0] if hints else "", _SAYS.get(hints[0]) if hints else None)):
+        if said not in (None, hcl.report_type.platform):
+            raise _type_mismatch(source, str(said), hcl.report_type)
+    tpm = _object(members.get(form.quote), form.quote, allowed=frozenset({"signature", "message", "pcrs"}))
+    return ParsedAzureEvidence(
+        form_version=form.version,
+        hcl=hcl,
+        cpu=_quote(members, form) if hcl.report_type is HclReportType.TDX else _report(hcl, members, form),
+        tpm=_tpm_quote(tpm, form),
+    )
+
+
+AZURE_PARSERS: Mapping[str, Callable[[bytes], ParsedAzureEvidence]] = {MEDIA_AZURE_CVM: parse_azure_evidence}
+"""How to read an item of evidence by its media type."""
+_SAYS = {"vcek": HclReportType.SNP.platform, "td_quote": HclReportType.TDX.platform}
+
+
+# -- the pieces as they leave the vTPM
+
+
+def is_raw_tpm_quote(data: bytes) -> bool:
+    """Recognise a serialised quote by the length of its signature and by what the message begins with."""
+    length = int.from_bytes(data[:8], "little")
+    return length in _SIGNATURE_BYTES and data[length + 16 : length + 20] == _MESSAGE_BEGINS
+
+
+def raw_tpm_quote(data: bytes) -> RawTpmQuote:
+    """Read a quote as az-cvm-vtpm serialises it.
+
+    Raises:
+        EvidenceError: ``truncated``, ``trailing-bytes`` or ``azure-form-malformed``.
+    """
+    reader = ByteReader(data, what="TPM quote of the vTPM")
+    signature = reader.take(_bounded(reader, "signature", _MAX_SIGNATURE_BYTES), "signature")
+    message = reader.take(_bounded(reader, "message", _MAX_MESSAGE_BYTES), "message")
+    count = _bounded(reader, "pcrs", MAX_PCRS)
+    pcrs = tuple(reader.take(SHA256_BYTES, f"pcrs[{index}]") for index in range(count))
+    reader.finish()
+    return RawTpmQuote(signature, message, pcrs)
+
+
+def raw_tpm_quote_bytes(quote: RawTpmQuote) -> bytes:
+    """Serialise a quote likewise."""
+    sized = (len(part).to_bytes(8, "little") + part for part in (quote.signature, quote.message))
+    return b"".join((*sized, len(quote.pcrs).to_bytes(8, "little"), *quote.pcrs))
+
+
+def _bounded(reader: ByteReader, field: str, most: int) -> int:
+    length = reader.unsigned(8, f"{field}, length")
+    if length > most:
+        raise _malformed(field, f"at most {most}", str(length))
+    return length
+
+
+def azure_json(
+    *, hcl: bytes, tpm: RawTpmQuote, td_quote: bytes | None = None, vcek: bytes | None = None, version: int = 1
+) -> bytes:
+    """Write evidence in JSON, version 1 or 2: the item of ``MEDIA_AZURE_CVM``.
+
+    Args:
+        hcl: the paravisor's report, as NV index 0x01400001 holds it.
+        tpm: the quote.
+        td_quote: the quote of a TD; with an SNP report there is none.
+        vcek: DER of the VCEK, if the service beside the machine gave one.
+        version: 2 says that the user data repeats the quote's extraData.
+    """
+    members: dict[str, JsonValue] = {
+        "version": version,
+        "tpm_quote": {
+            "signature": tpm.signature.hex(),
+            "message": tpm.message.hex(),
+            "pcrs": [value.hex() for value in tpm.pcrs],
+        },
+        "hcl_report": base64url_text(hcl),
+    }
+    for name, value in (("vcek", vcek), ("td_quote", td_quote)):
+        if value is not None:
+            members[name] = base64url_text(value)
+    return json.dumps(members).encode()
+
+
+# -- the generations of the JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """How one generation names and writes its members.
+
+    Attributes:
+        version: its number; 0 for the one without.
+        quote: the member with the TPM's quote.
+        report: the member with the paravisor's report.
+        read_bytes: reads what is large.
+        read_tpm: reads what is the TPM's.
+    """
+
+    version: int
+    quote: str
+    report: str
+    read_bytes: Callable[[JsonValue, str], bytes]
+    read_tpm: Callable[[JsonValue, str], bytes]
+
+    @property
+    def members(self) -> frozenset[str]:
+        """Every member that may be there."""
+        versioned = {"version"} if self.version else set[str]()
+        return frozenset({self.quote, self.report, "vcek", "td_quote"} | versioned)
+
+
+def _unwrapped(document: JsonValue) -> tuple[str | None, JsonValue]:
+    """Return the platform that an outer object states, and what is inside."""
+    if not isinstance(document, dict) or "platform" not in document:
+        return None, document
+    members = _object(document, "evidence", allowed=frozenset({"platform", "evidence"}))
+    platform = members["platform"]
+    if not isinstance(platform, str) or platform not in _PLATFORMS:
+        raise _malformed("platform", " or ".join(_PLATFORMS), "another value")
+    return platform, members.get("evidence")
+
+
+def _form_of(inner: JsonValue) -> _Form:
+    if not isinstance(inner, dict):
+        raise _malformed("evidence", "an object", _kind_of(inner))
+    if "version" not in inner:
+        names = ("quote", "report") if "quote" in inner else ("tpm_quote", "hcl_report")
+        return _Form(version=0, quote=names[0], report=names[1], read_bytes=_array, read_tpm=_array)
+    version = inner["version"]
+    if isinstance(version, bool) or version not in (1, 2):
+        raise UnsupportedError(
+            "Azure evidence of a version that is not verified",
+            code="azure-form-unsupported",
+            field="version",
+            expected="1, 2 or no version",
+            got=repr(version)[:40],
+            clause=_CLAUSE,
+        )
+    return _Form(version=int(version), quote="tpm_quote", report="hcl_report", read_bytes=_base64, read_tpm=_hex)
+
+
+def _tpm_quote(members: dict[str, JsonValue], form: _Form) -> RawTpmQuote:
+    values = members.get("pcrs")
+    if not isinstance(values, list) or len(values) > MAX_PCRS:
+        raise _malformed(f"{form.quote}.pcrs", f"an array of at most {MAX_PCRS} values", _kind_of(values))
+    pcrs: list[bytes] = []
+    for index, value in enumerate(values):
+        path = f"{form.quote}.pcrs[{index}]"
+        pcr = form.read_tpm(value, path)
+        if len(pcr) != SHA256_BYTES:
+            raise _malformed(path, f"{SHA256_BYTES} bytes", f"{len(pcr)}")
+        pcrs.append(pcr)
+    parts: list[bytes] = []
+    for name, most in (("signature", _MAX_SIGNATURE_BYTES), ("message", _MAX_MESSAGE_BYTES)):
+        part = form.read_tpm(members.get(name), f"{form.quote}.{name}")
+        if len(part) > most:
+            raise _malformed(f"{form.quote}.{name}", f"at most {most} bytes", f"{len(part)}")
+        parts.append(part)
+    return RawTpmQuote(parts[0], parts[1], tuple(pcrs))
+
+
+def _quote(members: dict[str, JsonValue], form: _Form) -> ParsedQuote:
+    """Read a TD quote; one of SGX is none, whatever its REPORTDATA says."""
+    quote = parse_quote(form.read_bytes(members.get("td_quote"), "td_quote"))
+    if quote.tee != "tdx":
+        raise _type_mismatch("td_quote", quote.tee.upper(), HclReportType.TDX)
+    return quote
+
+
+def _report(hcl: ParsedHclReport, members: dict[str, JsonValue], form: _Form) -> ParsedSnpEvidence:
+    leaf, issuers = _certificates(members["vcek"], form) if "vcek" in members else (None, ())
+    leaves = () if leaf is None else (leaf,)
+    return ParsedSnpEvidence(report=parse_report(hcl.hardware_report), leaves=leaves, issuers=issuers)
+
+
+def _certificates(value: JsonValue, form: _Form) -> tuple[bytes, tuple[Certificate, ...]]:
+    """Return the DER of the VCEK, and the certificates that stand behind it in PEM."""
+    if form.version:
+        return _base64(value, "vcek"), ()
+    if not isinstance(value, str):
+        raise _malformed("vcek", "certificates in PEM", _kind_of(value))
+    blocks = pem_blocks(value.encode("utf-8"))
+    if not 0 < len(blocks) <= _MAX_CERTIFICATES or any(label != "CERTIFICATE" for label, _ in blocks):
+        raise _malformed("vcek", f"1 to {_MAX_CERTIFICATES} certificates in PEM", f"{len(blocks)} blocks")
+    return blocks[0][1], tuple(parse_certificate(der) for _, der in blocks[1:])
+
+
+# -- JSON, in pieces
+
+
+def _object(value: JsonValue, path: str, *, allowed: frozenset[str]) -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        raise _malformed(path, "an object", _kind_of(value))
+    strange = sorted(set(value) - allowed)
+    if strange:
+        raise _malformed(path, f"only {', '.join(sorted(allowed))}", f"a member {strange[0][:40]!r}")
+    return value
+
+
+def _array(value: JsonValue, path: str) -> bytes:
+    if not isinstance(value, list):
+        raise _malformed(path, "an array of bytes", _kind_of(value))
+    for index, byte in enumerate(value):
+        if isinstance(byte, bool) or not isinstance(byte, int) or not 0 <= byte <= 255:
+            raise _malformed(f"{path}[{index}]", "an integer of 0 to 255", "another value")
+    return bytes(byte for byte in value if isinstance(byte, int))  # all of them, as the loop found
+
+
+def _hex(value: JsonValue, path: str) -> bytes:
+    if not isinstance(value, str):
+        raise _malformed(path, "hex", _kind_of(value))
+    return hex_bytes(value, what=path)
+
+
+def _base64(value: JsonValue, path: str) -> bytes:
+    """Decode base64 of either alphabet, padded to whole groups or not at all; no text is of both alphabets."""
+    if not isinstance(value, str):
+        raise _malformed(path, "base64", _kind_of(value))
+    body = value.rstrip("=")
+    padding = len(value) - len(body)
+    both = set("+/") & set(body) and set("-_") & set(body)
+    if both or padding > 2 or (padding and len(value) % 4):
+        raise _malformed(path, "base64 or base64url, padded or not", "a mixture")
+    return base64url_bytes(body.replace("+", "-").replace("/", "_"), what=path)
+
+
+def _kind_of(value: JsonValue) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case str():
+            return "text"
+        case list():
+            return f"an array of {len(value)}"
+        case dict():
+            return "an object"
+        case _:
+            return "a number or a boolean"
+
+
+def _type_mismatch(source: str, said: str, found: HclReportType) -> EvidenceError:
+    return EvidenceError(
+        f"{source} says {said} and the HCL report is of type {int(found)} ({found.platform})",
+        code="hcl-report-type-mismatch",
+        check="azure.format",
+        field="report_type",
+        offset=0x4C8,
+        expected=said,
+        got=found.platform,
+        clause="azure-cvm.md A01, 11.1",
+    )
+
+
+def _malformed(path: str, expected: str, got: str) -> EvidenceError:
+    return EvidenceError(
+        f"{path}: expected {expected}, got {got}",
+        code="azure-form-malformed",
+        field=path,
+        expected=expected,
+        got=got,
+        clause=_CLAUSE,
+    )
