@@ -31,8 +31,9 @@ TIMEOUT = click.option(
 @click.group(
     cls=ExampleGroup,
     examples=(
-        "attest collect gpu --nonce 00112233... -o gpu.json",
-        "attest verify gpu.json --nonce 00112233...",
+        "attest collect evidence --nonce 00112233... -o evidence.json   # this machine, GPUs and all",
+        "attest verify evidence.json --nonce 00112233...                # elsewhere",
+        "attest collect gpu --nonce 00112233... -o gpu.json             # the GPUs alone",
         "attest collect gpu-state",
     ),
 )
@@ -116,6 +117,107 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
         "driver_version": collected[0].driver_version,
         "gpus": gpus,
     }
+
+
+@collect.command(
+    short_help="Take all evidence of this machine: CPU, event log, GPUs.",
+    examples=(
+        "attest collect evidence --nonce 00112233... -o evidence.json",
+        "attest collect evidence --challenge challenge.json --key 0020ab... -o evidence.json",
+        "attest collect evidence > evidence.json             # with a nonce made up here, told on standard error",
+        "attest collect evidence --no-gpus --no-eventlog -o evidence.json --json",
+    ),
+)
+@click.option(
+    "--nonce",
+    type=Hex(longest=64),
+    metavar="HEX",
+    help="The verifier's challenge, 1 to 64 bytes; with GPUs, 32. Default: a random one, which proves freshness to "
+    "nobody else.",
+)
+@click.option(
+    "--report-data", type=Hex(length=64), metavar="HEX", help="All 64 bytes of REPORT_DATA. Without GPUs only."
+)
+@click.option(
+    "--challenge",
+    metavar="FILE",
+    help="A challenge of a key-release service, JSON: the evidence is bound to it, to that service and to --key.",
+)
+@click.option(
+    "--key",
+    type=Hex(longest=4096),
+    metavar="HEX",
+    help="With --challenge: HPKE KEM id (2 bytes) and public key that the answer is to be sealed to.",
+)
+@click.option(
+    "--vmpl",
+    type=click.IntRange(0, 3),
+    help="SNP: privilege level that the report states. Default: the lowest that the kernel allows.",
+)
+@click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out. Default: taken where their driver is loaded.")
+@click.option("--no-eventlog", is_flag=True, help="Leave the event log of the boot (TDX) out.")
+@click.option(
+    "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@TIMEOUT
+@display_options
+@click.pass_context
+def evidence(
+    ctx: click.Context,
+    *,
+    nonce: bytes | None,
+    report_data: bytes | None,
+    challenge: str | None,
+    key: bytes | None,
+    vmpl: int | None,
+    no_gpus: bool,
+    no_eventlog: bool,
+    output: str,
+    force: bool,
+    timeout: float,
+    display: Display,
+) -> int:
+    """Take all evidence of this machine, a SEV-SNP or TDX guest, as one envelope that 'attest verify' reads.
+
+    The GPUs are asked first, then the CPU, whose report commits to what they said. Usually needs root. Without -o the
+    envelope is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 this machine gave no
+    evidence ('attest doctor' says why); nothing is written then.
+    """
+    from attest.cli.collecting import Request, collect_requested, collected_document
+    from attest.cli.files import write_output
+    from attest.collect.access import THIS_MACHINE, MachineAccess
+
+    request = Request(
+        nonce=nonce,
+        report_data=report_data,
+        challenge=challenge,
+        key=key,
+        vmpl=vmpl,
+        gpus=not no_gpus,
+        eventlog=not no_eventlog,
+        timeout=timeout,
+    )
+    collected, told = collect_requested(ctx.find_object(MachineAccess) or THIS_MACHINE, request)
+    if told is not None and not display.quiet:
+        click.echo(f"nonce: {told.hex()}", err=True)
+    for note in collected.notes:
+        display.warn(note)
+    data = collected.evidence.to_json()
+    if output == STDOUT:
+        click.echo(data.decode(), nl=False)
+        return 0
+    write_output(output, data, force=force)
+    document = collected_document(collected, output)
+    if display.json:
+        from attest.cli.answering import print_document
+
+        print_document(document)
+    elif not display.quiet:
+        from attest.cli.tree import print_tree
+
+        print_tree(document, display=display)
+    return 0
 
 
 @collect.command(

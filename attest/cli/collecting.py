@@ -1,0 +1,154 @@
+"""What ``attest collect evidence`` is asked with, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attest.cli.files import read_file
+from attest.collect.access import MachineAccess
+from attest.collect.detect import detect
+from attest.collect.machine import Collected, collect_all
+from attest.encoding import JsonValue, json_value
+from attest.errors import ConfigurationError, EvidenceError
+from attest.evidence.binding import NONCE_BYTES, Binding
+from attest.release.wire import CONTEXT, ROLE, Challenge
+
+__all__ = ["Request", "collect_requested", "collected_document"]
+
+COLLECTED_SCHEMA = "attest.collected-evidence/1"
+MAX_CHALLENGE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options, as given."""
+
+    nonce: bytes | None
+    report_data: bytes | None
+    challenge: str | None
+    key: bytes | None
+    vmpl: int | None
+    gpus: bool
+    eventlog: bool
+    timeout: float
+
+
+def collect_requested(access: MachineAccess, request: Request) -> tuple[Collected, bytes | None]:
+    """Collect what was asked for.
+
+    Returns:
+        what was collected, and the nonce if it was made up here.
+
+    Raises:
+        ConfigurationError: options that contradict each other, or a challenge that is none.
+        CollectionError: this machine gave no evidence.
+    """
+    asked = _asked(request)
+    made_up = None
+    with_gpus = request.gpus and detect(access.read()).gpus
+    if asked is None:
+        asked = made_up = access.random(NONCE_BYTES)
+    if with_gpus:
+        _require_fitting_gpus(request)
+    collected = collect_all(
+        asked,
+        access=access,
+        vmpl=request.vmpl,
+        with_gpus=with_gpus,
+        with_log=request.eventlog,
+        timeout=request.timeout,
+    )
+    return collected, made_up
+
+
+def _asked(request: Request) -> Binding | bytes | None:
+    """Say what the evidence commits to; None leaves it to us.
+
+    Raises:
+        ConfigurationError: ``nonce-ambiguous``, ``option-not-applicable``, or as ``_challenge``.
+    """
+    given = [
+        f"--{name}"
+        for name, value in (
+            ("nonce", request.nonce),
+            ("report-data", request.report_data),
+            ("challenge", request.challenge),
+        )
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise ConfigurationError(
+            f"{' and '.join(given)} each say what the evidence commits to",
+            code="nonce-ambiguous",
+            hint="give one of them",
+        )
+    if (request.challenge is None) != (request.key is None):
+        raise ConfigurationError(
+            "--challenge and --key belong together",
+            code="option-not-applicable",
+            field="--key",
+            hint="the answer to a challenge is sealed to a key, and the evidence has to commit to it",
+        )
+    if request.challenge is not None and request.key is not None:
+        challenge = _challenge(request.challenge)
+        return Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=request.key)
+    return request.report_data if request.nonce is None else request.nonce
+
+
+def _challenge(file: str) -> Challenge:
+    """Read the answer of a service to a request for a challenge.
+
+    Raises:
+        ConfigurationError: ``file-unreadable`` or ``challenge-invalid``.
+    """
+    data = read_file(file, limit=MAX_CHALLENGE_BYTES, what="--challenge")
+    try:
+        return Challenge.from_json(json_value(data, what="challenge"))
+    except EvidenceError as exc:
+        raise ConfigurationError(
+            f"{file}: {exc.message}",
+            code="challenge-invalid",
+            field="--challenge",
+            hint="it is what the service answers to POST /v1/challenges",
+        ) from exc
+
+
+def _require_fitting_gpus(request: Request) -> None:
+    """Refuse what cannot be asked of GPUs.
+
+    Raises:
+        ConfigurationError: ``option-not-applicable`` or ``nonce-length``.
+    """
+    if request.report_data is not None:
+        raise ConfigurationError(
+            "--report-data: with GPUs, REPORT_DATA commits to what they said",
+            code="option-not-applicable",
+            field="--report-data",
+            hint="give a --nonce of 32 bytes, or leave the GPUs out with --no-gpus",
+        )
+    if request.nonce is not None and len(request.nonce) != NONCE_BYTES:
+        raise ConfigurationError(
+            f"with GPUs, the nonce has {NONCE_BYTES} bytes",
+            code="nonce-length",
+            field="--nonce",
+            expected=f"{NONCE_BYTES} bytes, {2 * NONCE_BYTES} hex digits",
+            got=f"{len(request.nonce)} bytes",
+            hint="give 32 bytes, or leave the GPUs out with --no-gpus",
+        )
+
+
+def collected_document(collected: Collected, output: str) -> dict[str, JsonValue]:
+    """Describe what was written, for programs and people."""
+    items: list[JsonValue] = [
+        {"name": item.name, "media_type": item.media_type, "bytes": len(item.value)}
+        for item in collected.evidence.items
+    ]
+    return {
+        "schema": COLLECTED_SCHEMA,
+        "file": output,
+        "tee": collected.tee,
+        "interface": collected.interface,
+        "digest": collected.evidence.digest.hex(),
+        "items": items,
+        "notes": [*collected.notes],
+    }

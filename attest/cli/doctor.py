@@ -1,0 +1,173 @@
+"""``attest doctor``: is this machine ready to attest, and what is to be done?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import Display, Network, display_options, network_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from attest.collect.detect import Detected
+    from attest.collect.doctor import Finding
+    from attest.encoding import JsonValue
+    from attest.errors import ConfigurationError
+
+__all__ = ["doctor"]
+
+DOCTOR_SCHEMA = "attest.doctor/1"
+EXIT_MISSING = 6
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "attest doctor",
+        "attest doctor --online                              # can the vendors' services be reached?",
+        "attest doctor --policy production.yaml --online     # would this machine be affirmed?",
+        "attest doctor --json",
+    ),
+)
+@click.option(
+    "--policy",
+    "policies",
+    metavar="FILE",
+    multiple=True,
+    help="Also collect evidence, and judge it here by this policy. Repeatable.",
+)
+@click.option(
+    "--online", is_flag=True, help="Also ask whether the vendors' services answer, and fetch what is missing."
+)
+@click.option(
+    "--endorsements",
+    metavar="PATH",
+    multiple=True,
+    help="For --policy: file or directory with certificates, CRLs, collateral or bundles. Repeatable.",
+)
+@click.option("--allow-simulated", is_flag=True, help="For --policy: also accept the simulator's roots.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 3600),
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="How long NVIDIA's driver may take over each question.",
+)
+@network_options
+@display_options
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    *,
+    policies: tuple[str, ...],
+    online: bool,
+    endorsements: tuple[str, ...],
+    allow_simulated: bool,
+    timeout: float,
+    network: Network,
+    display: Display,
+) -> int:
+    """Look at what this machine needs to attest: TEE, kernel, permissions, GPUs, clock, cache.
+
+    Nothing leaves the machine without --online, and without --policy no evidence is made. Each thing that is missing
+    comes with what to do about it. Exit codes: 0 nothing is missing, 2 usage, 6 something is.
+    """
+    from attest.cli.clock import now
+    from attest.collect.access import THIS_MACHINE, MachineAccess
+    from attest.collect.detect import detect
+    from attest.collect.doctor import examine
+
+    if not policies and (endorsements or allow_simulated):
+        raise click.UsageError("--endorsements, --allow-simulated: they are for --policy")
+    access = ctx.find_object(MachineAccess) or THIS_MACHINE
+    at = now()
+    detected = detect(access.read())
+    findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout))
+    if online:
+        from attest.cli.doctor_services import reach_services
+
+        findings += reach_services(detected, network)
+    if policies:
+        from attest.cli.doctor_policy import PolicyQuestion, judge_machine
+
+        question = PolicyQuestion(
+            policies=policies,
+            endorsements=endorsements,
+            allow_simulated=allow_simulated,
+            online=online,
+            network=network,
+            display=display,
+        )
+        findings += judge_machine(access, question, at=at, timeout=timeout)
+    _show(findings, detected, display)
+    return EXIT_MISSING if any(one.outcome == "fail" for one in findings) else 0
+
+
+def _cache(network: Network) -> Path | ConfigurationError:
+    """Return where fetched endorsements are kept, or why there is no such place."""
+    import os
+    from pathlib import Path
+
+    from attest.errors import ConfigurationError
+    from attest.fetch import default_cache_directory
+
+    if network.cache is not None:
+        return Path(network.cache)
+    try:
+        return default_cache_directory(os.environ)
+    except ConfigurationError as exc:
+        return exc
+
+
+def _show(findings: Sequence[Finding], detected: Detected, display: Display) -> None:
+    if display.json:
+        from attest.cli.answering import print_document
+
+        print_document(_document(findings, detected))
+    elif not display.quiet:
+        _print(findings, display)
+
+
+def _document(findings: Sequence[Finding], detected: Detected) -> dict[str, JsonValue]:
+    told: list[JsonValue] = [
+        {
+            "id": one.id,
+            "outcome": one.outcome,
+            "found": one.found,
+            **({} if one.fix is None else {"fix": one.fix}),
+        }
+        for one in findings
+    ]
+    machine = {"tee": detected.tee, "interface": detected.interface, "hypervisor": detected.hypervisor or None}
+    return {
+        "schema": DOCTOR_SCHEMA,
+        "outcome": "missing" if any(one.outcome == "fail" for one in findings) else "ready",
+        **{name: value for name, value in machine.items() if value is not None},
+        "findings": told,
+    }
+
+
+def _print(findings: Sequence[Finding], display: Display) -> None:
+    from rich.table import Table
+
+    from attest.cli.console import console, plain, sign
+
+    out = console(display)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for one in findings:
+        table.add_row(sign(one.outcome, encoding=out.encoding), plain(one.id), plain(one.found))
+        if one.fix is not None and one.outcome in ("fail", "warning"):
+            table.add_row("", "", plain(f"fix: {one.fix}", "bold"))
+    out.print(table)
+    out.print()
+    failed = [one.id for one in findings if one.outcome == "fail"]
+    verdict = f"MISSING  {', '.join(dict.fromkeys(failed))}" if failed else "READY  nothing is missing"
+    out.print(plain(verdict, "bold red" if failed else "bold green"))

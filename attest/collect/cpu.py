@@ -1,0 +1,170 @@
+"""The CPU's report or quote, by whichever interface this kernel has. It is read once, so that it answers our question.
+
+Nothing is verified: what comes out is what a remote verifier will judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attest.collect.access import MachineAccess
+from attest.collect.detect import Detected, Tee, no_tee
+from attest.collect.ioctl import SEV_GUEST, TDX_GUEST, read_snp_report, read_td_report
+from attest.collect.refusals import refused_by
+from attest.collect.tsm import PROVIDERS, collect_tsm
+from attest.errors import CollectionError, EvidenceError
+from attest.evidence.envelope import (
+    MAX_ITEM_BYTES,
+    MEDIA_INTEL_QUOTE,
+    MEDIA_SNP_EXTENDED,
+    MEDIA_SNP_REPORT,
+    EvidenceItem,
+)
+from attest.evidence.intel.quote import parse_quote
+from attest.evidence.snp.certificate_table import parse_certificate_table
+from attest.evidence.snp.structure import parse_report
+
+__all__ = ["CollectedCpu", "collect_cpu"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedCpu:
+    """What the CPU said.
+
+    Attributes:
+        tee: which kind it is.
+        interface: through which it was asked.
+        item: ``cpu`` of the envelope.
+        notes: what was left out, for people.
+    """
+
+    tee: Tee
+    interface: str
+    item: EvidenceItem
+    notes: tuple[str, ...] = ()
+
+
+def collect_cpu(access: MachineAccess, detected: Detected, report_data: bytes, *, vmpl: int | None) -> CollectedCpu:
+    """Ask configfs-tsm for a report or quote; where it has no provider, the drivers' own devices.
+
+    Args:
+        access: how the machine is reached.
+        detected: what it is; it has an interface.
+        report_data: 64 bytes to commit to.
+        vmpl: SNP: what the report is to state; None is the lowest that the kernel allows.
+
+    Raises:
+        CollectionError: see ``docs/errors.md``, "Collection".
+    """
+    if detected.interface == "configfs-tsm":
+        try:
+            return _by_tsm(access, report_data, vmpl=vmpl)
+        except CollectionError as exc:
+            if exc.code != "tsm-provider-missing":
+                raise
+            if detected.tee is None:
+                raise no_tee(detected) from exc
+            if detected.tee == "tdx" or not (access.root / SEV_GUEST).exists():
+                raise
+    if detected.tee == "tdx":
+        return _by_tdx_guest(access, report_data)
+    return _by_sev_guest(access, report_data, vmpl=vmpl if vmpl is not None else access.read().sev_vmpl or 0)
+
+
+def _by_tsm(access: MachineAccess, report_data: bytes, *, vmpl: int | None) -> CollectedCpu:
+    found = collect_tsm(access.reports(access.root), report_data, random=access.random, sleep=access.sleep, vmpl=vmpl)
+    if PROVIDERS[found.provider] == "tdx":
+        return _tdx(found.outblob, report_data)
+    return _snp(found.outblob, found.auxblob, report_data, vmpl=found.privlevel, interface="configfs-tsm")
+
+
+def _by_sev_guest(access: MachineAccess, report_data: bytes, *, vmpl: int) -> CollectedCpu:
+    try:
+        with access.open_device(access.root / SEV_GUEST) as device:
+            found = read_snp_report(device, report_data, vmpl=vmpl)
+    except OSError as exc:
+        raise refused_by("sev-guest", exc, step=f"/{SEV_GUEST}") from exc
+    return _snp(found.report, found.certificates, report_data, vmpl=vmpl, interface="sev-guest")
+
+
+def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
+    """Say what is missing: the device gives TD reports, and no remote verifier can check one.
+
+    Raises:
+        CollectionError: ``tdx-quote-unavailable`` always, unless the device itself does not work.
+    """
+    try:
+        with access.open_device(access.root / TDX_GUEST) as device:
+            read_td_report(device, report_data)
+    except OSError as exc:
+        raise refused_by("tdx-guest", exc, step=f"/{TDX_GUEST}") from exc
+    raise CollectionError(
+        "/dev/tdx_guest gives a TD report, which only this very machine can check, and no quote",
+        code="tdx-quote-unavailable",
+        expected="a quote, signed by the machine's quoting enclave",
+        got="a TD report",
+        hint="Linux 6.7 or later gives quotes through configfs-tsm (modprobe tdx-guest, mount configfs); the host has "
+        "to run a quote generation service for its guests",
+    )
+
+
+def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, interface: str) -> CollectedCpu:
+    """Make the item of a report; a table of the host that cannot be read is left out, and can be fetched."""
+    try:
+        parsed = parse_report(report)
+    except EvidenceError as exc:
+        raise _malformed("report", exc) from exc
+    _require_ours(parsed.report_data, report_data)
+    if vmpl is not None and parsed.vmpl != vmpl:
+        raise CollectionError(
+            f"the report states VMPL {parsed.vmpl}",
+            code="vmpl-refused",
+            field="VMPL",
+            expected=str(vmpl),
+            got=str(parsed.vmpl),
+            hint="ask again; if it stays, the kernel or the firmware does not do what it was asked",
+        )
+    notes: tuple[str, ...] = ()
+    kept = table
+    try:
+        if not parse_certificate_table(table) or len(report) + len(table) > MAX_ITEM_BYTES:
+            kept = b""
+    except EvidenceError as exc:
+        kept, notes = b"", (f"the host's certificates were left out: {exc.message}",)
+    media = MEDIA_SNP_EXTENDED if kept else MEDIA_SNP_REPORT
+    item = EvidenceItem(name="cpu", media_type=media, value=report + kept)
+    return CollectedCpu(tee="sev-snp", interface=interface, item=item, notes=notes)
+
+
+def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:
+    try:
+        parsed = parse_quote(quote)
+    except EvidenceError as exc:
+        raise _malformed("quote", exc) from exc
+    _require_ours(parsed.body.report_data, report_data)
+    item = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=quote)
+    return CollectedCpu(tee="tdx", interface="configfs-tsm", item=item)
+
+
+def _require_ours(got: bytes, wanted: bytes) -> None:
+    """Refuse an answer to somebody else's question: of a driver that ignores what it was given, or repeats itself."""
+    if got != wanted:  # no secret: both sides of the comparison are public
+        raise CollectionError(
+            "the report commits to something else than it was asked to",
+            code="report-data-ignored",
+            field="REPORT_DATA",
+            expected=wanted.hex(),
+            got=got.hex(),
+            hint="ask again; if it stays, the kernel or the firmware does not do what it was asked",
+        )
+
+
+def _malformed(what: str, exc: EvidenceError) -> CollectionError:
+    return CollectionError(
+        f"the {what} that the kernel handed out cannot be read: {exc.message}",
+        code="collected-malformed",
+        field=exc.field,
+        expected=exc.expected,
+        got=exc.got,
+        hint="ask again; if it stays, please report it to us with the kernel's release",
+    )

@@ -1,0 +1,276 @@
+"""Which TEE is this, and through which interface does it give evidence? Reading and concluding are two functions.
+
+What is concluded here decides whom to ask, and nothing else: files of a machine can say anything, evidence cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from attest.collect.ccel import CCEL
+from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
+from attest.collect.tsm import TsmReports
+from attest.errors import CollectionError
+
+__all__ = ["Detected", "Interface", "Machine", "Tee", "detect", "no_tee", "read_machine"]
+
+Tee = Literal["sev-snp", "tdx"]
+Interface = Literal["configfs-tsm", "sev-guest", "tdx-guest"]
+ConfigfsState = Literal["absent", "not mounted", "without tsm", "tsm", "not permitted"]
+
+_DEVICES = {
+    "sev-guest": SEV_GUEST,
+    "tdx_guest": TDX_GUEST,
+    "tpmrm0": Path("dev/tpmrm0"),
+    "sev": Path("dev/sev"),
+    "nvidiactl": Path("dev/nvidiactl"),
+}
+_AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"
+"""The asset tag of every virtual machine on Azure. specs/azure-cvm.md, detection."""
+_NVIDIA = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+"""PCI classes of GPUs: VGA controller, 3D controller."""
+MAX_TEXT_BYTES = 1024 * 1024
+_HOSTS = (
+    ("Microsoft", "Hyper-V"),
+    ("Google", "Google Compute Engine"),
+    ("Amazon", "Amazon EC2"),
+    ("QEMU", "QEMU"),
+    ("VMware", "VMware"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What the files of a machine say.
+
+    Attributes:
+        vendor: ``vendor_id`` of the first processor.
+        flags: its features, as the kernel names them.
+        kernel: release of the kernel.
+        system: vendor and product of the (virtual) machine.
+        asset_tag: of its chassis.
+        devices: names of the device nodes that there are, of those that we know.
+        configfs: how far the way to configfs-tsm leads.
+        sev_platform: whether the kernel offers what the driver sev-guest, loaded or not, talks to.
+        sev_vmpl: VMPL at which the kernel runs, if it says so.
+        event_log: whether there is a CCEL table.
+        nvidia_pci: how many GPUs of NVIDIA the PCI bus shows.
+        nvidia_driver: whether NVIDIA's kernel driver is loaded.
+    """
+
+    vendor: str = ""
+    flags: frozenset[str] = frozenset()
+    kernel: str = ""
+    system: str = ""
+    asset_tag: str = ""
+    devices: frozenset[str] = frozenset()
+    configfs: ConfigfsState = "absent"
+    sev_platform: bool = False
+    sev_vmpl: int | None = None
+    event_log: bool = False
+    nvidia_pci: int = 0
+    nvidia_driver: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detected:
+    """What follows from a machine's files.
+
+    Attributes:
+        tee: what protects it, as far as can be told without asking for evidence.
+        interface: how evidence is had, or None.
+        virtual: whether it is a virtual machine.
+        hypervisor: whose, as far as the machine says.
+        gpus: whether NVIDIA GPUs are to be asked.
+        reason: without TEE or interface: why, for people.
+        hint: what one can do about it.
+    """
+
+    tee: Tee | None
+    interface: Interface | None
+    virtual: bool
+    hypervisor: str
+    gpus: bool
+    reason: str = ""
+    hint: str = ""
+
+
+# -- reading
+
+
+def read_machine(root: Path = Path("/")) -> Machine:
+    """Read the files that tell what this machine is. What is absent or not permitted is left out; nothing is raised.
+
+    Args:
+        root: the root directory of the machine.
+    """
+    processor = _processor(root)
+    dmi = root / "sys/class/dmi/id"
+    system = " ".join(filter(None, (_line(dmi / "sys_vendor"), _line(dmi / "product_name"))))
+    vmpl = _line(root / "sys/devices/system/cpu/sev/vmpl")
+    return Machine(
+        vendor=processor.get("vendor_id", ""),
+        flags=frozenset(processor.get("flags", "").split()),
+        kernel=_line(root / "proc/sys/kernel/osrelease"),
+        system=system,
+        asset_tag=_line(dmi / "chassis_asset_tag"),
+        devices=frozenset(name for name, path in _DEVICES.items() if _is_there(root / path)),
+        configfs=_configfs(root),
+        sev_platform=_is_there(root / "sys/devices/platform/sev-guest"),
+        sev_vmpl=int(vmpl) if vmpl.isascii() and vmpl.isdecimal() else None,
+        event_log=_is_there(root / CCEL),
+        nvidia_pci=sum(_is_nvidia_gpu(device) for device in _children(root / "sys/bus/pci/devices")),
+        nvidia_driver=_is_there(root / "proc/driver/nvidia/version"),
+    )
+
+
+def _processor(root: Path) -> dict[str, str]:
+    """Read the first processor of /proc/cpuinfo; the others follow after an empty line."""
+    first, _, _ = _text(root / "proc/cpuinfo").partition("\n\n")
+    lines = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def _configfs(root: Path) -> ConfigfsState:
+    reports = TsmReports(root)
+    try:
+        if reports.folder.is_dir():
+            return "tsm"
+        if not reports.configfs.is_dir():
+            return "absent"
+        return "without tsm" if any(reports.configfs.iterdir()) else "not mounted"
+    except OSError:
+        return "not permitted"
+
+
+def _is_nvidia_gpu(device: Path) -> bool:
+    return _line(device / "vendor") == _NVIDIA and _line(device / "class").startswith(_DISPLAY_CLASSES)
+
+
+def _children(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from sorted(folder.iterdir())
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_TEXT_BYTES).decode("ascii", "replace")
+    except OSError:
+        return ""
+
+
+def _line(path: Path) -> str:
+    return _text(path).partition("\n")[0].strip()
+
+
+# -- concluding
+
+
+def detect(machine: Machine) -> Detected:
+    """Say which TEE a machine is, and how it gives evidence. Pure.
+
+    Args:
+        machine: what its files say.
+    """
+    virtual = "hypervisor" in machine.flags
+    tee = _tee(machine, virtual=virtual)
+    interface = _interface(machine)
+    reason, hint = _why(machine, tee, interface, virtual=virtual)
+    return Detected(
+        tee=tee,
+        interface=interface,
+        virtual=virtual,
+        hypervisor=_hypervisor(machine) if virtual else "",
+        gpus=machine.nvidia_driver or "nvidiactl" in machine.devices,
+        reason=reason,
+        hint=hint,
+    )
+
+
+def _tee(machine: Machine, *, virtual: bool) -> Tee | None:
+    """Tell the TEE. Flags are not enough: sev_snp stands in hosts too, and is missing in some guests."""
+    if "tdx_guest" in machine.devices or "tdx_guest" in machine.flags:
+        return "tdx"
+    offered = "sev-guest" in machine.devices or machine.sev_platform or machine.sev_vmpl is not None
+    return "sev-snp" if offered or (virtual and "sev_snp" in machine.flags) else None
+
+
+def _interface(machine: Machine) -> Interface | None:
+    if machine.configfs == "tsm":
+        return "configfs-tsm"
+    if "sev-guest" in machine.devices:
+        return "sev-guest"
+    return "tdx-guest" if "tdx_guest" in machine.devices else None
+
+
+def _hypervisor(machine: Machine) -> str:
+    known = (name for vendor, name in _HOSTS if vendor.lower() in machine.system.lower())
+    return next(known, machine.system or "not told")
+
+
+def _why(machine: Machine, tee: Tee | None, interface: Interface | None, *, virtual: bool) -> tuple[str, str]:
+    """Explain why there is no TEE, or no way to its evidence."""
+    if tee is not None and interface is not None:
+        return "", ""
+    if machine.configfs == "not permitted":
+        return "this user may not look into /sys/kernel/config", "run as root"
+    if tee is not None:
+        return _no_interface(machine, tee)
+    if machine.asset_tag == _AZURE_TAG:
+        return (
+            "this is a virtual machine on Azure without a TEE of its own kernel",
+            "evidence of Azure's confidential VMs comes from their vTPM, which this version does not collect",
+        )
+    if virtual and "sev_es" in machine.flags:
+        return "the processor's flags tell of SEV-ES without SEV-SNP, which cannot attest", "ask for a SEV-SNP guest"
+    if "sev" in machine.devices:
+        return "this is a host for confidential guests, and none itself", "run it inside a guest"
+    if virtual:
+        return (
+            "this virtual machine is no confidential one",
+            "ask for a SEV-SNP or TDX guest; if this is one, modprobe sev-guest or tdx-guest",
+        )
+    return "this machine is no confidential guest", "run it inside a SEV-SNP or TDX guest"
+
+
+def _no_interface(machine: Machine, tee: Tee) -> tuple[str, str]:
+    module = "sev-guest" if tee == "sev-snp" else "tdx-guest"
+    if machine.configfs == "not mounted":
+        return "configfs is not mounted", f"mount -t configfs none /sys/kernel/config, and modprobe {module}"
+    return (
+        f"the kernel {machine.kernel} shows neither configfs-tsm nor a device".replace("  ", " "),
+        f"modprobe {module}; configfs-tsm needs Linux 6.7 or later; in a container, pass /dev/{module} through",
+    )
+
+
+def no_tee(detected: Detected) -> CollectionError:
+    """Say that this machine cannot give evidence of a CPU, and why."""
+    simulated = "'attest simulate' makes evidence for trying things out"
+    if detected.tee is None:
+        return CollectionError(
+            f"no TEE here: {detected.reason or 'nothing in this kernel makes reports'}",
+            code="tee-missing",
+            expected="a SEV-SNP or TDX guest",
+            got="virtual machine" if detected.virtual else "no virtual machine",
+            hint=f"{detected.hint or 'modprobe sev-guest, or modprobe tdx-guest'}; {simulated}",
+        )
+    return CollectionError(
+        f"a {detected.tee} guest without a way to its evidence: {detected.reason}",
+        code="tsm-missing",
+        expected="configfs-tsm, or the driver's device",
+        got="neither",
+        hint=detected.hint,
+    )

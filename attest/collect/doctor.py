@@ -1,0 +1,275 @@
+"""Is this machine ready to attest? One finding for each thing that collecting needs, with what to do about it.
+
+Nothing here leaves the machine, and no report is made: a request of configfs-tsm is made and taken back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from attest.collect.access import MachineAccess
+from attest.collect.ccel import collect_event_log
+from attest.collect.detect import Detected, Machine, detect
+from attest.collect.ioctl import SEV_GUEST
+from attest.collect.nvml import GpuState
+from attest.collect.tsm import PROVIDERS, tsm_provider
+from attest.errors import AttestError, CollectionError, ConfigurationError
+
+__all__ = ["Finding", "Outcome", "examine", "finding_of"]
+
+Outcome = Literal["pass", "fail", "warning", "not evaluated"]
+
+_EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
+"""Before this version was made: a clock that says so is wrong."""
+_LATEST = datetime(2046, 1, 1, tzinfo=UTC)
+"""Behind the end of the vendors' root certificates."""
+_SYNCHRONISED = Path("run/systemd/timesync/synchronized")
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        id: stable name (``interface``).
+        outcome: only ``fail`` stands in the way.
+        found: what was found, for people.
+        fix: what to do about it, where there is something to do.
+    """
+
+    id: str
+    outcome: Outcome
+    found: str
+    fix: str | None = None
+
+
+def finding_of(name: str, error: AttestError, *, outcome: Outcome = "fail") -> Finding:
+    """Make a finding of an error."""
+    return Finding(id=name, outcome=outcome, found=error.message, fix=error.hint)
+
+
+def examine(
+    access: MachineAccess, *, at: datetime, cache: Path | ConfigurationError, timeout: float
+) -> tuple[Finding, ...]:
+    """Look at everything that collecting and verifying on this machine need.
+
+    Args:
+        access: how the machine is reached.
+        at: what its clock says.
+        cache: where fetched endorsements are kept, or why there is no such place.
+        timeout: seconds for the question to NVIDIA's driver.
+    """
+    machine = access.read()
+    detected = detect(machine)
+    return (
+        _tee(machine, detected),
+        *_interface(access, machine, detected),
+        _event_log(access, detected),
+        *_gpus(access, machine, detected, timeout=timeout),
+        _clock(access.root, at),
+        _cache(cache),
+    )
+
+
+def _tee(machine: Machine, detected: Detected) -> Finding:
+    if detected.tee is None:
+        found = detected.reason or "this kernel has configfs-tsm; whether something makes reports, 'interface' tells"
+        return Finding(
+            id="tee", outcome="warning" if detected.interface else "fail", found=found, fix=detected.hint or None
+        )
+    where = f" on {detected.hypervisor}" if detected.hypervisor else ""
+    kernel = f", Linux {machine.kernel}" if machine.kernel else ""
+    return Finding(id="tee", outcome="pass", found=f"{detected.tee} guest{where}{kernel}")
+
+
+def _interface(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[Finding]:
+    """Look at the kernel's interface, and at whether this user may use it."""
+    if detected.interface is None:
+        outcome: Outcome = "fail" if detected.tee is not None else "not evaluated"
+        found = detected.reason if detected.tee is not None else "no TEE that could be asked"
+        fix = detected.hint if detected.tee is not None else None
+        yield Finding(id="interface", outcome=outcome, found=found, fix=fix)
+        yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+        return
+    if detected.interface == "configfs-tsm":
+        yield from _configfs(access, machine)
+        return
+    if detected.interface == "tdx-guest":
+        yield Finding(
+            id="interface",
+            outcome="fail",
+            found="/dev/tdx_guest alone: it gives TD reports, which no remote verifier can check, and no quotes",
+            fix="Linux 6.7 or later gives quotes through configfs-tsm: modprobe tdx-guest, mount configfs",
+        )
+        yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+        return
+    yield Finding(id="interface", outcome="pass", found="/dev/sev-guest (a kernel before configfs-tsm)")
+    yield _may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
+
+
+def _configfs(access: MachineAccess, machine: Machine) -> Iterator[Finding]:
+    try:
+        provider = tsm_provider(access.reports(access.root), random=access.random)
+    except CollectionError as exc:
+        if exc.code == "collection-permission-denied":
+            yield Finding(id="interface", outcome="pass", found="configfs-tsm; which provider, only root is told")
+            yield finding_of("permissions", exc)
+            return
+        if exc.code == "tsm-provider-missing" and "sev-guest" in machine.devices:
+            yield Finding(id="interface", outcome="pass", found="/dev/sev-guest; configfs-tsm has no provider")
+            yield _may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
+            return
+        yield finding_of("interface", exc)
+        yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+        return
+    yield Finding(id="interface", outcome="pass", found=f"configfs-tsm, provider {provider} ({PROVIDERS[provider]})")
+    yield Finding(id="permissions", outcome="pass", found="this user can make requests for reports")
+
+
+def _may_use(path: Path, name: str) -> Finding:
+    if os.access(path, os.R_OK | os.W_OK):
+        return Finding(id="permissions", outcome="pass", found=f"this user may use {name}")
+    return Finding(
+        id="permissions",
+        outcome="fail",
+        found=f"this user may not use {name}",
+        fix="run as root, or give a group access to it by a udev rule",
+    )
+
+
+def _event_log(access: MachineAccess, detected: Detected) -> Finding:
+    if detected.tee != "tdx":
+        return Finding(
+            id="eventlog", outcome="not evaluated", found="only TDX guests have registers that a log explains"
+        )
+    try:
+        log = collect_event_log(access.root)
+    except CollectionError as exc:
+        return finding_of("eventlog", exc)
+    if log is None:
+        return Finding(
+            id="eventlog",
+            outcome="warning",
+            found="the firmware left no event log (CCEL); policies about the boot cannot be met",
+            fix="use a guest firmware that writes it, TDVF or OVMF for TDX",
+        )
+    return Finding(id="eventlog", outcome="pass", found=f"{len(log)} bytes")
+
+
+# -- GPUs
+
+
+def _gpus(access: MachineAccess, machine: Machine, detected: Detected, *, timeout: float) -> Iterator[Finding]:
+    if not detected.gpus:
+        if machine.nvidia_pci == 0:
+            yield Finding(id="gpu.driver", outcome="not evaluated", found="no NVIDIA GPU")
+            return
+        yield Finding(
+            id="gpu.driver",
+            outcome="fail",
+            found=f"{machine.nvidia_pci} NVIDIA GPUs, and no driver",
+            fix="install NVIDIA's driver (branch 550 or later) and load it: modprobe nvidia",
+        )
+        return
+    try:
+        state = access.gpu_state(timeout=timeout)
+    except CollectionError as exc:
+        yield finding_of("gpu.driver", exc)
+        return
+    yield Finding(id="gpu.driver", outcome="pass", found=f"driver {state.driver_version}, {_counted(state)}")
+    yield _mode(state)
+
+
+def _counted(state: GpuState) -> str:
+    kinds = [one.architecture for one in state.gpus]
+    return ", ".join(f"{kinds.count(kind)} x {kind}" for kind in sorted(set(kinds))) or "no GPU"
+
+
+def _mode(state: GpuState) -> Finding:
+    settings = state.settings
+    if not state.attests:
+        return Finding(
+            id="gpu.mode",
+            outcome="fail",
+            found="confidential computing is off, so the GPUs make no attestation reports",
+            fix="the host turns CC mode on and resets the GPU; to attest without GPUs: --no-gpus",
+        )
+    if settings.environment == "simulation":
+        return Finding(
+            id="gpu.mode",
+            outcome="fail",
+            found="confidential computing in its simulation environment, whose reports no NVIDIA key signs",
+            fix="start the machine in its production environment",
+        )
+    if settings.dev_tools_mode:
+        return Finding(
+            id="gpu.mode",
+            outcome="warning",
+            found="developer tools mode is on: whoever has the host can look into the GPUs, and no report says so",
+            fix="the host turns developer tools mode off and resets the GPU",
+        )
+    ready = {True: "ready", False: "not ready until it is set", None: "ready state unknown"}[settings.ready]
+    return Finding(id="gpu.mode", outcome="pass", found=f"{_on(state)}, {ready}")
+
+
+def _on(state: GpuState) -> str:
+    multi = state.settings.multi_gpu_mode
+    return "confidential computing" if multi == "none" else f"confidential computing, {multi}"
+
+
+# -- what verifying here needs
+
+
+def _clock(root: Path, at: datetime) -> Finding:
+    told = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+    if not _EARLIEST <= at < _LATEST:
+        return Finding(
+            id="clock",
+            outcome="fail",
+            found=f"{told} cannot be: certificates and revocation lists are judged by this clock",
+            fix="set the clock, and keep it right: timedatectl set-ntp true",
+        )
+    kept = _is_there(root / _SYNCHRONISED)
+    return Finding(id="clock", outcome="pass", found=f"{told}, {'synchronised' if kept else 'nobody says by what'}")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _cache(cache: Path | ConfigurationError) -> Finding:
+    if isinstance(cache, ConfigurationError):
+        return finding_of("cache", cache)
+    there = cache
+    try:
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+        mode = there.stat().st_mode if there == cache else 0
+    except OSError:
+        usable, mode = False, 0
+    if not usable:
+        return Finding(
+            id="cache",
+            outcome="fail",
+            found=f"{cache} cannot be written",
+            fix="name another directory with --cache DIR, or set XDG_CACHE_HOME",
+        )
+    if mode & _OTHERS:
+        return Finding(
+            id="cache",
+            outcome="warning",
+            found=f"others may look into {cache}, which tells whose evidence was judged here",
+            fix=f"chmod 700 {cache}",
+        )
+    return Finding(id="cache", outcome="pass", found=f"{cache}" if there == cache else f"{cache} (not made yet)")

@@ -1,0 +1,164 @@
+"""All evidence of this machine in one call: the CPU's, the event log of its boot, and its GPUs'.
+
+The GPUs are asked first, under a nonce derived from the challenge; then the CPU commits to what they said. See
+``attest.evidence.binding`` for why, and ``docs/collecting.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from attest.collect.access import THIS_MACHINE, MachineAccess
+from attest.collect.ccel import collect_event_log
+from attest.collect.cpu import CollectedCpu, collect_cpu
+from attest.collect.detect import Tee, detect, no_tee
+from attest.collect.nvml import NVML_SECONDS, CollectedGpu
+from attest.collect.tsm import REPORT_DATA_BYTES
+from attest.evidence.binding import NONCE_BYTES, Binding
+from attest.evidence.envelope import (
+    MEDIA_BINDING,
+    MEDIA_EVENT_LOG,
+    MEDIA_NVIDIA_DEVICE,
+    Evidence,
+    EvidenceItem,
+)
+
+__all__ = ["Collected", "collect_all", "collect_machine", "unasked_binding"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """Evidence, and how it was had.
+
+    Attributes:
+        evidence: the envelope's content.
+        tee: of the CPU.
+        interface: through which the CPU was asked.
+        gpus: how many.
+        notes: what was left out, for people.
+    """
+
+    evidence: Evidence
+    tee: Tee
+    interface: str
+    gpus: int
+    notes: tuple[str, ...]
+
+
+def collect_machine(
+    challenge: Binding | bytes,
+    *,
+    access: MachineAccess = THIS_MACHINE,
+    vmpl: int | None = None,
+    with_gpus: bool | None = None,
+    with_log: bool = True,
+    timeout: float = NVML_SECONDS,
+) -> Evidence:
+    """Take all evidence of this machine. With a binding this is an ``Attester`` of ``attest.release.client``.
+
+    Args:
+        challenge: what the evidence commits to: a binding, whose list of devices is filled in; or a nonce of 1 to 64
+            bytes, which stands left-aligned in REPORT_DATA, the rest zero. With GPUs a nonce has 32 bytes and becomes
+            the nonce of ``unasked_binding``.
+        access: how the machine is reached.
+        vmpl: SNP: privilege level that the report states, 0 to 3; None is the lowest that the kernel allows.
+        with_gpus: True demands GPUs, False leaves them out, None takes them where NVIDIA's driver is loaded.
+        with_log: whether the event log comes along where there is one.
+        timeout: seconds for each question to NVIDIA's driver.
+
+    Returns:
+        the items ``cpu``, ``eventlog``, ``gpu0`` and so on, and ``binding``, as far as they apply.
+
+    Raises:
+        ValueError: a nonce or VMPL that is none, or a nonce of another length than 32 bytes with GPUs.
+        CollectionError: see ``docs/errors.md``, "Collection".
+    """
+    return collect_all(
+        challenge, access=access, vmpl=vmpl, with_gpus=with_gpus, with_log=with_log, timeout=timeout
+    ).evidence
+
+
+def collect_all(
+    challenge: Binding | bytes,
+    *,
+    access: MachineAccess = THIS_MACHINE,
+    vmpl: int | None = None,
+    with_gpus: bool | None = None,
+    with_log: bool = True,
+    timeout: float = NVML_SECONDS,
+) -> Collected:
+    """Do what ``collect_machine`` does, and also tell how; arguments and errors are the same."""
+    if isinstance(challenge, bytes) and not 0 < len(challenge) <= REPORT_DATA_BYTES:
+        msg = f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, not {len(challenge)}"
+        raise ValueError(msg)
+    # (1) Who is asked. Without a TEE nothing else is tried: GPUs alone are for 'attest collect gpu'.
+    detected = detect(access.read())
+    if detected.interface is None:
+        raise no_tee(detected)
+    gpus_wanted = detected.gpus if with_gpus is None else with_gpus
+    asked = _asked(challenge, gpus_wanted=gpus_wanted)
+    gpus: tuple[EvidenceItem, ...] = ()
+    bound: tuple[EvidenceItem, ...] = ()
+    if isinstance(asked, Binding):
+        # (2) The GPUs, under a nonce that only this challenge gives, and the binding, which names what they said.
+        if gpus_wanted:
+            gpus = tuple(map(_gpu_item, access.collect_gpus(asked.gpu_nonce(), timeout=timeout)))
+        in_order = sorted(gpus, key=lambda item: item.name)
+        asked = replace(asked, devices=tuple(item.digest for item in in_order))
+        bound = (EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=asked.to_bytes()),)
+    # (3) The CPU, which commits to the binding, or to the nonce.
+    report_data = asked.report_data() if isinstance(asked, Binding) else asked.ljust(REPORT_DATA_BYTES, b"\0")
+    cpu = collect_cpu(access, detected, report_data, vmpl=vmpl)
+    # (4) The log, which replays to registers that the quote just stated.
+    log, notes = _log(access, cpu, with_log=with_log)
+    return Collected(
+        evidence=Evidence(items=(cpu.item, *log, *gpus, *bound)),
+        tee=cpu.tee,
+        interface=cpu.interface,
+        gpus=len(gpus),
+        notes=(*cpu.notes, *notes),
+    )
+
+
+def unasked_binding(nonce: bytes) -> Binding:
+    """Return the binding that ties devices together when a verifier gave a nonce and nothing else.
+
+    Its key does not exist: nothing can be released to it, and no channel can be opened with it.
+
+    Args:
+        nonce: 32 bytes.
+    """
+    return Binding(
+        context="collect/v1",
+        role="machine",
+        audience="whoever gave the nonce",
+        nonce=nonce,
+        key=sha256(b"attest collect, no key").digest(),
+    )
+
+
+def _asked(challenge: Binding | bytes, *, gpus_wanted: bool) -> Binding | bytes:
+    """Say what the CPU is to commit to: with GPUs always a binding, since nothing else ties them to it."""
+    if isinstance(challenge, Binding) or not gpus_wanted:
+        return challenge
+    if len(challenge) != NONCE_BYTES:
+        msg = f"with GPUs a nonce has {NONCE_BYTES} bytes, not {len(challenge)}"
+        raise ValueError(msg)
+    return unasked_binding(challenge)
+
+
+def _gpu_item(one: CollectedGpu) -> EvidenceItem:
+    return EvidenceItem(name=f"gpu{one.index}", media_type=MEDIA_NVIDIA_DEVICE, value=one.item())
+
+
+def _log(
+    access: MachineAccess, cpu: CollectedCpu, *, with_log: bool
+) -> tuple[tuple[EvidenceItem, ...], tuple[str, ...]]:
+    """Return the log, of a kind of CPU that has registers to which it replays."""
+    if not with_log or cpu.tee != "tdx":
+        return (), ()
+    log = collect_event_log(access.root)
+    if log is None:
+        return (), ("this machine's firmware left no event log (CCEL)",)
+    return (EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log),), ()

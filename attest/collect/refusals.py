@@ -1,0 +1,87 @@
+"""What is wrong when the kernel gives no evidence, by errno, and what a person can do: one table for each interface."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from attest.errors import CollectionError
+
+__all__ = ["BUSY", "permission_denied", "refused_by"]
+
+BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT})
+"""The host throttles reports, and answers requests for a quote when it has time."""
+_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+_CONFIGFS = {
+    errno.ENXIO: (
+        "tsm-provider-missing",
+        "the kernel has nothing that makes reports",
+        "load the driver of this guest: modprobe sev-guest, or modprobe tdx-guest",
+    ),
+    errno.EINVAL: (
+        "tsm-refused",
+        "the kernel, or the firmware behind it, refused the request",
+        "look at the kernel log; a VMPL below the kernel's own cannot be asked for",
+    ),
+    errno.EFBIG: (
+        "collected-too-long",
+        "the report is longer than the kernel hands out",
+        "a newer kernel hands out longer reports",
+    ),
+    errno.ENOTTY: (
+        "sev-guest-key-disabled",
+        "the kernel no longer has the key with which it talks to the firmware",
+        "the kernel gives that key up after a failure between it and the firmware; start the guest anew",
+    ),
+}
+_SEV_GUEST = {
+    errno.ENOTTY: _CONFIGFS[errno.ENOTTY],
+    errno.EINVAL: ("sev-guest-refused", "the kernel refused the request", "look at the kernel log"),
+}
+_TDX_GUEST = {
+    errno.EIO: ("tdx-guest-refused", "the TDX module refused to make a report", "look at the kernel log"),
+}
+_KNOWN = {"configfs-tsm": _CONFIGFS, "sev-guest": _SEV_GUEST, "tdx-guest": _TDX_GUEST}
+_OTHERWISE = ("collection-failed", "the kernel gave no evidence", "look at the kernel log")
+
+
+def permission_denied(exc: OSError, path: str) -> CollectionError:
+    """Say that this user may not, and who may."""
+    return CollectionError(
+        f"this user may not use {path}",
+        code="collection-permission-denied",
+        field=path,
+        got=_text(exc),
+        hint="run as root; in a container, pass the device through or mount /sys/kernel/config into it, writable",
+    )
+
+
+def refused_by(interface: str, exc: OSError, *, step: str, detail: str = "") -> CollectionError:
+    """Turn an error of the kernel into ours.
+
+    Args:
+        interface: a name of the table, ``configfs-tsm`` and so on.
+        exc: what the kernel said.
+        step: which file or call.
+        detail: what else is known (the firmware's own error).
+    """
+    if exc.errno in _PERMISSION:
+        return permission_denied(exc, step)
+    if exc.errno in BUSY:
+        return CollectionError(
+            f"{step}: the host or the firmware is busy ({_text(exc)})" + (f": {detail}" if detail else ""),
+            code="collection-busy",
+            field=step,
+            got=_text(exc),
+            hint="ask again in a few seconds; a host throttles reports, and makes quotes one after the other",
+            retryable=True,
+        )
+    code, meaning, hint = _KNOWN[interface].get(exc.errno or 0, _OTHERWISE)
+    return CollectionError(
+        f"{step}: {meaning} ({detail or _text(exc)})", code=code, field=step, got=detail or _text(exc), hint=hint
+    )
+
+
+def _text(exc: OSError) -> str:
+    return exc.strerror or (os.strerror(exc.errno) if exc.errno else str(exc))
