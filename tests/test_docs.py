@@ -12,8 +12,8 @@ from attest.policy.devices import Count, DeviceSetDemands
 from attest.policy.eventlog import ApplicationEvents, EventLogDemands
 from attest.policy.gpu import GpuDemands, SwitchDemands
 from attest.policy.intel import AcceptedAdvisory, SgxDemands, TcbDemands, TdxDemands
-from attest.policy.model import PolicyDocument
-from attest.policy.snp import SnpDemands
+from attest.policy.model import AtLeastOf, PolicyDocument
+from attest.policy.snp import SnpAbi, SnpDemands
 from attest.policy.versions import VersionRange
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +81,7 @@ def test_every_key_of_a_policy_is_documented() -> None:
     page = (ROOT / "docs/policy.md").read_text()
     named = set(re.findall(r"`([a-z_0-9]+)`", page))
     sections = (SnpDemands, PolicyDocument, TdxDemands, SgxDemands, TcbDemands, AcceptedAdvisory, EventLogDemands)
-    nvidia = (GpuDemands, SwitchDemands, DeviceSetDemands, Count)
+    nvidia = (GpuDemands, SwitchDemands, DeviceSetDemands, Count, AtLeastOf, SnpAbi)
     keys = {name for section in (*sections, ApplicationEvents, *nvidia) for name in section.__dataclass_fields__}
     assert set(VersionRange.__dataclass_fields__) <= set(re.findall(r"([a-z_]+): ", page))
     structure = {"tcb", "rtmrs"}  # of the types alone: their members are keys of the section
@@ -91,7 +91,8 @@ def test_every_key_of_a_policy_is_documented() -> None:
 
 def test_every_policy_in_the_documentation_loads() -> None:
     page = (ROOT / "docs/policy.md").read_text()
-    examples = [part.split("```")[0] for part in page.split("```yaml\n")[1:]]
-    assert len(examples) == 3
+    blocks = [part.split("```")[0] for part in page.split("```yaml\n")[1:]]
+    examples = [block for block in blocks if block.startswith("schema: attest.policy/1\n")]
+    assert len(examples) == 4
     for example in examples:
         load_policy(re.sub(r'"[0-9a-f]{8}….*?"', f'"{"d9" * 48}"', example).encode())

@@ -18,7 +18,8 @@ __all__ = ["cli", "main"]
 _COMMANDS = {
     "verify": LazyEntry("attest.cli.verify:verify", "Is this evidence genuine?"),
     "appraise": LazyEntry("attest.cli.appraise:appraise", "Is it acceptable: genuine, and does it meet the policy?"),
-    "collect": LazyEntry("attest.cli.collect:collect", "Take evidence of this machine: of its NVIDIA GPUs."),
+    "collect": LazyEntry("attest.cli.collect:collect", "Take evidence of this machine and its NVIDIA GPUs."),
+    "doctor": LazyEntry("attest.cli.doctor:doctor", "Is this machine ready to attest? What is missing, and the fix."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
     "endorsements": LazyEntry(
@@ -26,9 +27,12 @@ _COMMANDS = {
     ),
     "policy": LazyEntry("attest.cli.policy:policy", "Check policy documents, and describe their keys."),
     "token": LazyEntry("attest.cli.ear:token", "Make and publish the keys that sign results."),
+    "references": LazyEntry(
+        "attest.cli.references:references", "Documents of reference values: from CoRIM, to CoRIM, from evidence."
+    ),
     "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
     "simulate": LazyEntry("attest.cli.simulate:simulate", "SIMULATED hardware for trying things out."),
-    "demo": LazyEntry("attest.cli.demo:demo", "See it work, on SNP and on TDX: verify, release a key, refuse."),
+    "demo": LazyEntry("attest.cli.demo:demo", "See it work, on SNP, TDX and GPUs: verify, release keys, refuse."),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
 _EXAMPLES = (

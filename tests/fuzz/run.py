@@ -12,6 +12,7 @@ undocumented, or that takes longer than 10 seconds, ends the run with exit code 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,18 @@ from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 from attest.policy import load_policy
+from attest.policy.decode import Relaxed
 from attest.policy.load import MAX_POLICY_BYTES
+from attest.policy.reference_values.corim import parse_corim
+from attest.policy.reference_values.corim_export import VENDORS, export_corim
+from attest.policy.reference_values.corim_import import references_from_corim
+from attest.policy.reference_values.reference_documents import (
+    ReferenceEntry,
+    make_reference_document,
+    read_reference_document,
+    reference_json,
+)
+from attest.rego import read_rego_policy
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.simulator.nvidia import SimulatedBoard
 from attest.verification import verify
@@ -50,6 +62,16 @@ BOARD = SimulatedBoard.of("fuzz")
 GPU, SWITCH = BOARD.gpus[0], BOARD.switches[0]
 DEVICES = BOARD.endorsements(at=AT)
 POOL = HONEST.endorsements.merged(PLATFORM.collateral("tdx", at=AT).endorsements()).merged(DEVICES)
+REFERENCES = make_reference_document(
+    name="fuzz",
+    version=1,
+    origin="fuzz",
+    issued=AT,
+    expires=Relaxed(reason="fuzz"),
+    entries={
+        kind: ReferenceEntry(kind=kind, values=(bytes(48),)) for kind in ("snp-measurement", "tdx-mr-td", "tdx-rtmr0")
+    },
+)
 
 
 def _verify(data: bytes) -> None:
@@ -77,6 +99,9 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "forms": lambda data: read_evidence([("input", data)]),
     "endorsements": lambda data: read_endorsements([("input", data)], at=AT),
     "anchors": lambda data: read_anchor_file(data, base=TrustAnchors.vendors()),
+    "corim": lambda data: references_from_corim(parse_corim(data), at=AT),
+    "references": read_reference_document,
+    "rego": read_rego_policy,
     "policy": lambda data: load_policy(data[:MAX_POLICY_BYTES]),
     "verify": _verify,
 }
@@ -99,6 +124,9 @@ def seeds(target: str) -> Iterator[bytes]:
         "gpu-device": [GPU.device_item(bytes(32)), SWITCH.device_item(bytes(32))],
         "rim": [rim.xml for rim in DEVICES.rims],
         "ocsp": [answer.der for answer in DEVICES.ocsp[:2]],
+        "corim": [export_corim(REFERENCES, vendor).data for vendor in VENDORS],
+        "references": [json.dumps(reference_json(REFERENCES)).encode()],
+        "rego": [b"package policy\nallow { not input.a; count([x | x := input.b[_]]) > 0 }\n"],
     }
     everything["forms"] = everything["verify"] = [
         *everything["report"],
