@@ -35,6 +35,12 @@ __all__ = ["appraise"]
     multiple=True,
     help="Document of reference values; a policy takes those that it accepts by digest or signer. Repeatable.",
 )
+@click.option(
+    "--references-signature", metavar="FILE", multiple=True, help="Detached signature over such a document. Repeatable."
+)
+@click.option(
+    "--references-key", metavar="PEM", multiple=True, help="Public key whose signatures over them count. Repeatable."
+)
 @rego_options
 @token_options
 @question_options
@@ -44,6 +50,8 @@ def appraise(
     policies: tuple[str, ...],
     token_request: TokenRequest | None,
     references: tuple[str, ...],
+    references_signature: tuple[str, ...],
+    references_key: tuple[str, ...],
     rego: tuple[str, ...],
     rego_data: str | None,
 ) -> int:
@@ -58,10 +66,11 @@ def appraise(
     from attest.cli.answering import Refusal, show_appraised, show_refusal, take_refusal
     from attest.cli.clock import now
     from attest.cli.judging import Case, open_case, verify_case
-    from attest.cli.policies import read_policies, relaxations
+    from attest.cli.policies import References, read_policies, relaxations
 
     at = question.at or now()
-    loaded = read_policies(policies, references=references)
+    documents = References(files=references, signatures=references_signature, keys=references_key)
+    loaded = read_policies(policies, references=documents)
     others = read_rego(rego, rego_data)
     case = take_refusal(lambda: open_case(question, at=at))
     if isinstance(case, Refusal):

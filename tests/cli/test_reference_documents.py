@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from ruamel.yaml import YAML
 
 from attest.policy.reference_values.reference_documents import read_reference_document
@@ -65,3 +67,39 @@ def test_after_the_document_ends_its_values_no_longer_count(
     ran = attest("appraise", files.extended, *late, *FRESH, "--policy", policy, "--references", images, "--json")
     assert ran.code == 1
     assert ran.check("policy.snp.measurement")["outcome"] == "fail"
+
+
+def test_a_policy_takes_a_document_that_its_signer_vouches_for(
+    attest: Attest, files: Files, written: tuple[Path, Path]
+) -> None:
+    images, policy = written
+    for name in ("signer", "stranger"):
+        private = Ed25519PrivateKey.generate()
+        pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        files.write(f"{name}.key", pem).chmod(0o600)
+        public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        files.write(f"{name}.pub", public)
+        signed = attest(
+            "policy", "sign", images, "--key", files.folder / f"{name}.key", "-o", files.folder / f"{name}.sig"
+        )
+        assert signed.code == 0, signed.err
+    document = json.loads(policy.read_bytes())
+    signer = json.loads((files.folder / "signer.sig").read_bytes())["key_id"]
+    document["references"] = [{"document": "images", "signers": [signer], "minimum_version": 2}]
+    policy.write_text(json.dumps(document))
+    asked = ("appraise", files.extended, *LAB, *FRESH, "--policy", policy, "--references", images)
+
+    def signed_by(name: str) -> tuple[object, ...]:
+        folder = files.folder
+        return "--references-signature", folder / f"{name}.sig", "--references-key", folder / f"{name}.pub"
+
+    assert attest(*asked, *signed_by("signer")).code == 0
+    for options in (signed_by("stranger"), signed_by("signer")[:2], signed_by("signer")[2:]):
+        assert attest(*asked, *options).code == 2
+    # A signature that claims the key and does not hold refuses, and so does one over another document.
+    broken = json.loads((files.folder / "signer.sig").read_bytes())
+    broken["signature"] = broken["signature"][:-4] + "AA=="
+    files.write("signer.sig", json.dumps(broken).encode())
+    ran = attest(*asked, *signed_by("signer"))
+    assert ran.code == 2
+    assert "signature" in ran.err
