@@ -14,7 +14,7 @@ import click
 from attest.appraisal import AttestationResult
 from attest.checks import Unchecked
 from attest.cli.boundary import report_error
-from attest.cli.options import Question
+from attest.cli.options import Display, Question
 from attest.cli.reference_log import ReferenceLog, compared_document
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
@@ -29,6 +29,8 @@ __all__ = [
     "show_refusal",
     "show_verified",
     "take_refusal",
+    "tell_appraised",
+    "tell_verified",
 ]
 
 EXIT_NOT_AFFIRMED = 1
@@ -88,13 +90,29 @@ def show_verified(
 ) -> int:
     """Tell that the evidence is genuine, and return 0. An opinion is somebody else's, told beside ours."""
     document = {**verified_document(verified), **_compared(reference, verified=True), **opinion}
-    if question.display.json:
+    return tell_verified(document, display=question.display)
+
+
+def tell_verified(document: dict[str, JsonValue], *, display: Display) -> int:
+    """Show a document that says ``verified``, for programs or for people, and return 0."""
+    if display.json:
         print_document(document)
-    elif not question.display.quiet:
+    elif not display.quiet:
         from attest.cli.page import print_verified
 
-        print_verified(document, display=question.display)
+        print_verified(document, display=display)
     return 0
+
+
+def tell_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
+    """Show a document that says ``affirmed`` or ``not-affirmed``, and return 0 or 1 by that word."""
+    if display.json:
+        print_document(document)
+    elif not display.quiet:
+        from attest.cli.page import print_appraised
+
+        print_appraised(document, display=display)
+    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
 
 
 def show_appraised(

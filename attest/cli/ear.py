@@ -237,17 +237,10 @@ def verify_ear_case(case: EarCase) -> VerifiedEar:
 
 def show_ear(verified: VerifiedEar, *, question: Question) -> int:
     """Tell that the EAR is genuine, and return 0."""
-    from attest.cli.answering import print_document
+    from attest.cli.answering import tell_verified
     from attest.results.document import ear_document
 
-    document = ear_document(verified, unchecked=question.unchecked)
-    if question.display.json:
-        print_document(document)
-    elif not question.display.quiet:
-        from attest.cli.page import print_verified
-
-        print_verified(document, display=question.display)
-    return 0
+    return tell_verified(ear_document(verified, unchecked=question.unchecked), display=question.display)
 
 
 def appraise_ear_case(verified: VerifiedEar, *, question: Question, policies: tuple[str, ...]) -> int:
@@ -256,29 +249,16 @@ def appraise_ear_case(verified: VerifiedEar, *, question: Question, policies: tu
     Raises:
         ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
     """
-    from attest.appraisal import freshness_check
-    from attest.cli.answering import EXIT_NOT_AFFIRMED, print_document
-    from attest.errors import ConfigurationError
+    from attest.cli.answering import tell_appraised
+    from attest.cli.tokens import freshness_of_token
     from attest.results.document import ear_document
     from attest.results.ear_appraise import appraise_ear
 
-    if policies:
-        raise ConfigurationError(
-            "--policy: policies of this version judge evidence, and none speaks of tokens",
-            code="policy-not-for-tokens",
-            hint="leave --policy out for the baseline, or give the evidence instead of the token",
-        )
-    reason = next((entry.reason for entry in question.unchecked if entry.check == "freshness"), None)
     simulated = "--allow-simulated" if question.allow_simulated else None
-    checks = (freshness_check(verified.freshness, reason), *appraise_ear(verified, simulated=simulated))
+    fresh = freshness_of_token(verified.freshness, question, policies)
+    checks = (fresh, *appraise_ear(verified, simulated=simulated))
     document = ear_document(verified, unchecked=question.unchecked, policy_checks=checks)
-    if question.display.json:
-        print_document(document)
-    elif not question.display.quiet:
-        from attest.cli.page import print_appraised
-
-        print_appraised(document, display=question.display)
-    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
+    return tell_appraised(document, display=question.display)
 
 
 # -- attest token

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from attest.appraisal import freshness_check
-from attest.cli.answering import EXIT_NOT_AFFIRMED, print_document
+from attest.checks import Check
+from attest.cli.answering import tell_appraised, tell_verified
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import Question
 from attest.errors import ConfigurationError
@@ -16,13 +17,22 @@ from attest.results.document import token_document
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, is_jwks, read_jwks
 from attest.results.nras import (
     NRAS_INTERMEDIATE_SPKI,
-    NRAS_ISSUERS,
+    NRAS_ISSUER,
     VerifiedNrasToken,
     appraise_nras,
     verify_nras_token,
 )
+from attest.verification import Freshness
 
-__all__ = ["TokenCase", "appraise_token", "open_token", "read_trusted", "show_token", "verify_token_case"]
+__all__ = [
+    "TokenCase",
+    "appraise_token",
+    "freshness_of_token",
+    "open_token",
+    "read_trusted",
+    "show_token",
+    "verify_token_case",
+]
 
 NONCE_BYTES = 32
 
@@ -93,9 +103,8 @@ def _trusted(question: Question, *, at: datetime) -> dict[str, tuple[TokenKey, .
         found = [key for key in keys if key.is_certified_by(NRAS_INTERMEDIATE_SPKI, at=at)]
         question.display.note(f"{name}: {len(found)} of {len(keys)} keys are certified by NVIDIA's pinned CA")
         certified += found
-    for issuer in NRAS_ISSUERS:
-        if certified and issuer not in trusted:
-            trusted[issuer] = tuple(certified)
+    if certified and NRAS_ISSUER not in trusted:  # the pin is of the service in production, and of no other
+        trusted[NRAS_ISSUER] = tuple(certified)
     return trusted
 
 
@@ -106,18 +115,11 @@ def verify_token_case(case: TokenCase) -> VerifiedNrasToken:
 
 def show_token(token: VerifiedNrasToken, *, question: Question) -> int:
     """Tell that the token is genuine, and return 0."""
-    document = token_document(token, unchecked=question.unchecked)
-    if question.display.json:
-        print_document(document)
-    elif not question.display.quiet:
-        from attest.cli.page import print_verified
-
-        print_verified(document, display=question.display)
-    return 0
+    return tell_verified(token_document(token, unchecked=question.unchecked), display=question.display)
 
 
-def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: tuple[str, ...]) -> int:
-    """Judge what the token says by the baseline: NRAS affirms, every device's measurements matched, and it is fresh.
+def freshness_of_token(freshness: Freshness, question: Question, policies: tuple[str, ...]) -> Check:
+    """Judge a token's freshness by the baseline, the only policy that there is for tokens.
 
     Raises:
         ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
@@ -129,12 +131,15 @@ def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: tu
             hint="leave --policy out for the baseline, or give the evidence instead of the token",
         )
     reason = next((entry.reason for entry in question.unchecked if entry.check == "freshness"), None)
-    checks = (freshness_check(token.freshness, reason), *appraise_nras(token))
-    document = token_document(token, unchecked=question.unchecked, policy_checks=checks)
-    if question.display.json:
-        print_document(document)
-    elif not question.display.quiet:
-        from attest.cli.page import print_appraised
+    return freshness_check(freshness, reason)
 
-        print_appraised(document, display=question.display)
-    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
+
+def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: tuple[str, ...]) -> int:
+    """Judge what the token says by the baseline: NRAS affirms, every device's measurements matched, and it is fresh.
+
+    Raises:
+        ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
+    """
+    checks = (freshness_of_token(token.freshness, question, policies), *appraise_nras(token))
+    document = token_document(token, unchecked=question.unchecked, policy_checks=checks)
+    return tell_appraised(document, display=question.display)
