@@ -21,9 +21,9 @@ from attest.errors import AttestError, BindingError, EndorsementError, EvidenceE
 from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
 from attest.verification import Freshness
 
-__all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUERS", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]
+__all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUER", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]
 
-NRAS_ISSUERS = ("https://nras.attestation.nvidia.com", "https://nras.attestation-stg.nvidia.com")
+NRAS_ISSUER = "https://nras.attestation.nvidia.com"
 NRAS_INTERMEDIATE_SPKI = bytes.fromhex("fd32837f954e2c45db073105166dfe6985ae0480bb113fba63b091a75affe896")
 """SHA-256 of the key of ``NVIDIA Attestation Service GPU Intermediate 004``, which certifies NRAS's keys."""
 SUBJECT = "NVIDIA-PLATFORM-ATTESTATION"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attest.checks import Outcome
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
 from attest.results.jose import TokenKey, read_jwks
-from attest.results.nras import NRAS_INTERMEDIATE_SPKI, NRAS_ISSUERS, appraise_nras, verify_nras_token
+from attest.results.nras import NRAS_INTERMEDIATE_SPKI, NRAS_ISSUER, appraise_nras, verify_nras_token
 from attest.verification import Freshness
 from tests.results.tokens import (
     AT,
@@ -241,7 +241,7 @@ def recorded(vectors_dir: Path) -> tuple[bytes, dict[str, tuple[TokenKey, ...]],
     folder = vectors_dir / "nvidia"
     case = next(c for c in json.loads((folder / "MANIFEST.json").read_text())["cases"] if c["id"] == "nras-token")
     keys = read_jwks((folder / case["files"]["jwks"]).read_bytes())
-    return (folder / case["files"]["token"]).read_bytes(), {NRAS_ISSUERS[0]: keys}, case
+    return (folder / case["files"]["token"]).read_bytes(), {NRAS_ISSUER: keys}, case
 
 
 def test_the_recorded_token_verifies_within_its_hour_only(vectors_dir: Path) -> None:
