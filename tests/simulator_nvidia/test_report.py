@@ -146,9 +146,7 @@ def test_versions_are_written_as_devices_write_them() -> None:
         text_field("12345", 4)
 
 
-def test_a_device_that_is_neither_gpu_nor_switch_writes_no_opaque_data() -> None:
+def test_a_device_that_is_neither_gpu_nor_switch_cannot_be_made() -> None:
     gpu = SimulatedGpu.of()
-    bare = SimulatedDevice(product=gpu.product, label="x", driver=gpu.driver, vbios=gpu.vbios)
-    assert (bare.uuid, bare.settings) == (None, None)
-    with pytest.raises(NotImplementedError):
-        bare.report(NONCE)
+    with pytest.raises(TypeError, match="abstract"):
+        SimulatedDevice(product=gpu.product, label="x", driver=gpu.driver, vbios=gpu.vbios)  # type: ignore[abstract]

@@ -5,6 +5,7 @@ Spec: specs/nvidia-gpu.md, sections 2 to 7, 13 and 16.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -49,7 +50,7 @@ _NOT_CONNECTED = 0xFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedDevice:
+class SimulatedDevice(ABC):
     """What GPU and switch are alike.
 
     Attributes:
@@ -139,9 +140,9 @@ class SimulatedDevice:
         """
         return self.report_template(nonce).issue()
 
+    @abstractmethod
     def opaque_entries(self) -> tuple[tuple[int, bytes], ...]:
         """Return types and values of the opaque data, in the order in which the device writes them."""
-        raise NotImplementedError
 
     def json_object(self, nonce: bytes, *, report: bytes | None = None) -> dict[str, JsonValue]:
         """Return the device's object in an evidence file, as NVIDIA's SDK writes it.
