@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attest.policy import load_policy
+from attest.policy.azure import AzureDemands
 from attest.policy.devices import Count, DeviceSetDemands
 from attest.policy.eventlog import ApplicationEvents, EventLogDemands
 from attest.policy.gpu import GpuDemands, SwitchDemands
@@ -80,11 +81,20 @@ def test_the_policy_in_the_documentation_loads() -> None:
 def test_every_key_of_a_policy_is_documented() -> None:
     page = (ROOT / "docs/policy.md").read_text()
     named = set(re.findall(r"`([a-z_0-9]+)`", page))
-    sections = (SnpDemands, PolicyDocument, TdxDemands, SgxDemands, TcbDemands, AcceptedAdvisory, EventLogDemands)
+    sections = (
+        AzureDemands,
+        SnpDemands,
+        PolicyDocument,
+        TdxDemands,
+        SgxDemands,
+        TcbDemands,
+        AcceptedAdvisory,
+        EventLogDemands,
+    )
     nvidia = (GpuDemands, SwitchDemands, DeviceSetDemands, Count, AtLeastOf, SnpAbi)
     keys = {name for section in (*sections, ApplicationEvents, *nvidia) for name in section.__dataclass_fields__}
     assert set(VersionRange.__dataclass_fields__) <= set(re.findall(r"([a-z_]+): ", page))
-    structure = {"tcb", "rtmrs"}  # of the types alone: their members are keys of the section
+    structure = {"tcb", "rtmrs", "pcrs"}  # of the types alone: their members are keys of the section
     assert keys - structure <= named
     assert {f"rtmr{number}" for number in range(4)} <= named
 
@@ -93,6 +103,7 @@ def test_every_policy_in_the_documentation_loads() -> None:
     page = (ROOT / "docs/policy.md").read_text()
     blocks = [part.split("```")[0] for part in page.split("```yaml\n")[1:]]
     examples = [block for block in blocks if block.startswith("schema: attest.policy/1\n")]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
-        load_policy(re.sub(r'"[0-9a-f]{8}….*?"', f'"{"d9" * 48}"', example).encode())
+        whole = re.sub(r'"[0-9a-f]{8}…(\d+) hex digits"', lambda found: f'"{"d" * int(found[1])}"', example)
+        load_policy(whole.encode())

@@ -122,6 +122,7 @@ def source_of(verified: VerifiedEvidence) -> DraftSource:
             name=item.name,
             kind=item.kind,
             verified=item.verified,
+            silicon=item.silicon,
             facts=None if item.eventlog is None else facts_of(item.eventlog),
         )
         for item in verified.items

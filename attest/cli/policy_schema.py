@@ -12,6 +12,7 @@ from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
+from attest.policy.azure import PCR_KEYS, VM_SWITCHES
 from attest.policy.devices import MAX_DEVICES
 from attest.policy.gpu import (
     ARCHITECTURES,
@@ -61,6 +62,7 @@ def policy_schema() -> _Schema:
                     "description": "expected measurements by name",
                     "additionalProperties": _reference(),
                 },
+                "azure": _azure(),
                 "snp": _snp(),
                 "tdx": _tdx(),
                 "sgx": _sgx(),
@@ -76,7 +78,7 @@ def policy_schema() -> _Schema:
     }
 
 
-_SECTIONS = ("snp", "tdx", "sgx", "gpu", "nvswitch")
+_SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
 _SOMETHING: _Schema = {"anyOf": [{"required": [name]} for name in (*_SECTIONS, "any_of", "all_of", "at_least")]}
 """A policy, and each branch of it, demands something."""
 
@@ -95,6 +97,30 @@ def _combinators() -> dict[str, _Schema]:
         "any_of": {**branches, "description": "branches of which one has to hold"},
         "all_of": {**branches, "description": "branches that all have to hold"},
         "at_least": {**some, "description": "branches of which this many have to hold"},
+    }
+
+
+def _azure() -> _Schema:
+    registers = {key: _demand(_list({"type": "string"}), "names under reference_values") for key in PCR_KEYS}
+    texts = _list({"type": "string", "minLength": 1})
+    return {
+        **_object(
+            {
+                **registers,
+                "vm_configuration": _bits(
+                    VM_SWITCHES,
+                    "what the paravisor says; secure_boot and tpm_enabled true, console_enabled false when left out",
+                ),
+                "vm_unique_ids": _demand(texts, "VMs that are accepted"),
+                "root_cert_thumbprints": _demand(texts, "thumbprints that are accepted"),
+                "user_data": _demand(_list(_hex(64)), "what the guest wrote before the report was made"),
+                "tpm_clock_safe": _demand({"const": True}, "the virtual TPM kept track of its clock"),
+                "maximum_restart_count": _integer(0, 2**32 - 1, "times that the VM was resumed since its last reset"),
+            },
+            required=[],
+        ),
+        "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
+        "anyOf": [{"required": [key]} for key in PCR_KEYS],
     }
 
 

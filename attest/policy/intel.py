@@ -31,8 +31,19 @@ from attest.policy.decode import (
     text,
 )
 from attest.policy.eventlog import EventLogDemands, decode_event_log, event_log_rules
-from attest.policy.references import ReferenceValues, names_in, reference_text
-from attest.policy.rules import Rule, Test, at_least, is_, matches, must_be, named_bits, none_of, one_of, rule_for
+from attest.policy.references import ReferenceValues, names_in
+from attest.policy.rules import (
+    Rule,
+    Test,
+    at_least,
+    is_,
+    must_be,
+    named_bits,
+    none_of,
+    one_of,
+    reference_rule,
+    rule_for,
+)
 
 __all__ = [
     "BASELINE_SGX_RULES",
@@ -245,26 +256,10 @@ def sgx_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> tup
     return (*_enclave_rules(sgx, references), *_tcb_rules(sgx.tcb, "sgx", sgx_claim))
 
 
-def _named_values(
-    rule_id: str,
-    names: Demand[tuple[str, ...]] | None,
-    references: Mapping[str, ReferenceValues],
-    claim: Claim,
-) -> Iterator[Rule]:
-    return rule_for(
-        rule_id,
-        names,
-        lambda chosen: matches([references[name] for name in chosen]),
-        category="executables",
-        claim=claim,
-        expected=lambda chosen: "; ".join(reference_text(name, references[name]) for name in chosen),
-    )
-
-
 def _td_measurements(tdx: TdxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Ask what the TD was built from and what it measured since."""
     for name, names in (("mr_td", tdx.mr_td), *tdx.rtmrs.items()):
-        yield from _named_values(f"policy.tdx.{name}", names, references, tdx_claim(name))
+        yield from reference_rule(f"policy.tdx.{name}", names, references, tdx_claim(name))
     for name, values, category in (
         ("mr_service_td", tdx.mr_service_td, "executables"),
         ("mr_seam", tdx.mr_seam, "hardware"),
@@ -337,7 +332,7 @@ _TDX_MODULE = Claim(
 
 def _enclave_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Ask which enclave it is and how it runs."""
-    yield from _named_values("policy.sgx.mr_enclave", sgx.mr_enclave, references, sgx_claim("mr_enclave"))
+    yield from reference_rule("policy.sgx.mr_enclave", sgx.mr_enclave, references, sgx_claim("mr_enclave"))
     for name, values in (
         ("mr_signer", sgx.mr_signer),
         ("isv_prod_id", sgx.isv_prod_id),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, cast
 
 import rfc8785
 
 from attest.checks import Unchecked
-from attest.evidence.azure.claims import of_cpu
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.policy.azure import rules_of_cpu
 from attest.policy.decode import InvalidValueError, Relaxed
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES
@@ -29,17 +29,12 @@ __all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy", "read_document"]
 NO_REFERENCES = reference_digest({})
 
 
-def _within(rules: tuple[Rule, ...], prefix: str) -> tuple[Rule, ...]:
-    """Ask the same of the CPU's report within Azure evidence."""
-    return tuple(replace(rule, claim=of_cpu(rule.claim, prefix=prefix)) for rule in rules)
-
-
 BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {
     "sev-snp": BASELINE_SNP_RULES,
     "tdx": BASELINE_TDX_RULES,
     "sgx": BASELINE_SGX_RULES,
-    "azure-snp": _within(BASELINE_SNP_RULES, "snp"),
-    "azure-tdx": _within(BASELINE_TDX_RULES, "tdx"),
+    "azure-snp": rules_of_cpu(BASELINE_SNP_RULES, "snp"),
+    "azure-tdx": rules_of_cpu(BASELINE_TDX_RULES, "tdx"),
     "nvidia-gpu": BASELINE_GPU_RULES,
     "nvidia-switch": BASELINE_SWITCH_RULES,
 }

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from attest.checks import Unchecked
 from attest.encoding import JsonValue
+from attest.policy.azure import AzureDemands, decode_azure
 from attest.policy.decode import (
     Decoder,
     Demand,
@@ -55,12 +56,15 @@ class PolicyBody:
 
     Attributes:
         name: what its author calls it; empty for a branch without a name.
+        azure: what is demanded of an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no
+            machine of another cloud.
         any_of: branches of which one has to hold; empty for no such choice.
         all_of: branches that all have to hold.
         at_least: branches of which some have to hold, or None.
     """
 
     name: str
+    azure: AzureDemands | None
     snp: SnpDemands | None
     tdx: TdxDemands | None
     sgx: SgxDemands | None
@@ -164,6 +168,7 @@ class _Reader:
         )
         branches = self._branches_at(depth + 1)
         found: dict[str, Any] = {
+            "azure": section.optional("azure", _with(decode_azure, self._references), default=None),
             "snp": section.optional("snp", _with(decode_snp, self._references), default=None),
             "tdx": section.optional("tdx", _with(decode_tdx, self._references), default=None),
             "sgx": section.optional("sgx", _with(decode_sgx, self._references), default=None),
@@ -174,6 +179,7 @@ class _Reader:
             "all_of": section.optional("all_of", branches, default=_NO_BRANCHES),
             "at_least": section.optional("at_least", _at_least(branches), default=None),
         }
+        _require_cpu_of_azure(section, found)
         if not any(found.values()):
             expected = "demands on at least one kind of Attester (snp, tdx, sgx, gpu or nvswitch), or branches"
             raise refuse(section.path("snp"), expected, "nothing")
@@ -202,6 +208,20 @@ class _Reader:
         body = PolicyBody(name=name, **self.parts(section, depth=depth))
         section.finish()
         return body
+
+
+def _require_cpu_of_azure(section: Section, found: Mapping[str, Any]) -> None:
+    """Require that a body which speaks of Azure VMs speaks of their CPUs' reports, and not of what these lack."""
+    if found["azure"] is None:
+        return
+    if found["snp"] is None and found["tdx"] is None:
+        expected = "the key snp or tdx beside it, which judges the CPU's report of the VM"
+        raise refuse(section.path("azure"), expected, "neither", at_key=True)
+    if found["tdx"] is not None and found["tdx"].event_log is not None:
+        path = section.path("tdx") + ".event_log"
+        raise refuse(
+            path, "azure.pcr0 to azure.pcr23 in its place: RTMRs of an Azure VM are zeros", "a section", at_key=True
+        )
 
 
 _NO_BRANCHES: tuple[PolicyBody, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, GpuTolerances
+from attest.policy.azure import azure_rules, rules_of_cpu
 from attest.policy.decode import refuse
 from attest.policy.devices import cpu_rule, device_set_rules
 from attest.policy.gpu import GpuDemands, SwitchDemands, gpu_rules, switch_rules, tolerances_of
@@ -18,7 +19,7 @@ from attest.policy.tree import SET, All, Any, AtLeast, Leaf, Node
 
 __all__ = ["CPU_KINDS", "prepared", "tolerated"]
 
-CPU_KINDS = ("sev-snp", "tdx", "sgx")
+CPU_KINDS = ("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx")
 _References = Mapping[str, ReferenceValues]
 
 
@@ -60,10 +61,15 @@ def _branches(combinator: str, bodies: tuple[PolicyBody, ...], path: str, refere
 def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule, ...]]:
     """Return the rules for each kind of Attester that a body speaks of."""
     rules: dict[str, tuple[Rule, ...]] = {}
-    if body.snp is not None:
-        rules["sev-snp"] = snp_rules(body.snp, references)
-    if body.tdx is not None:
-        rules["tdx"] = tdx_rules(body.tdx, references)
+    machines = () if body.azure is None else azure_rules(body.azure, references)
+    for key, kind, asked in (
+        ("snp", "sev-snp", None if body.snp is None else snp_rules(body.snp, references)),
+        ("tdx", "tdx", None if body.tdx is None else tdx_rules(body.tdx, references)),
+    ):
+        if asked is not None and body.azure is not None:
+            rules[f"azure-{key}"] = (*machines, *rules_of_cpu(asked, key))
+        elif asked is not None:
+            rules[kind] = asked
     if body.sgx is not None:
         rules["sgx"] = sgx_rules(body.sgx, references)
     if body.gpu is not None:

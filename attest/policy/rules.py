@@ -17,7 +17,7 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimValue, value_text
 from attest.policy.decode import Decoder, Demand, Relaxed, Section, boolean, demand, refuse, table_of
-from attest.policy.references import ReferenceValues
+from attest.policy.references import ReferenceValues, reference_text
 
 __all__ = [
     "Rule",
@@ -32,6 +32,7 @@ __all__ = [
     "named_bits",
     "none_of",
     "one_of",
+    "reference_rule",
     "rule_for",
 ]
 
@@ -180,6 +181,23 @@ def rule_for(
         relaxed=relaxed,
         subject=subject,
         tolerated_by=tolerated_by,
+    )
+
+
+def reference_rule(
+    rule_id: str,
+    names: Demand[tuple[str, ...]] | None,
+    references: Mapping[str, ReferenceValues],
+    claim: Claim,
+) -> Iterator[Rule]:
+    """Make the rule for a measurement that must be among reference values, which are told by their names."""
+    return rule_for(
+        rule_id,
+        names,
+        lambda chosen: matches([references[name] for name in chosen]),
+        category="executables",
+        claim=claim,
+        expected=lambda chosen: "; ".join(reference_text(name, references[name]) for name in chosen),
     )
 
 

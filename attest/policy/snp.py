@@ -14,7 +14,7 @@ from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.decode import Demand, Section, choice, demand, hex_of, integer, list_of, table_of, text
-from attest.policy.references import ReferenceValues, names_in, reference_text
+from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import (
     Rule,
     Test,
@@ -22,11 +22,11 @@ from attest.policy.rules import (
     has_bits,
     is_,
     list_text,
-    matches,
     must_be,
     named_bits,
     none_of,
     one_of,
+    reference_rule,
     rule_for,
 )
 
@@ -192,13 +192,7 @@ def _covers(minimums: TcbMinimums) -> Test:
 def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Ask who it is and what it runs."""
     yield from _rule("products", snp.products, one_of, category="hardware", claim=snp_claim("product"))
-    yield from _rule(
-        "measurement",
-        snp.measurement,
-        lambda names: matches([references[name] for name in names]),
-        category="executables",
-        expected=lambda names: "; ".join(reference_text(name, references[name]) for name in names),
-    )
+    yield from reference_rule("policy.snp.measurement", snp.measurement, references, snp_claim("measurement"))
     for name, wanted, category in (
         ("host_data", snp.host_data, "configuration"),
         ("id_key_digest", snp.id_key_digests, "executables"),

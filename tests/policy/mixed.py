@@ -12,6 +12,7 @@ from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.tcb import SnpProduct
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
+from tests.evidence.azure.made import PCRS
 from tests.policy.documents import MEASUREMENT
 from tests.policy.gpu_documents import HOPPER, verified
 from tests.policy.intel_documents import ENCLAVE, TD, verified_enclave, verified_td
@@ -33,6 +34,8 @@ HEAD: dict[str, Any] = {
         "enclave": {"values": [ENCLAVE.mr_enclave.hex()], "origin": "the simulator"},
         "other": {"values": ["01" * 48], "origin": "nobody"},
         "other-enclave": {"values": ["01" * 32], "origin": "nobody"},
+        "pcr4": {"values": [PCRS[4].hex()], "origin": "the simulator"},
+        "pcr7": {"values": [PCRS[7].hex()], "origin": "the simulator"},
     },
 }
 
@@ -65,6 +68,11 @@ def gpu(**more: object) -> dict[str, Any]:
 def tdx(**more: object) -> dict[str, Any]:
     """A section that the simulated TD meets, unless it is changed."""
     return {"mr_td": ["td"], **more}
+
+
+def azure(**more: object) -> dict[str, Any]:
+    """A section that the made-up VM meets, unless it is changed."""
+    return {"pcr4": ["pcr4"], **more}
 
 
 def sgx(**more: object) -> dict[str, Any]:

@@ -4,16 +4,20 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from random import Random
 from typing import Any
 
 from attest.checks import Unchecked
+from attest.evidence.azure.structure import HclReportType
 from attest.evidence.formats import SNP
 from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.tcb import SnpProduct
+from attest.evidence.tpm.structure import SHA256, PcrSelection, bitmap_of
 from attest.simulator.nvidia import SimulatedGpu
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
+from tests.evidence.azure.made import PCRS, AzureVm, judged, quote
 from tests.policy.gpu_documents import BLACKWELL, HOPPER, SWITCH, verified, without_rims, without_settings
 from tests.policy.intel_documents import (
     ENCLAVE,
@@ -23,7 +27,7 @@ from tests.policy.intel_documents import (
     verified_td,
     without_tcb,
 )
-from tests.policy.mixed import GENOA_TCB, HEAD, HIGH_TCB, LOW_TCB, gpu, mixed, sgx, snp, snp_cpu, tdx
+from tests.policy.mixed import GENOA_TCB, HEAD, HIGH_TCB, LOW_TCB, azure, gpu, mixed, sgx, snp, snp_cpu, tdx
 from tests.policy.slow import Seen
 from tests.samples import scene
 
@@ -34,6 +38,16 @@ NO_TCB = (Unchecked(check="tcb", reason="a test"),)
 
 
 # -- evidence
+
+
+def few_registers() -> VerifiedItem:
+    """An Azure VM whose quote covers three registers."""
+    selected, values = (0, 4, 9), (PCRS[0], PCRS[4], PCRS[9])
+    tpm = quote(
+        selections=(PcrSelection(algorithm=SHA256, bitmap=bitmap_of(selected)),),
+        pcr_digest=sha256(b"".join(values)).digest(),
+    )
+    return judged(AzureVm(tpm=tpm, pcrs=values)).items[0]
 
 
 def _cpus() -> dict[str, VerifiedItem]:
@@ -60,6 +74,11 @@ def _cpus() -> dict[str, VerifiedItem]:
         "td with advisory": verified_td(endorsements=weak).items[0],
         "td without tcb": verified_td(endorsements=without_tcb("tdx"), unchecked=NO_TCB).items[0],
         "enclave": verified_enclave().items[0],
+        "azure snp": judged(AzureVm()).items[0],
+        "azure snp with console": judged(AzureVm(claims={"vm-configuration": {"console-enabled": True}})).items[0],
+        "azure snp with few registers": few_registers(),
+        "azure snp resumed": judged(AzureVm(tpm=quote(restart_count=3, safe=False))).items[0],
+        "azure tdx": judged(AzureVm(kind=HclReportType.TDX)).items[0],
         "enclave out of date": verified_enclave(endorsements=collateral("sgx", ENCLAVE.platform, "OutOfDate")).items[0],
     }
 
@@ -89,7 +108,10 @@ def pool() -> tuple[tuple[str, VerifiedEvidence, Seen], ...]:
     """Every CPU with few devices, and few CPUs with every device; bound and not."""
     cpus, sets = _cpus(), _device_sets()
     chosen = [(name, "no device") for name in cpus] + [
-        (cpu, devices) for cpu in ("genoa", "td with log", "debug") for devices in sets if devices != "no device"
+        (cpu, devices)
+        for cpu in ("genoa", "td with log", "debug", "azure snp")
+        for devices in sets
+        if devices != "no device"
     ]
     found = [(f"{cpu}, {devices}", mixed(cpus[cpu], *sets[devices], bound=True)) for cpu, devices in chosen]
     found += [(f"{devices} alone", mixed(*sets[devices], bound=False)) for devices in sets if devices != "no device"]
@@ -197,6 +219,17 @@ SGX_KEYS: Choices = {
     "attributes": ({"debug": WAIVER}, {"kss": True}, {"mode64bit": True}),
     **TCB_KEYS,
 }
+AZURE_KEYS: Choices = {
+    "pcr4": (["pcr4"], ["pcr7", "pcr4"], ["pcr7"], WAIVER),
+    "pcr7": (["pcr7"], ["pcr4"], WAIVER),
+    "pcr23": (["pcr7"], WAIVER),
+    "vm_configuration": ({"console_enabled": WAIVER}, {"tpm_persisted": True}, {"secure_boot": WAIVER}),
+    "vm_unique_ids": (["x"], ["X", "Y"], ["Y"], WAIVER),
+    "root_cert_thumbprints": (["x"], WAIVER),
+    "user_data": (["00" * 64], ["01" * 64], WAIVER),
+    "tpm_clock_safe": (True, WAIVER),
+    "maximum_restart_count": (1, 0, 3),
+}
 GPU_KEYS: Choices = {
     "architectures": (["hopper"], ["hopper", "blackwell"], ["blackwell"], WAIVER),
     "driver_versions": (
@@ -235,6 +268,7 @@ SECTIONS: Mapping[str, tuple[Callable[[], dict[str, Any]], Choices]] = {
     "snp": (snp, SNP_KEYS),
     "tdx": (tdx, TDX_KEYS),
     "sgx": (sgx, SGX_KEYS),
+    "azure": (azure, AZURE_KEYS),
     "gpu": (gpu, GPU_KEYS),
     "nvswitch": (lambda: {"vbios_versions": {"at_least": "96.10"}}, SWITCH_KEYS),
 }
@@ -245,6 +279,11 @@ USUAL: tuple[tuple[str, ...], ...] = (
     ("sgx",),
     ("snp", "tdx"),
     ("snp", "tdx", "sgx"),
+    ("azure", "snp"),
+    ("azure", "snp"),
+    ("azure", "tdx"),
+    ("azure", "snp", "tdx", "sgx"),
+    ("azure", "snp", "gpu"),
     ("snp", "gpu"),
     ("snp", "gpu"),
     ("tdx", "gpu"),
@@ -253,7 +292,16 @@ USUAL: tuple[tuple[str, ...], ...] = (
 )
 
 
-USUAL_EVIDENCE = ("genoa, no device", "td with log, no device", "enclave, no device", "genoa, one", "td with log, one")
+USUAL_EVIDENCE = (
+    "azure snp, no device",
+    "azure tdx, no device",
+    "azure snp, one",
+    "genoa, no device",
+    "td with log, no device",
+    "enclave, no device",
+    "genoa, one",
+    "td with log, one",
+)
 
 
 def random_evidence(random: Random, number: int, *, kinds: Iterable[str]) -> list[tuple[str, VerifiedEvidence, Seen]]:
@@ -278,8 +326,11 @@ def _body(random: Random, *, depth: int, waivers: dict[str, Any]) -> dict[str, A
     body: dict[str, Any] = {}
     branches = depth < 3 and random.random() < (0.5, 0.25, 0.15)[depth]
     if not branches or random.random() < 0.5:
-        for name in random.choice(USUAL):
+        chosen = random.choice(USUAL)
+        for name in chosen:
             body[name] = _section(random, name)
+            if name == "tdx" and "azure" in chosen:
+                body[name].pop("event_log", None)
             if name == "gpu" and waivers:
                 body[name]["waived_measurements"] = waivers
         if "gpu" in body and random.random() < 0.5:

@@ -105,12 +105,18 @@ class Interpreter:
     # -- composition
 
     def body(self, body: Mapping[str, Json], path: str) -> tuple[bool, set[str]]:
-        judged = {kind for section, kind in KIND_OF_SECTION.items() if section in body}
+        spoken = self.spoken(body)
+        judged = {kind for _, kind in spoken}
         holds = self.together(body)
-        for section, kind in KIND_OF_SECTION.items():
+        for section, kind in spoken:
             for _, item_kind, claims in self.seen.items:
-                if section in body and item_kind == kind:
-                    holds = all(list(getattr(self, section)(body[section], claims))) and holds
+                if item_kind != kind:
+                    continue
+                within = kind.startswith("azure")
+                if within:
+                    holds = all(list(self.azure(body["azure"], claims))) and holds
+                report = claims[section] if within else claims
+                holds = all(list(getattr(self, section)(body[section], report))) and holds
         for word, count in (("any_of", 1), ("all_of", None), ("at_least", None)):
             if word not in body:
                 continue
@@ -130,11 +136,21 @@ class Interpreter:
             judged |= kinds if enough and word != "all_of" else all_kinds
         return holds, judged
 
+    @staticmethod
+    def spoken(body: Mapping[str, Json]) -> list[tuple[str, str]]:
+        """The sections of a body with the kinds that they judge: beside ``azure`` those of its VMs."""
+        within = ("snp", "tdx") if "azure" in body else ()
+        return [
+            (section, f"azure-{section}" if section in within else kind)
+            for section, kind in KIND_OF_SECTION.items()
+            if section in body
+        ]
+
     def together(self, body: Mapping[str, Json]) -> bool:
         """Judge the evidence as a whole."""
         kinds = [kind for _, kind, _ in self.seen.items]
         cpu = next((kind for kind in kinds if not kind.startswith("nvidia")), None)
-        spoken = [KIND_OF_SECTION[section] for section in CPU_SECTIONS if section in body]
+        spoken = [kind for section, kind in self.spoken(body) if section in CPU_SECTIONS]
         devices = "gpu" in body or "nvswitch" in body
         if spoken and (devices or self.branched) and cpu not in spoken:
             return False
@@ -204,6 +220,24 @@ class Interpreter:
                     )
 
     # -- sections
+
+    def azure(self, azure: Mapping[str, Json], claims: Json) -> Iterator[bool]:
+        for number in range(24):
+            if f"pcr{number}" in azure:
+                yield self.referenced(azure[f"pcr{number}"], look(claims, f"pcrs.{number}"))
+        vm = claims["vm_configuration"]
+        strict = {"secure_boot": True, "tpm_enabled": True, "console_enabled": False}
+        yield from self.bits(azure.get("vm_configuration", {}), strict, vm)
+        for key, name in (("vm_unique_ids", "vm_unique_id"), ("root_cert_thumbprints", "root_cert_thumbprint")):
+            if key in azure:
+                yield self.test(
+                    azure[key], vm.get(name), lambda demand, one: one.lower() in [value.lower() for value in demand]
+                )
+        yield from self.listed(azure, claims, {"user_data": "user_data"})
+        if "tpm_clock_safe" in azure:
+            yield is_waived(azure["tpm_clock_safe"]) or claims["tpm"]["safe"] is True
+        if "maximum_restart_count" in azure:
+            yield claims["tpm"]["restart_count"] <= azure["maximum_restart_count"]
 
     def snp(self, snp: Mapping[str, Json], claims: Json) -> Iterator[bool]:
         yield self.test(snp["products"], claims.get("product"), lambda demand, claim: claim in demand)

@@ -20,6 +20,7 @@ from attest.policy.authoring.explaining import (
     fix_for,
 )
 from attest.policy.authoring.rule_words import FIXES, SENTENCES, longest_prefix, words_for
+from attest.policy.azure import PCR_KEYS, VM_SWITCHES
 from attest.policy.load import read_document
 from attest.policy.model import decode_policy
 from tests.policy.documents import policy_of
@@ -125,15 +126,26 @@ EVERYTHING: dict[str, Any] = {
     "nvswitch": {**DEVICE, "waived_measurements": {"30": "known"}},
     "devices": {"gpus": 1, "switches": {"at_least": 0, "at_most": 4}},
 }
-ALL_RULES = sorted(
-    {placed.rule.id for policy in (policy_of(EVERYTHING), Policy.baseline()) for placed in policy.all_rules()}
-)
+AZURE: dict[str, Any] = {
+    **{key: EVERYTHING[key] for key in ("schema", "name", "version", "reference_values", "snp")},
+    "azure": {
+        **{key: ["enclave"] for key in PCR_KEYS},
+        "vm_configuration": {name: name != "console_enabled" for name, _ in VM_SWITCHES},
+        "vm_unique_ids": ["x"],
+        "root_cert_thumbprints": ["y"],
+        "user_data": [HEX64],
+        "tpm_clock_safe": True,
+        "maximum_restart_count": 0,
+    },
+}
+POLICIES = (policy_of(EVERYTHING), policy_of(AZURE), Policy.baseline())
+ALL_RULES = sorted({placed.rule.id for policy in POLICIES for placed in policy.all_rules()})
 
 
 def test_every_source_of_rules_is_in_the_policy_that_has_everything() -> None:
     """What a rule of these modules may be called; a new one has to be added to the policy above."""
     literals = set()
-    for module in ("snp", "intel", "gpu", "devices", "eventlog"):
+    for module in ("azure", "snp", "intel", "gpu", "devices", "eventlog"):
         text = (REPOSITORY / f"attest/policy/{module}.py").read_text()
         literals |= set(re.findall(r'"(policy\.[a-z0-9_.]+)"', text))
     names = {name for name in literals if not name.endswith(".")}

@@ -12,12 +12,12 @@ from attest.evidence.intel.claims import TDX_CLAIMS
 from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.tpm.structure import MAX_PCRS
 
-__all__ = ["AZURE_SNP_CLAIMS", "AZURE_TDX_CLAIMS", "azure_claim", "of_cpu"]
+__all__ = ["AZURE_SNP_CLAIMS", "AZURE_TDX_CLAIMS", "RESETTABLE_PCRS", "azure_claim", "of_cpu"]
 
 _Get = Callable[[VerifiedAzureEvidence], ClaimValue]
 _QUOTE = "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md 5"
 _RUNTIME = "azure-cvm.md 3"
-_RESETTABLE = (16, 23)
+RESETTABLE_PCRS = (16, 23)
 """Registers that the guest can set back to zero (TCG PC Client Platform TPM Profile, 4.6): debug, application."""
 
 
@@ -26,7 +26,7 @@ def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str) -
 
 
 def _pcr(index: int) -> Claim:
-    origin = Origin.GUEST if index in _RESETTABLE else Origin.HARDWARE
+    origin = Origin.GUEST if index in RESETTABLE_PCRS else Origin.HARDWARE
     return _claim(f"pcrs.{index}", ClaimType.BYTES, origin, lambda v: dict(v.pcrs).get(index), _QUOTE)
 
 

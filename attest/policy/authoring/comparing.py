@@ -180,6 +180,12 @@ def minimum(old: _Ordered, new: _Ordered) -> Differences:
         yield Compared(effect=effect, text=f"{word} from {shown(old)} to {shown(new)}")
 
 
+def maximum(old: int, new: int) -> Differences:
+    """Compare maximums: the higher one accepts more."""
+    for one in minimum(old, new):
+        yield Compared(effect=one.effect.reverse, text=one.text)
+
+
 def _tcb(old: SnpTcbVersion, new: SnpTcbVersion) -> Differences:
     """Compare minimums component by component: none makes up for another."""
     levels = new.components()
@@ -305,6 +311,8 @@ def _comparison(name: str, value: object) -> Callable[[Any, Any], Differences]: 
         return denied if name.startswith("denied_") else _TUPLES.get(name, allowed)
     if name.startswith("minimum_") and isinstance(value, int | datetime | SnpAbi):
         return minimum
+    if name.startswith("maximum_"):
+        return maximum
     return _OTHERS.get(name, switches)
 
 

@@ -22,6 +22,7 @@ from attest.policy.authoring.comparing import (
     shown,
     switches,
 )
+from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
@@ -38,16 +39,26 @@ __all__ = [
     "resolved_names",
 ]
 
-SECTIONS = ("snp", "tdx", "sgx", "gpu", "nvswitch")
+SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
 """Demands on one kind of machine or device each."""
 _CPUS = ("snp", "tdx", "sgx")
-_NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave"})
+_NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave", *PCR_KEYS})
 """Demands that speak of reference values by name."""
 _TABLES = frozenset(
-    {"guest_policy", "platform_info", "td_attributes", "attributes", "platform", "signature_stores", "rtmrs"}
+    {
+        "guest_policy",
+        "platform_info",
+        "td_attributes",
+        "attributes",
+        "platform",
+        "signature_stores",
+        "rtmrs",
+        "pcrs",
+        "vm_configuration",
+    }
 )
 """Tables of demands, each of which is a demand of its own."""
-_INLINE = frozenset({"tcb", "rtmrs"})
+_INLINE = frozenset({"tcb", "rtmrs", "pcrs"})
 """What is grouped in the types and not in the document."""
 _NESTED = frozenset({"tcb", "event_log"})
 _References = Mapping[str, ReferenceValues]
@@ -279,6 +290,8 @@ class _Walk:
         """Say what adding the section does; ``others`` are the kinds that were spoken of without it."""
         if name == "devices":
             return Effect.STRICTER
+        if name == "azure":
+            return Effect.CHANGED  # the sections of the CPU beside it judge another kind of evidence from then on
         if name in _CPUS and _cpus(old) and _cpus(new):
             return Effect.LOOSER  # of several kinds of CPU one has to come: one more is a way more
         if name in others:

@@ -9,6 +9,7 @@ from typing import Any
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError
+from attest.evidence.azure.claims import azure_claim
 from attest.evidence.claims import Claim, ClaimValue
 from attest.evidence.eventlog.facts import EventLogFacts
 from attest.evidence.gpu.claims import gpu_claim, switch_claim
@@ -20,18 +21,21 @@ from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.authoring.yaml_text import Path
+from attest.policy.azure import VM_SWITCHES
 from attest.policy.versions import Numbering, parse_version
 
-__all__ = ["KEY_OF_KIND", "Section", "device_sections", "intel_section", "snp_section"]
+__all__ = ["KEYS_OF_KIND", "Section", "azure_section", "device_sections", "intel_section", "snp_section"]
 
-KEY_OF_KIND: Mapping[str, str] = {
-    "sev-snp": "snp",
-    "tdx": "tdx",
-    "sgx": "sgx",
-    "nvidia-gpu": "gpu",
-    "nvidia-switch": "nvswitch",
+KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
+    "sev-snp": ("snp",),
+    "tdx": ("tdx",),
+    "sgx": ("sgx",),
+    "azure-snp": ("azure", "snp"),
+    "azure-tdx": ("azure", "tdx"),
+    "nvidia-gpu": ("gpu",),
+    "nvidia-switch": ("nvswitch",),
 }
-"""The key of a policy that speaks of a kind of Attester."""
+"""The keys of a policy that speak of a kind of Attester."""
 _LARGEST_EXACT = 2**53 - 1
 _ADVISORY_DAYS = 90
 _STRICT_BITS = {
@@ -159,6 +163,32 @@ def _snp_owner(section: Section, get: _Get) -> None:
         section.put("minimum_guest_svn", svn)
 
 
+_DRAFTED_PCRS = (*range(10), *range(11, 16))
+"""What firmware, boot loader and kernel extend. Register 10 grows with every file that IMA measures."""
+
+
+def azure_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Section:  # noqa: ANN401  the claims' own
+    """Write down an Azure confidential VM, apart from its CPU's report."""
+    get = _reader(azure_claim, verified)
+    section = Section(key="azure")
+    for index in _DRAFTED_PCRS:
+        value = _raw(get(f"pcrs.{index}"))
+        if any(value):  # registers that only firmware closes are often alike
+            known = next((name for name, values in section.references.items() if values == (value,)), None)
+            section.refer(f"pcr{index}", known or f"{reference}-pcr{index}", value)
+    section.comments[()] = ("The registers of its virtual TPM: nothing else measures what the VM booted.",)
+    stated = {name: get(f"vm_configuration.{name}") for name, _ in VM_SWITCHES}
+    strict = {"secure_boot": True, "tpm_enabled": True, "console_enabled": False}
+    found: dict[str, JsonValue] = {
+        name: strict.get(name, value) for name, value in stated.items() if isinstance(value, bool)
+    }
+    section.put("vm_configuration", {**strict, **found})
+    vm = get("vm_configuration.vm_unique_id")
+    if chosen["azure.vm"] == "exactly":
+        section.put("vm_unique_ids", [str(vm)], "Only this very VM.")
+    return section
+
+
 def _levels(value: ClaimValue) -> dict[str, JsonValue]:
     return {part: _whole(level) for part, level in value.items()} if isinstance(value, Mapping) else {}
 
@@ -194,11 +224,12 @@ def intel_section(
 
 def _td(section: Section, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:
     section.refer("mr_td", reference, get("mr_td"), "The firmware that the TD was built from.")
-    for number in range(4):
-        section.refer(f"rtmr{number}", f"{reference}-rtmr{number}", get(f"rtmr{number}"))
-    section.comments["rtmr0",] = (
-        "Settings of the firmware; boot loader and kernel; what they loaded; the guest itself.",
-    )
+    if "azure.vm" not in chosen:  # in such a VM the registers of its TPM are used, and these are zeros
+        for number in range(4):
+            section.refer(f"rtmr{number}", f"{reference}-rtmr{number}", get(f"rtmr{number}"))
+        section.comments["rtmr0",] = (
+            "Settings of the firmware; boot loader and kernel; what they loaded; the guest itself.",
+        )
     section.put("td_attributes", _bits(get, "td_attributes", TD_ATTRIBUTE_BITS))
     if get("service_td_bound") is True:
         section.put("mr_service_td", [_raw(get("mr_service_td")).hex()], "A service TD is bound: it can move this TD.")

@@ -18,7 +18,14 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError
 from attest.evidence.eventlog.facts import EventLogFacts
 from attest.evidence.gpu.device_set import DeviceSet
-from attest.policy.authoring.draft_sections import KEY_OF_KIND, Section, device_sections, intel_section, snp_section
+from attest.policy.authoring.draft_sections import (
+    KEYS_OF_KIND,
+    Section,
+    azure_section,
+    device_sections,
+    intel_section,
+    snp_section,
+)
 from attest.policy.authoring.yaml_text import Path, comment_lines, yaml_text
 from attest.policy.load import Policy, load_policy
 from attest.policy.model import SCHEMA
@@ -53,6 +60,7 @@ _BOTH = (EXACTLY, OR_NEWER)
 FIELDS: Mapping[str, Field] = {
     field.name: field
     for field in (
+        Field(name="azure.vm", about="the VM, by its id", choices=(ANY, EXACTLY)),
         # No key of the language bounds a TCB from above.
         Field(name="snp.tcb", about="AMD's firmware (TCB)", choices=(OR_NEWER,)),
         Field(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
@@ -79,12 +87,14 @@ class SourceItem:
         name: its name in the evidence.
         kind: its kind (``sev-snp``).
         verified: what the procedure of its format returned.
+        silicon: of an Azure VM the CPU's report within; of every other device the same as ``verified``.
         facts: what the event log beside it says, or None.
     """
 
     name: str
     kind: str
     verified: object
+    silicon: object
     facts: EventLogFacts | None = None
 
 
@@ -148,20 +158,20 @@ def fields_of(kinds: Iterable[str]) -> tuple[Field, ...]:
     Raises:
         ConfigurationError: ``policy-draft-kind``.
     """
-    keys = {_key_of(kind) for kind in kinds}
+    keys = {key for kind in kinds for key in _keys_of(kind)}
     return tuple(field for field in FIELDS.values() if field.name.partition(".")[0] in keys)
 
 
-def _key_of(kind: str) -> str:
-    key = KEY_OF_KIND.get(kind)
-    if key is None:
+def _keys_of(kind: str) -> tuple[str, ...]:
+    keys = KEYS_OF_KIND.get(kind)
+    if keys is None:
         raise ConfigurationError(
             f"no policy can be drafted for evidence of kind {kind}: the language has no key for it",
             code="policy-draft-kind",
-            expected=", ".join(KEY_OF_KIND),
+            expected=", ".join(KEYS_OF_KIND),
             got=kind,
         )
-    return key
+    return keys
 
 
 def choose(
@@ -253,10 +263,14 @@ def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapp
 def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) -> list[Section]:
     found: list[Section] = []
     for item in source.items:
-        if item.kind == "sev-snp":
-            found.append(snp_section(item.verified, reference, chosen))
-        elif item.kind in ("tdx", "sgx"):
-            found.append(intel_section(item.kind, item.verified, item.facts, reference, chosen, at=source.at))
+        keys = _keys_of(item.kind)
+        if "azure" in keys:
+            found.append(azure_section(item.verified, reference, chosen))
+        if "snp" in keys:
+            found.append(snp_section(item.silicon, reference, chosen))
+        elif keys[-1] in ("tdx", "sgx"):
+            facts = None if "azure" in keys else item.facts
+            found.append(intel_section(keys[-1], item.silicon, facts, reference, chosen, at=source.at))
     return found + device_sections(source.devices, chosen)
 
 

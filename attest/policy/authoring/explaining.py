@@ -31,6 +31,8 @@ _KINDS: Mapping[str, str] = {
     "sev-snp": "A SEV-SNP guest",
     "tdx": "A TDX guest",
     "sgx": "An SGX enclave",
+    "azure-snp": "An Azure confidential VM on SEV-SNP",
+    "azure-tdx": "An Azure confidential VM on TDX",
     "nvidia-gpu": "Each GPU",
     "nvidia-switch": "Each NVSwitch",
     SET: "All devices together",

@@ -1,4 +1,4 @@
-"""Findings in the sections of one body: ``snp``, ``tdx``, ``sgx``, ``gpu``, ``nvswitch``, ``devices``."""
+"""Findings in the sections of one body: ``azure``, ``snp``, ``tdx``, ``sgx``, ``gpu``, ``nvswitch``, ``devices``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TypeVar
 
+from attest.evidence.azure.claims import RESETTABLE_PCRS
 from attest.evidence.claims import ClaimType, Origin
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy.authoring.comparing import spans
 from attest.policy.authoring.linted import Finding, Severity, Surroundings
+from attest.policy.azure import PCR_KEYS, AzureDemands, azure_rules
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.devices import Count
 from attest.policy.gpu import GpuDemands
@@ -31,6 +33,8 @@ _PLAUSIBLE_EVALUATION = 255
 """Intel counts its evaluations; in eight years it came to about 20."""
 _FIRST_OF_VBIOS = {"hopper": 0x96, "blackwell": 0x97}
 """First component of VBIOS versions (nvidia-gpu.md 4.2)."""
+_OF_THE_SYSTEM = frozenset({4, 8, 9, 11})
+"""Registers in which the boot loader and the kernel are measured (azure-cvm.md 5)."""
 _SIGNED = frozenset({"id_key_digest", "author_key_digest", "mr_signer"})
 """Claims of the guest's owner that a signature stands behind, which the hardware has checked."""
 _CHOSEN = frozenset({Origin.HOST, Origin.GUEST, Origin.OWNER})
@@ -64,10 +68,12 @@ def section_findings(
         section = getattr(body, name)
         if section is not None:
             yield from _lists(section, name, f"{start}{name}")
+    if body.azure is not None:
+        yield from _azure(body.azure, f"{start}azure", around)
     if body.snp is not None:
         yield from _snp(body.snp, f"{start}snp", around)
     if body.tdx is not None:
-        yield from _tdx(body.tdx, f"{start}tdx", around)
+        yield from _tdx(body.tdx, f"{start}tdx", around, boot=body.azure is None)
     if body.sgx is not None:
         yield from _sgx(body.sgx, f"{start}sgx", around)
     if body.gpu is not None:
@@ -210,10 +216,33 @@ def _no_key(values: tuple[object, ...], path: str) -> Iterator[Finding]:
             )
 
 
+# -- Azure
+
+
+def _azure(azure: AzureDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+    demanded = {index for index, key in enumerate(PCR_KEYS) if _stated(azure.pcrs[key])}
+    for index in sorted(demanded.intersection(RESETTABLE_PCRS)):
+        yield Finding(
+            rule="self-chosen-claim",
+            severity=Severity.WARNING,
+            path=f"{path}.pcr{index}",
+            why="the guest can set this register back, so it says what the guest wants it to",
+            remedy="demand the registers that its firmware and boot loader extend: 4, 7, 8, 9, 11",
+        )
+    if demanded and demanded.isdisjoint(_OF_THE_SYSTEM):
+        yield Finding(
+            rule="boot-not-demanded",
+            severity=around.in_production(Severity.WARNING),
+            path=path,
+            why="these registers measure the firmware and its settings; any kernel that it boots is accepted",
+            remedy="demand pcr4 (boot loader or unified kernel), and pcr8, pcr9, pcr11 as your image extends them",
+        )
+
+
 # -- Intel
 
 
-def _tdx(tdx: TdxDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+def _tdx(tdx: TdxDemands, path: str, around: Surroundings, *, boot: bool) -> Iterator[Finding]:
     yield from _tcb(tdx.tcb, path, around)
     service_tds = _stated(tdx.mr_service_td)
     if (
@@ -229,7 +258,7 @@ def _tdx(tdx: TdxDemands, path: str, around: Surroundings) -> Iterator[Finding]:
             why="service_td demands that none is bound",
             remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
         )
-    if not _boot_is_measured(tdx):
+    if boot and not _boot_is_measured(tdx):
         yield Finding(
             rule="boot-not-demanded",
             severity=around.in_production(Severity.WARNING),
@@ -403,6 +432,8 @@ def _identity(body: PolicyBody, start: str, around: Surroundings, vouched: froze
 def _rules(body: PolicyBody, around: Surroundings) -> Mapping[str, tuple[Rule, ...]]:
     references = around.policy.reference_values
     rules: dict[str, tuple[Rule, ...]] = {}
+    if body.azure is not None:
+        rules["azure"] = azure_rules(body.azure, references)
     if body.snp is not None:
         rules["snp"] = snp_rules(body.snp, references)
     if body.tdx is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -96,6 +96,7 @@ class Surroundings:
 _IDENTITY = {
     "snp": ("measurement", "id_key_digests", "author_key_digests"),
     "tdx": ("mr_td",),
+    "azure": ("pcrs",),
     "sgx": ("mr_enclave", "mr_signer"),
 }
 """Demands on what runs: measured by the hardware, or signed with a key that the hardware checked."""
@@ -105,5 +106,8 @@ def _identifies(body: PolicyBody, kind: str) -> bool:
     section = getattr(body, kind)
     if section is None:
         return False
-    demands: list[Demand[object] | None] = [getattr(section, name) for name in _IDENTITY[kind]]
+    demands: list[Demand[object] | None] = []
+    for name in _IDENTITY[kind]:
+        stated = getattr(section, name)
+        demands += stated.values() if isinstance(stated, Mapping) else [stated]
     return any(demand is not None and not isinstance(demand.value, Relaxed) for demand in demands)

@@ -16,6 +16,7 @@ from attest.policy.authoring.differing import demands_of, diff_bodies, names_in_
 from attest.policy.authoring.lint_sections import section_findings
 from attest.policy.authoring.linted import SOON, Finding, Severity, Surroundings
 from attest.policy.authoring.unsatisfiable import contradictions
+from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Relaxed
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
@@ -51,6 +52,10 @@ _WEIGHTY = frozenset(
         "required",
     }
 )
+
+
+_MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
+"""Registers of what runs after the firmware, which nothing may have extended."""
 
 
 def lint_policy(policy: PolicyDocument, *, at: datetime) -> tuple[Finding, ...]:
@@ -101,10 +106,10 @@ def _top(around: Surroundings) -> Iterator[Finding]:
 def _references(around: Surroundings) -> Iterator[Finding]:
     policy = around.policy
     used, seen = names_in_use(policy), dict[bytes, str]()
-    third: list[tuple[str, ...]] = [
-        names for _, last, names in demands_of(policy) if last == "rtmr3" and not isinstance(names, Relaxed)
+    late: list[tuple[str, ...]] = [
+        names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, Relaxed)
     ]
-    of_guests = frozenset(name for names in third for name in names)
+    of_guests = frozenset(name for names in late for name in names)
     for name, reference in policy.reference_values.items():
         path = f"reference_values.{name}"
         if name not in used:
@@ -136,7 +141,7 @@ def _end(reference: ReferenceValues, path: str, around: Surroundings) -> Iterato
 
 
 def _zeros(reference: ReferenceValues, path: str) -> Iterator[Finding]:
-    """Find values that nothing has; of RTMR3 zeros are what a guest has that extended nothing."""
+    """Find values that nothing has; of some registers zeros are what a guest has that extended nothing."""
     for index, value in enumerate(reference.values):
         if not any(value):
             placeholder = reference.origin.startswith("placeholder")

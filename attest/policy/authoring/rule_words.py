@@ -10,6 +10,10 @@ _IMAGE = (
     "Compare the build: 'attest measure' says what an image should have. If this one is wanted, add its value under "
     "reference_values, with its origin; otherwise start the image that is wanted."
 )
+_REGISTER = (
+    "Compare the event log with that of a good boot (--eventlog). If this boot is wanted, add the register's value "
+    "under reference_values, with its origin; otherwise start the image that is wanted."
+)
 _FIRMWARE = "Have the host's firmware updated by its owner and start the guest anew; or lower the minimum, knowingly."
 _LAUNCH = "Start the guest with another configuration of its host; it cannot be changed while it runs."
 _HOST = "Ask the host's owner to change its setting; or relax this key with {unchecked: reason}."
@@ -30,6 +34,14 @@ FIXES: Mapping[str, str] = {
     "policy.kind": "Add a section for this kind of device to the policy; or leave the device out of the machine.",
     "policy.any_of": "Meet one of its branches whole: see the checks of the branch that is nearest.",
     "policy.at_least": "Meet more of its branches whole: see the checks of those that are nearest.",
+    "policy.azure.": "Start the VM with another configuration; or relax this key with {unchecked: reason}.",
+    "policy.azure.pcr": _REGISTER,
+    "policy.azure.vm_configuration.secure_boot": "Start the VM with Secure Boot on, or trusted launch has no meaning.",
+    "policy.azure.vm_configuration.console_enabled": "Azure enables the serial console: relax this if none can log in.",
+    "policy.azure.vm_unique_ids": _OTHER_MACHINE,
+    "policy.azure.user_data": "Have the guest write what the policy names before the report is made.",
+    "policy.azure.tpm_clock_safe": "Restart the VM cleanly: its TPM lost track of its clock.",
+    "policy.azure.maximum_restart_count": "Reset the VM: it was suspended and resumed since it was started.",
     "policy.snp.": _HOST,
     "policy.snp.products": "Run on a processor of a product line that the policy names; or name this one.",
     "policy.snp.product_known_broken": "Move to Genoa or newer: keys of Milan are extracted, its reports forged.",
@@ -111,6 +123,10 @@ FIXES: Mapping[str, str] = {
 
 SENTENCES: Mapping[str, str] = {
     "policy.": "{name} must be {expected}.",
+    "policy.azure.pcr": "The register {name} of the virtual TPM must be that of {expected}.",
+    "policy.azure.vm_configuration.": "The VM's setting {name} must be {expected}.",
+    "policy.azure.tpm_clock_safe": "That the virtual TPM has kept track of its clock must be {expected}.",
+    "policy.azure.maximum_restart_count": "The number of times the VM was resumed must be {expected}.",
     "policy.snp.products": "The processor must be {expected}.",
     "policy.snp.product_known_broken": "A processor of another kind than {expected} gives a warning.",
     "policy.snp.measurement": "The guest's launch measurement must be that of {expected}.",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from attest.appraisal import appraise
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -20,6 +21,8 @@ from attest.evidence.forms import read_evidence
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.evidence.azure.made import item
+from tests.policy.documents import policy_of
+from tests.policy.drafts import drafted
 
 NO_CRL = (Unchecked(check="revocation", reason="recorded evidence, no CRL of its time"),)
 IDS = ("az-snp-milan-v3", "az-snp-milan-v2", "az-snp-coco-v0", "az-tdx-v4", "raw-snp")
@@ -144,3 +147,20 @@ def test_relabelled_evidence_is_refused_for_its_type(vectors_dir: Path) -> None:
         with pytest.raises(AttestError) as outcome:
             parse_azure_evidence(data)
         assert outcome.value.code == "hcl-report-type-mismatch"
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_policy_drafted_from_recorded_evidence_affirms_it_and_no_other_boot(name: str, vectors_dir: Path) -> None:
+    vector = manifest(vectors_dir)[name]
+    verified = judge(vectors_dir, vector, evidence_of(vectors_dir, vector))
+    draft = drafted(verified).draft
+    assert appraise(verified, policy=draft.policy, at=verified.at).affirmed
+    assert "azure.vm_configuration.console_enabled" in dict(draft.weak)  # Azure enables it on every VM seen
+    document: Any = json.loads(json.dumps(draft.document))
+    (register,) = document["azure"]["pcr4"]
+    document["reference_values"][register]["values"] = ["ab" * 32]
+    other = appraise(verified, policy=policy_of(document), at=verified.at)
+    assert [check.id for check in other.failed] == ["policy.azure.pcr4"]
+    only: Any = drafted(verified, exactly=["azure.vm"]).draft.document["azure"]
+    item_claims: Any = verified.items[0].claims
+    assert only["vm_unique_ids"] == [item_claims["vm_configuration"]["vm_unique_id"]]

@@ -1,0 +1,150 @@
+"""What a policy can demand of an Azure confidential VM beyond its CPU's report: the keys of ``azure``.
+
+The CPU's report measures the paravisor and its firmware. What the VM booted is in the registers of its virtual TPM
+alone, so a policy has to say something about them (azure-cvm.md 11.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attest.encoding import JsonValue
+from attest.evidence.azure.claims import azure_claim, of_cpu
+from attest.evidence.azure.runtime import VM_CONFIGURATION
+from attest.evidence.claims import Claim
+from attest.evidence.tpm.structure import MAX_PCRS
+from attest.policy.decode import Demand, Section, demand, hex_of, integer, list_of, refuse, text
+from attest.policy.references import ReferenceValues, names_in
+from attest.policy.rules import Rule, Test, is_, must_be, named_bits, one_of, reference_rule, rule_for
+
+__all__ = ["PCR_KEYS", "VM_SWITCHES", "AzureDemands", "azure_rules", "decode_azure", "rules_of_cpu"]
+
+PCR_KEYS = tuple(f"pcr{index}" for index in range(MAX_PCRS))
+"""Keys of the registers, which take names of reference values with 32-byte digests: the bank is SHA-256."""
+_PCR_BYTES = 32
+VM_SWITCHES = tuple((name, 0) for name, kind in VM_CONFIGURATION.values() if kind is bool)
+"""What the paravisor says of the VM as true or false."""
+_STRICT_CONFIGURATION = {
+    "secure_boot": Demand(True),  # noqa: FBT003
+    "tpm_enabled": Demand(True),  # noqa: FBT003
+    "console_enabled": Demand(False),  # noqa: FBT003
+}
+_LARGEST_COUNT = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureDemands:
+    """What is demanded of the VM around the CPU's report; None where nothing is. See docs/policy.md for each key."""
+
+    pcrs: Mapping[str, Demand[tuple[str, ...]] | None]
+    vm_configuration: Mapping[str, Demand[bool]]
+    vm_unique_ids: Demand[tuple[str, ...]] | None = None
+    root_cert_thumbprints: Demand[tuple[str, ...]] | None = None
+    user_data: Demand[tuple[bytes, ...]] | None = None
+    tpm_clock_safe: Demand[bool] | None = None
+    maximum_restart_count: int | None = None
+
+
+# -- reading
+
+
+def decode_azure(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> AzureDemands:
+    """Read the key ``azure`` of a policy.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    section = Section(value, path)
+    named = demand(list_of(names_in(references, size=_PCR_BYTES)))
+    demands = AzureDemands(
+        pcrs={key: section.optional(key, named, default=None) for key in PCR_KEYS},
+        vm_configuration=named_bits(section, "vm_configuration", VM_SWITCHES, strict=_STRICT_CONFIGURATION),
+        vm_unique_ids=section.optional("vm_unique_ids", demand(list_of(_caseless)), default=None),
+        root_cert_thumbprints=section.optional("root_cert_thumbprints", demand(list_of(_caseless)), default=None),
+        user_data=section.optional("user_data", demand(list_of(hex_of(64))), default=None),
+        tpm_clock_safe=section.optional("tpm_clock_safe", must_be(True), default=None),  # noqa: FBT003
+        maximum_restart_count=section.optional("maximum_restart_count", integer(0, _LARGEST_COUNT), default=None),
+    )
+    section.finish()
+    if not any(demands.pcrs.values()):
+        expected = "pcr0 to pcr23, one at least: nothing else measures what the VM booted; or {unchecked: reason} there"
+        raise refuse(path, expected, "none of them", at_key=True)
+    return demands
+
+
+def _caseless(value: JsonValue, path: str) -> str:
+    """Decode an identifier that paravisors write in either case."""
+    return text(value, path).lower()
+
+
+# -- rules
+
+
+def azure_rules(azure: AzureDemands, references: Mapping[str, ReferenceValues]) -> tuple[Rule, ...]:
+    """Return the rules of a policy document for the VM; those for the CPU's report are ``rules_of_cpu``."""
+    return (*_boot(azure, references), *_vm(azure), *_tpm(azure))
+
+
+def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
+    """Ask the same of the CPU's report within Azure evidence.
+
+    Args:
+        rules: rules for a SEV-SNP or TDX Attester.
+        prefix: ``snp`` or ``tdx``, the place of the report's claims among those of the VM.
+    """
+    return tuple(replace(rule, claim=of_cpu(rule.claim, prefix=prefix)) for rule in rules)
+
+
+def _boot(azure: AzureDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
+    """Ask what was booted. A register that the quote does not select is absent, and fails."""
+    for index, key in enumerate(PCR_KEYS):
+        claim = azure_claim(f"pcrs.{index}")
+        yield from reference_rule(f"policy.azure.{key}", azure.pcrs[key], references, claim)
+
+
+def _vm(azure: AzureDemands) -> Iterator[Rule]:
+    """Ask what the paravisor says of the VM, and what the VM told the paravisor."""
+    for name, switch in azure.vm_configuration.items():
+        yield from _rule(f"vm_configuration.{name}", switch, is_, category="configuration")
+    for key, values, name in (
+        ("vm_unique_ids", azure.vm_unique_ids, "vm_unique_id"),
+        ("root_cert_thumbprints", azure.root_cert_thumbprints, "root_cert_thumbprint"),
+    ):
+        claim = azure_claim(f"vm_configuration.{name}")
+        yield from _rule(key, values, _one_of_caseless, category="instance-identity", claim=claim)
+    yield from _rule("user_data", azure.user_data, one_of, category="configuration")
+
+
+def _one_of_caseless(values: tuple[str, ...]) -> Test:
+    return lambda value, _at: value.lower() in values
+
+
+def _tpm(azure: AzureDemands) -> Iterator[Rule]:
+    """Ask for the state of the virtual TPM, which tells a VM that was suspended or set back."""
+    yield from _rule(
+        "tpm_clock_safe", azure.tpm_clock_safe, is_, category="configuration", claim=azure_claim("tpm.safe")
+    )
+    highest = None if azure.maximum_restart_count is None else Demand(azure.maximum_restart_count)
+    yield from _rule(
+        "maximum_restart_count",
+        highest,
+        lambda high: lambda value, _at: value <= high,
+        category="configuration",
+        claim=azure_claim("tpm.restart_count"),
+        expected=lambda high: f"at most {high}",
+    )
+
+
+def _rule(
+    name: str,
+    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
+    test: Callable[[Any], Test],
+    *,
+    category: str,
+    claim: Claim | None = None,
+    expected: Callable[[Any], str] | None = None,
+) -> Iterator[Rule]:
+    of = claim or azure_claim(name)
+    return rule_for(f"policy.azure.{name}", wanted, test, category=category, claim=of, expected=expected)
