@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
 from attest.evidence.eventlog.facts import EventLogFacts, facts_of
+from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.load import Policy
 from attest.policy.rules import Rule, Subject
 from attest.policy.tree import SET, All, Any, AtLeast, Leaf, Node, paths_of
-from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
+from attest.verification import Freshness, VerifiedEvidence
 
-__all__ = ["AttestationResult", "appraise", "freshness_check"]
+__all__ = [
+    "AttestationResult",
+    "Judged",
+    "Judgement",
+    "appraise",
+    "device_set",
+    "freshness_check",
+    "judge_items",
+    "reasons_of",
+    "simulation_check",
+]
 
 _NO_KINDS: frozenset[str] = frozenset()
 _WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttestationResult:
-    """What a Relying Party is told: the state of the Attester, judged by one policy at one moment.
+class Judgement:
+    """What one policy says at one moment, of evidence or of what another Verifier found.
 
-    It is no condition: ask ``affirmed``, or call ``require``.
+    It is no condition: ask ``affirmed``.
 
     Attributes:
-        verified: the evidence that was judged.
-        policy: the policy that judged it.
+        policy: the policy that judged.
         at: the moment of appraisal.
         policy_checks: one check for every rule, whatever the others said.
         categories: AR4SI trustworthiness claim of each rule, by check id.
@@ -40,7 +50,6 @@ class AttestationResult:
             they came out and do not count: what counts is whether enough others hold, which is a check of its own.
     """
 
-    verified: VerifiedEvidence
     policy: Policy
     at: datetime
     policy_checks: tuple[Check, ...]
@@ -83,6 +92,22 @@ class AttestationResult:
                 vector[category] = min(vector.get(category, Tier.AFFIRMING), check.tier, key=_WORST_FIRST.index)
         return vector
 
+    def __bool__(self) -> NoReturn:
+        """Refuse to be a condition."""
+        msg = f"an {type(self).__name__} is no condition; ask .affirmed"
+        raise TypeError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttestationResult(Judgement):
+    """What a Relying Party is told: the state of the Attester, judged by one policy at one moment.
+
+    Attributes:
+        verified: the evidence that was judged.
+    """
+
+    verified: VerifiedEvidence
+
     @property
     def checks(self) -> tuple[Check, ...]:
         """Every check, of verification and of the policy. Freshness is told once, as the policy judges it."""
@@ -108,11 +133,6 @@ class AttestationResult:
             error.checks = self.checks
             raise error
 
-    def __bool__(self) -> NoReturn:
-        """Refuse to be a condition."""
-        msg = "an AttestationResult is no condition; ask .affirmed or call .require()"
-        raise TypeError(msg)
-
 
 def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> AttestationResult:
     """Judge verified evidence by a policy.
@@ -132,27 +152,81 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         msg = f"evidence that was verified for {verified.at} cannot be appraised for {at}"
         raise ValueError(msg)
     unchecked = tuple(dict.fromkeys((*verified.unchecked, *policy.unchecked)))
-    # Of two reasons for one thing the first is told: the caller's.
-    reasons = {entry.check: entry.reason for entry in reversed(unchecked)}
-    walk = _Walk(verified=verified, at=at, reasons=reasons)
-    _, covered = walk.judge(policy.tree)
+    reasons = reasons_of(unchecked)
+    checks, set_aside = judge_items(
+        verified.items, devices=lambda: device_set(verified), policy=policy, at=at, reasons=reasons
+    )
     return AttestationResult(
         verified=verified,
         policy=policy,
         at=at,
         policy_checks=(
             freshness_check(verified.freshness, reasons.get("freshness")),
-            _simulation(verified, policy),
-            *walk.checks,
-            *_kinds(verified.items, [kind for kind in policy.kinds if kind in covered]),
+            simulation_check(simulated=verified.simulated, tolerated=policy.simulated),
+            *checks,
         ),
         categories=policy.categories,
         unchecked=unchecked,
-        set_aside=frozenset(walk.set_aside),
+        set_aside=set_aside,
     )
 
 
-def _kinds(items: Iterable[VerifiedItem], covered: list[str]) -> Iterator[Check]:
+def reasons_of(unchecked: Iterable[Unchecked]) -> Mapping[str, str]:
+    """Return why each thing is left unjudged; of two reasons the first is told: the caller's."""
+    return {entry.check: entry.reason for entry in reversed(tuple(unchecked))}
+
+
+class Judged(Protocol):
+    """One device as a policy looks at it: evidence that was verified, or what another Verifier states of it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in results (``cpu``)."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Its kind (``sev-snp``)."""
+        ...
+
+    @property
+    def verified(self) -> object:
+        """What claims are read from."""
+        ...
+
+    @property
+    def eventlog(self) -> VerifiedEventLog | None:
+        """The log that replays to its registers, if one came along."""
+        ...
+
+
+def judge_items(
+    items: Iterable[Judged],
+    *,
+    devices: Callable[[], DeviceSet],
+    policy: Policy,
+    at: datetime,
+    reasons: Mapping[str, str],
+) -> tuple[tuple[Check, ...], frozenset[str]]:
+    """Apply every rule of a policy.
+
+    Args:
+        items: the devices.
+        devices: makes the set of all GPUs and switches; called when a rule asks for it.
+        policy: what is demanded.
+        at: the moment of appraisal.
+        reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
+
+    Returns:
+        A check for every rule and one for each item of a kind that nobody judged; and the branches that are set aside.
+    """
+    walk = _Walk(items=tuple(items), devices=devices, at=at, reasons=reasons)
+    _, covered = walk.judge(policy.tree)
+    unjudged = _kinds(walk.items, [kind for kind in policy.kinds if kind in covered])
+    return (*walk.checks, *unjudged), frozenset(walk.set_aside)
+
+
+def _kinds(items: Iterable[Judged], covered: list[str]) -> Iterator[Check]:
     """Refuse each item of a kind that no demand which holds speaks of: nobody has judged it."""
     for item in items:
         if item.kind not in covered:
@@ -170,7 +244,8 @@ def _kinds(items: Iterable[VerifiedItem], covered: list[str]) -> Iterator[Check]
 class _Walk:
     """One walk through a policy's tree, which collects a check for every rule, in order."""
 
-    verified: VerifiedEvidence
+    items: tuple[Judged, ...]
+    devices: Callable[[], DeviceSet]
     at: datetime
     reasons: Mapping[str, str]
     checks: list[Check] = field(default_factory=list[Check])
@@ -190,16 +265,16 @@ class _Walk:
         start = len(self.checks)
         branch = leaf.path or None
         if leaf.kind == SET:
-            devices = device_set(self.verified)
+            devices = self.devices()
             for rule in leaf.rules:
                 self.checks.append(rule.judge(devices, at=self.at, item=None, reasons=self.reasons, branch=branch))
         else:
-            for item in self.verified.items:
+            for item in self.items:
                 if item.kind == leaf.kind:
                     self._item(item, leaf.rules, branch)
         return all(check.outcome is not Outcome.FAIL for check in self.checks[start:])
 
-    def _item(self, item: VerifiedItem, rules: tuple[Rule, ...], branch: str | None) -> None:
+    def _item(self, item: Judged, rules: tuple[Rule, ...], branch: str | None) -> None:
         subjects = {Subject.DEVICE: item.verified, Subject.EVENT_LOG: _facts(item, rules)}
         for rule in rules:
             subject = subjects[rule.subject]
@@ -236,7 +311,7 @@ def _enough(node: Any | AtLeast, met: list[All]) -> Check:
     )
 
 
-def _facts(item: VerifiedItem, rules: tuple[Rule, ...]) -> EventLogFacts | None:
+def _facts(item: Judged, rules: tuple[Rule, ...]) -> EventLogFacts | None:
     """Read the facts of the event log, when there is one and a rule asks for it."""
     if item.eventlog is None or all(rule.subject is not Subject.EVENT_LOG for rule in rules):
         return None
@@ -276,17 +351,22 @@ def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
     )
 
 
-def _simulation(verified: VerifiedEvidence, policy: Policy) -> Check:
-    """Judge the anchor: what the simulator signed proves nothing about hardware."""
-    if not verified.simulated:
+def simulation_check(*, simulated: bool, tolerated: str | None) -> Check:
+    """Judge the anchor: what the simulator signed proves nothing about hardware.
+
+    Args:
+        simulated: whether any part rests on the simulator's roots.
+        tolerated: why that is tolerated, or None.
+    """
+    if not simulated:
         outcome, got = Outcome.PASS, "the vendor's root"
     else:
-        outcome = Outcome.FAIL if policy.simulated is None else Outcome.NOT_EVALUATED
+        outcome = Outcome.FAIL if tolerated is None else Outcome.NOT_EVALUATED
         got = "SIMULATED: the simulator's root"
     return Check(
         id="policy.not_simulated",
         outcome=outcome,
-        expected="hardware" if policy.simulated is None else f"unchecked: {policy.simulated}",
+        expected="hardware" if tolerated is None else f"unchecked: {tolerated}",
         got=got,
         clause="DESIGN 5; must-check.md 17",
     )

@@ -23,6 +23,7 @@ from attest.policy.gpu import (
     SWITCH_MEASUREMENTS,
 )
 from attest.policy.model import MAX_BRANCHES, SCHEMA
+from attest.policy.verifiers import LONGEST_AGE
 from attest.policy.versions import Numbering
 
 __all__ = ["policy_schema"]
@@ -50,6 +51,12 @@ def policy_schema() -> _Schema:
                 "description": {"type": "string"},
                 "simulated": _demand({"const": "refuse"}, "evidence of the simulator; refused when left out"),
                 "unchecked": _table({name: {"type": "string", "minLength": 1} for name in Unchecked.NAMES}),
+                "verifiers": {
+                    "type": "array",
+                    "minItems": 1,
+                    "description": "Verifiers whose tokens are taken in the place of evidence; nobody's when left out",
+                    "items": _verifier(),
+                },
                 "references": {
                     "type": "array",
                     "minItems": 1,
@@ -337,6 +344,18 @@ def _event_log() -> _Schema:
             "other_runtime_events": _demand(_list(_hex(48)), "digests" + others),
         },
         required=[],
+    )
+
+
+def _verifier() -> _Schema:
+    texts = _list({"type": "string", "minLength": 1})
+    return _object(
+        {
+            "issuer": {"type": "string", "minLength": 1, "description": "as its tokens name it (iss)"},
+            "maximum_age": _integer(1, LONGEST_AGE, "seconds since a token was issued; 300 when left out"),
+            "policy_ids": _demand(texts, "policies of its own, one of which it must have applied"),
+        },
+        required=["issuer"],
     )
 
 

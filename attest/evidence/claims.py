@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from attest.encoding import JsonValue
 
-__all__ = ["Claim", "ClaimTree", "ClaimType", "ClaimValue", "Origin", "claims_document", "value_text"]
+__all__ = ["Claim", "ClaimTree", "ClaimType", "ClaimValue", "Origin", "StatedClaims", "claims_document", "value_text"]
 
 ClaimTree: TypeAlias = "bool | int | str | bytes | tuple[ClaimTree, ...] | Mapping[str, ClaimTree]"
 """A value that is there, whole; what a mapping does not know is not among its keys."""
@@ -42,6 +42,27 @@ class Origin(enum.StrEnum):
     CERTIFICATE = "certificate"
 
 
+_STATED_TYPES: Mapping[ClaimType, type] = {
+    ClaimType.BOOLEAN: bool,
+    ClaimType.INTEGER: int,
+    ClaimType.TEXT: str,
+    ClaimType.BYTES: bytes,
+    ClaimType.LIST: tuple,
+}
+"""What a stated value of a claim is in Python; a claim of another type says itself how it is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedClaims:
+    """What another Verifier states of one device, by the names that our claims have.
+
+    Attributes:
+        values: dotted name to value. A claim that the Verifier does not state is absent.
+    """
+
+    values: Mapping[str, ClaimValue]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """One fact.
@@ -52,6 +73,7 @@ class Claim:
         origin: who determined it.
         clause: where it is defined.
         get: takes the verified evidence of its kind; None when the evidence does not carry it.
+        stated: takes what another Verifier states; None reads the value of this name, if it is of this type.
     """
 
     name: str
@@ -59,6 +81,17 @@ class Claim:
     origin: Origin
     clause: str
     get: Callable[[Any], ClaimValue]  # Any: each registry is over the one verified type of its own package
+    stated: Callable[[StatedClaims], ClaimValue] | None = None
+
+    def read(self, subject: object) -> ClaimValue:
+        """Return the value in verified evidence, or in what another Verifier states; None when it is absent."""
+        if type(subject) is not StatedClaims:
+            return self.get(subject)
+        if self.stated is not None:
+            return self.stated(subject)
+        value, wanted = subject.values.get(self.name), _STATED_TYPES.get(self.type)
+        # An exact type: true is no 1.
+        return value if wanted is not None and type(value) is wanted else None
 
 
 def claims_document(claims: Iterable[Claim], verified: object) -> dict[str, JsonValue]:

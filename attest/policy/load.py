@@ -23,6 +23,7 @@ from attest.policy.references import reference_digest
 from attest.policy.rules import Rule
 from attest.policy.snp import BASELINE_SNP_RULES
 from attest.policy.tree import SET, All, Leaf, PlacedRule, kinds_of, placed_rules
+from attest.policy.verifiers import AcceptedVerifier
 
 __all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy", "read_document"]
 
@@ -54,6 +55,7 @@ class Policy:
         unchecked: what verification need not judge, each with its reason.
         gpu_tolerances: what verification is to let pass in GPUs by name; shown in every result.
         switch_tolerances: likewise in NVSwitches, whose measurements have other meanings.
+        verifiers: whose tokens it takes in the place of evidence.
         production: whether a person wrote it for a purpose; the built-in baseline is no production policy.
         reference_digest: SHA-256 over the reference values that its rules use, 32 bytes; see ``reference_digest``.
         kinds: the kinds of Attesters that some rule is about.
@@ -68,6 +70,7 @@ class Policy:
     unchecked: tuple[Unchecked, ...]
     gpu_tolerances: GpuTolerances = NO_TOLERANCES
     switch_tolerances: GpuTolerances = NO_TOLERANCES
+    verifiers: tuple[AcceptedVerifier, ...] = ()
     production: bool = True
     reference_digest: bytes = NO_REFERENCES
     kinds: tuple[str, ...] = field(init=False)
@@ -151,6 +154,7 @@ def load_policy(
         tree=tree,
         simulated=simulated.reason if isinstance(simulated, Relaxed) else None,
         unchecked=policy.unchecked,
+        verifiers=policy.verifiers,
         gpu_tolerances=tolerances[0],
         switch_tolerances=tolerances[1],
         reference_digest=reference_digest(policy.reference_values),

@@ -39,6 +39,7 @@ from attest.policy.reference_values.reference_documents import (
 )
 from attest.policy.references import ReferenceValues, decode_reference_values
 from attest.policy.snp import SnpDemands, decode_snp
+from attest.policy.verifiers import AcceptedVerifier, decode_verifiers
 
 __all__ = ["MAX_BRANCHES", "MAX_NESTING", "SCHEMA", "AtLeastOf", "PolicyBody", "PolicyDocument", "decode_policy"]
 
@@ -94,6 +95,7 @@ class PolicyDocument(PolicyBody):
     """A policy as its author wrote it, with everything that was left out filled in strictly.
 
     Attributes:
+        verifiers: whose tokens it takes in the place of evidence; empty for nobody's.
         references: the documents of reference values that it accepts.
         reference_values: its own, and those of the accepted documents.
     """
@@ -102,11 +104,13 @@ class PolicyDocument(PolicyBody):
     description: str
     simulated: Demand[str]
     unchecked: tuple[Unchecked, ...]
+    verifiers: tuple[AcceptedVerifier, ...]
     references: tuple[AcceptedDocument, ...]
     reference_values: Mapping[str, ReferenceValues]
 
 
 _KEYS = ("schema", *(field.name for field in fields(PolicyDocument)))
+_NO_VERIFIERS: tuple[AcceptedVerifier, ...] = ()
 _NO_DOCUMENTS: tuple[AcceptedDocument, ...] = ()
 _NO_REFERENCES: Mapping[str, ReferenceValues] = {}
 _NOTHING_UNCHECKED: tuple[Unchecked, ...] = ()
@@ -143,6 +147,7 @@ def decode_policy(
         description=top.optional("description", text, default=""),
         simulated=top.optional("simulated", demand(choice(["refuse"])), default=Demand("refuse")),
         unchecked=unchecked,
+        verifiers=top.optional("verifiers", decode_verifiers, default=_NO_VERIFIERS),
         references=accepted,
         reference_values=references,
         **reader.parts(top, depth=0),

@@ -93,7 +93,7 @@ class Rule:
             reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
             branch: the branch of the policy that the rule stands in; None for the policy itself.
         """
-        value = self.claim.get(subject)
+        value = self.claim.read(subject)
         reason = self.relaxed
         if reason is None and value is None and self.tolerated_by is not None:
             reason = reasons.get(self.tolerated_by)

@@ -9,7 +9,7 @@ from typing import Any
 
 from attest.checks import Outcome
 from attest.encoding import JsonValue
-from attest.evidence.claims import Claim, ClaimType, Origin
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
@@ -49,6 +49,7 @@ class SnpAbi:
         return f"{self.major}.{self.minor}"
 
 
+_TCB_PARTS = frozenset({"bootloader", "tee", "snp", "microcode"})
 TcbMinimums = Mapping[SnpProduct, SnpTcbVersion]
 
 
@@ -183,6 +184,8 @@ def _covers(minimums: TcbMinimums) -> Test:
     """Test that a TCB covers the minimum of its own product line; a line without one is refused."""
 
     def holds(value: _ProductTcb, _at: datetime) -> bool:
+        if value.product is None:
+            return all(value.tcb.covers(minimum) for minimum in minimums.values())
         minimum = minimums.get(value.product)
         return minimum is not None and value.tcb.covers(minimum)
 
@@ -268,23 +271,36 @@ def _tcbs_text(minimums: Mapping[SnpProduct, SnpTcbVersion]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProductTcb:
-    """A TCB with its product line, which is what a minimum is about."""
+    """A TCB with its product line, which is what a minimum is about; some Verifiers do not state the line."""
 
-    product: SnpProduct
+    product: SnpProduct | None
     tcb: SnpTcbVersion
 
     def __str__(self) -> str:
-        return f"{self.tcb} on {self.product}"
+        return f"{self.tcb} on {self.product or 'an unnamed product line'}"
 
 
 def _tcb_of_product(which: str) -> Claim:
     plain = snp_claim(which)
+
+    def stated(subject: StatedClaims) -> ClaimValue:
+        levels = subject.values.get(which)
+        line = subject.values.get("product")
+        if not isinstance(levels, Mapping) or not all(type(level) is int for level in levels.values()):
+            return None
+        if not _TCB_PARTS <= set(levels) <= {"fmc", *_TCB_PARTS} or line not in (None, *SnpProduct):
+            return None
+        tcb = SnpTcbVersion(**{"fmc": None, **levels})  # type: ignore[arg-type]  # integers, as just required
+        product = None if line is None else SnpProduct(str(line))
+        return _ProductTcb(product=product, tcb=tcb)  # type: ignore[return-value]  # for _covers
+
     return Claim(
         name=which,
         type=ClaimType.TCB,
         origin=plain.origin,
         clause=plain.clause,
         get=lambda v: _ProductTcb(product=v.product, tcb=getattr(v, which)),  # type: ignore[arg-type,return-value]  # for _covers
+        stated=stated,
     )
 
 

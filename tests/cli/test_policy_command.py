@@ -13,6 +13,7 @@ from tests.cli.conftest import Attest, Document, Files
 from tests.policy.documents import policy_of
 from tests.policy.gpu_documents import devices_document, gpu_document, switch_document
 from tests.policy.intel_documents import sgx_document, tdx_document
+from tests.policy.mixed import azure, policy_with, snp
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -106,7 +107,7 @@ def test_shipped_policies_comply_with_the_schema(attest: Attest) -> None:
         document = YAML(typ="safe", pure=True).load(path.read_bytes())
         assert complies(schema, document), path.name
         assert not complies(schema, document | {"unknown": 1})
-        kinds = {"snp", "tdx", "sgx", "gpu", "nvswitch"}
+        kinds = {"azure", "snp", "tdx", "sgx", "gpu", "nvswitch"}
         assert not complies(schema, {name: document[name] for name in document if name not in kinds})
 
 
@@ -194,3 +195,12 @@ def test_cases_beside_policies_are_passed_over(attest: Attest) -> None:
         ran = attest("policy", command, *(path for path in policies if path.name.endswith(".tests.yaml")))
         assert ran.code == 2
         assert "attest policy test" in ran.err
+
+
+def test_what_a_policy_can_say_of_azure_complies_with_the_schema(attest: Attest) -> None:
+    schema = attest("policy", "schema").document
+    whole = policy_with(azure=azure(vm_configuration={"console_enabled": {"unchecked": "x"}}), snp=snp())
+    assert complies(schema, whole)
+    assert not complies(schema, policy_with(azure={"vm_unique_ids": ["x"]}, snp=snp()))
+    assert complies(schema, whole | {"verifiers": [{"issuer": "https://a.invalid", "policy_ids": ["x"]}]})
+    assert not complies(schema, whole | {"verifiers": [{"maximum_age": 300}]})

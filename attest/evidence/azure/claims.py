@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from attest.evidence.azure.runtime import VM_CONFIGURATION
 from attest.evidence.azure.verify import VerifiedAzureEvidence
-from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
 from attest.evidence.intel.claims import TDX_CLAIMS
 from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.tpm.structure import MAX_PCRS
@@ -69,7 +69,12 @@ def of_cpu(claim: Claim, *, prefix: str) -> Claim:
     def get(v: VerifiedAzureEvidence) -> ClaimValue:
         return claim.get(v.cpu)
 
-    return replace(claim, name=f"{prefix}.{claim.name}", get=get)
+    def stated(subject: StatedClaims) -> ClaimValue:
+        start = f"{prefix}."
+        within = {n.removeprefix(start): value for n, value in subject.values.items() if n.startswith(start)}
+        return claim.read(StatedClaims(values=within))
+
+    return replace(claim, name=f"{prefix}.{claim.name}", get=get, stated=stated)
 
 
 AZURE_SNP_CLAIMS = (*_SHARED, *(of_cpu(claim, prefix="snp") for claim in SNP_CLAIMS))

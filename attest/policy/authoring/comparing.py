@@ -26,6 +26,7 @@ __all__ = [
     "Resolved",
     "combined",
     "compare_values",
+    "maximum",
     "minimum",
     "reasons",
     "shown",

@@ -17,6 +17,7 @@ from attest.policy.authoring.comparing import (
     Resolved,
     combined,
     compare_values,
+    maximum,
     minimum,
     reasons,
     shown,
@@ -103,6 +104,7 @@ def diff_policies(old: PolicyDocument, new: PolicyDocument) -> PolicyDifference:
         *_labels(old, new),
         *_demand("simulated", old.simulated, new.simulated, "simulated"),
         *_changes("unchecked", compare_values("unchecked", old.unchecked, new.unchecked)),
+        *_verifiers(old, new),
         *_reference_labels(old, new),
         *_other(old, new),
         *diff_bodies(old, new, old_references=old.reference_values, new_references=new.reference_values),
@@ -161,9 +163,25 @@ def _labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
 
 
 _COMPARED = frozenset(
-    {"name", "version", "description", "simulated", "unchecked", "reference_values"}
+    {"name", "version", "description", "simulated", "unchecked", "verifiers", "reference_values"}
     | {field.name for field in fields(PolicyBody)}
 )
+
+
+def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    """Compare whose tokens are taken: each Verifier more is a way more."""
+    before, after = ({one.issuer: one for one in policy.verifiers} for policy in (old, new))
+    for issuer in dict.fromkeys((*before, *after)):
+        path = f"verifiers.{issuer}"
+        if issuer not in before:
+            yield Change(path=path, effect=Effect.LOOSER, text="its tokens are taken in the place of evidence now")
+        elif issuer not in after:
+            yield Change(path=path, effect=Effect.STRICTER, text="its tokens are not taken any more")
+        else:
+            ages = maximum(before[issuer].maximum_age, after[issuer].maximum_age)
+            yield from _changes(f"{path}.maximum_age", ages)
+            ids = before[issuer].policy_ids, after[issuer].policy_ids
+            yield from _demand("policy_ids", *ids, f"{path}.policy_ids")
 
 
 def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from attest.checks import Check
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.authoring.rule_words import FIXES, SENTENCES, longest_prefix, words_for
+from attest.policy.decode import Relaxed
 from attest.policy.load import Policy
 from attest.policy.references import ReferenceValues
 from attest.policy.rules import Rule
 from attest.policy.tree import SET, All, AtLeast, Leaf, Node
+from attest.policy.verifiers import AcceptedVerifier
 
 __all__ = [
     "FIXES",
@@ -74,6 +76,7 @@ def explanation_document(policy: Policy, references: Mapping[str, ReferenceValue
         "accepts": [*policy.kinds],
         "simulated": None if policy.simulated is None else policy.simulated,
         "unchecked": {entry.check: entry.reason for entry in policy.unchecked},
+        **({"verifiers": [_verifier(one) for one in policy.verifiers]} if policy.verifiers else {}),
         "rules": [
             {
                 "id": placed.rule.id,
@@ -93,13 +96,25 @@ def explanation_text(policy: Policy, references: Mapping[str, ReferenceValues]) 
     lines = [f"policy {policy.name!r} version {policy.version}, digest {policy.digest.hex()}", ""]
     lines += _simulation(policy)
     lines += [f"UNCHECKED: {entry.check} need not be judged: {entry.reason}" for entry in policy.unchecked]
-    lines += [f"It accepts evidence of {', '.join(policy.kinds)}, and of nothing else.", ""]
+    lines += [f"It accepts evidence of {', '.join(policy.kinds)}, and of nothing else."]
+    lines += [_verifier(one) for one in policy.verifiers]
+    lines += [""]
     lines += [f"{'  ' * line.depth}{line.text}" for line in _node(policy.tree, depth=0)]
     for name, reference in references.items():
         end = "never ends" if reference.expires is None else f"ends {rfc3339_text(reference.expires)}"
         count = f"{len(reference.values)} value" + "s" * (len(reference.values) != 1)
         lines += [f"Reference values {name!r}: {count}, {end}; {reference.origin}"]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _verifier(verifier: AcceptedVerifier) -> str:
+    age = f"It takes tokens of {verifier.issuer} in the place of evidence, {verifier.maximum_age} seconds old at most"
+    if verifier.policy_ids is None:
+        return f"{age}."
+    wanted = verifier.policy_ids.value
+    if isinstance(wanted, Relaxed):
+        return f"{age}. UNCHECKED: by which policy that Verifier judged: {wanted.reason}"
+    return f"{age}, that name a policy of {', '.join(wanted)}."
 
 
 def _simulation(policy: Policy) -> list[str]:

@@ -1,0 +1,122 @@
+"""Whose word a policy takes: Verifiers whose tokens stand in the place of Evidence (the passport model).
+
+A policy that names none judges Evidence alone. Which keys may sign for an issuer is no matter of a policy: the Relying
+Party configures them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from attest.checks import Check, Outcome
+from attest.encoding import JsonValue
+from attest.policy.decode import Demand, Relaxed, Section, demand, integer, list_of, refuse, text
+
+__all__ = ["LONGEST_AGE", "AcceptedVerifier", "decode_verifiers", "verifier_checks"]
+
+_CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
+_DEFAULT_AGE = 300
+LONGEST_AGE = 24 * 3600
+"""Seconds. What is older than a day says nothing of today's machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedVerifier:
+    """A Verifier whose tokens are taken.
+
+    Attributes:
+        issuer: as its tokens name it (``iss``).
+        maximum_age: seconds since a token was issued, the last one included.
+        policy_ids: policies of its own, one of which it must say that it applied; None where nothing is demanded. An
+            EAR that names this very policy, by digest, needs none.
+    """
+
+    issuer: str
+    maximum_age: int
+    policy_ids: Demand[tuple[str, ...]] | None
+
+
+def decode_verifiers(value: JsonValue, path: str) -> tuple[AcceptedVerifier, ...]:
+    """Read the key ``verifiers`` of a policy.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    found = list_of(_verifier)(value, path)
+    for index, one in enumerate(found):
+        if any(other.issuer == one.issuer for other in found[:index]):
+            raise refuse(f"{path}[{index}].issuer", "an issuer that is not listed yet", one.issuer)
+    return found
+
+
+def _verifier(value: JsonValue, path: str) -> AcceptedVerifier:
+    section = Section(value, path)
+    found = AcceptedVerifier(
+        issuer=section.required("issuer", text),
+        maximum_age=section.optional("maximum_age", integer(1, LONGEST_AGE), default=_DEFAULT_AGE),
+        policy_ids=section.optional("policy_ids", demand(list_of(text)), default=None),
+    )
+    section.finish()
+    return found
+
+
+def verifier_checks(
+    accepted: tuple[AcceptedVerifier, ...],
+    *,
+    issuer: str,
+    issued: datetime | None,
+    policy_ids: tuple[str, ...],
+    at: datetime,
+) -> tuple[Check, ...]:
+    """Judge who made a token, how long ago, and by which policy of his own.
+
+    Args:
+        accepted: the Verifiers of a policy.
+        issuer: who issued the token.
+        issued: when; None for a token that does not say, which has no age and fails.
+        policy_ids: the policies that the token says were applied.
+        at: the moment of appraisal.
+    """
+    names = ", ".join(one.issuer for one in accepted)
+    verifier = next((one for one in accepted if one.issuer == issuer), None)
+    who = _check(
+        "policy.verifier",
+        f"one of {names}" if names else "Evidence: the policy takes no token",
+        issuer,
+        holds=verifier is not None,
+    )
+    if verifier is None:
+        return (who,)
+    age = None if issued is None else at - issued
+    limit = timedelta(seconds=verifier.maximum_age)
+    old = _check(
+        "policy.verifier.age",
+        f"at most {verifier.maximum_age} s",
+        "not stated" if age is None else f"{int(age.total_seconds())} s",
+        holds=age is not None and age <= limit,
+    )
+    return (who, old, *_by_policy(verifier, policy_ids))
+
+
+def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple[Check, ...]:
+    if verifier.policy_ids is None:
+        return ()
+    wanted, applied = verifier.policy_ids.value, ", ".join(policy_ids) or "none"
+    if isinstance(wanted, Relaxed):
+        return (
+            Check(
+                id="policy.verifier.policy_ids",
+                outcome=Outcome.NOT_EVALUATED,
+                expected=f"unchecked: {wanted.reason}",
+                got=applied,
+                clause=_CLAUSE,
+            ),
+        )
+    holds = not set(wanted).isdisjoint(policy_ids)
+    return (_check("policy.verifier.policy_ids", f"one of {', '.join(wanted)}", applied, holds=holds),)
+
+
+def _check(check_id: str, expected: str, got: str, *, holds: bool) -> Check:
+    outcome = Outcome.PASS if holds else Outcome.FAIL
+    return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=_CLAUSE)
