@@ -66,6 +66,8 @@ def test_a_result_and_a_check_are_no_conditions() -> None:
 
 
 LOW = SnpTcbVersion(bootloader=10, tee=0, snp=26, microcode=84)
+GENOA = STRICT["snp"]["minimum_tcb"]["Genoa"]
+HIGH = GENOA | {"microcode": 85}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,11 @@ LOW = SnpTcbVersion(bootloader=10, tee=0, snp=26, microcode=84)
             {"minimum_committed_tcb": STRICT["snp"]["minimum_tcb"]},
             {"minimum_committed_tcb", "provisional_firmware", "firmware_rollback_protected"},
         ),
+        ({}, {}, {"exact_tcb": {"Genoa": [HIGH, LOW.components()]}}, {"exact_tcb"}),
+        ({}, {}, {"exact_tcb": {"Genoa": [HIGH]}, "minimum_tcb": None}, {"exact_tcb"}),
+        ({}, {}, {"exact_tcb": {"Milan": [GENOA]}, "minimum_tcb": None}, {"exact_tcb"}),
+        ({}, {}, {"exact_committed_tcb": {"Genoa": [LOW.components()]}}, {"exact_committed_tcb"}),
+        ({}, {"launch_tcb": LOW}, {"exact_launch_tcb": {"Genoa": [GENOA, HIGH]}}, {"exact_launch_tcb"}),
         ({}, {}, {"minimum_tcb": {"Milan": {"bootloader": 0, "tee": 0, "snp": 0, "microcode": 0}}}, {"minimum_tcb"}),
     ],
 )
@@ -115,6 +122,25 @@ def test_each_demand_fails_on_its_own(
         result.require()
     assert outcome.value.exit_code == 1
     assert all(name in outcome.value.message for name in wanted)
+
+
+@pytest.mark.parametrize("part", sorted(GENOA))
+@pytest.mark.parametrize("step", [-1, 1])
+def test_an_exact_tcb_is_met_by_itself_and_by_no_neighbour(part: str, step: int) -> None:
+    exact = {name: {"Genoa": [HIGH, GENOA]} for name in ("exact_tcb", "exact_committed_tcb", "exact_launch_tcb")}
+    assert judged(document(minimum_tcb=None, **exact)).affirmed
+    if GENOA[part] + step >= 0:
+        near = judged(document(minimum_tcb=None, exact_tcb={"Genoa": [GENOA | {part: GENOA[part] + step}]}))
+        assert failed(near) == {"exact_tcb"}
+        (check,) = near.failed
+        assert check.expected.startswith("exactly bootloader ")
+        assert check.got == "bootloader 10 tee 0 snp 27 microcode 84 on Genoa"
+
+
+def test_an_exact_tcb_that_is_left_unchecked_shows_in_the_result() -> None:
+    result = judged(document(minimum_tcb=None, exact_tcb={"unchecked": "a lab"}))
+    assert result.affirmed
+    assert [c.expected for c in result.checks if c.id == "policy.snp.exact_tcb"] == ["unchecked: a lab"]
 
 
 def test_what_a_report_version_does_not_carry_fails_the_demand() -> None:

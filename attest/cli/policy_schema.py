@@ -133,14 +133,18 @@ def _azure() -> _Schema:
 
 def _snp() -> _Schema:
     tcbs = _table({str(product): _tcb(product) for product in SnpProduct})
+    exact = _table({str(product): _list(_tcb(product)) for product in SnpProduct})
     strict = "demanded when left out"
-    return _object(
+    section = _object(
         {
             "products": _demand(_list({"enum": [str(p) for p in SnpProduct]}), "product lines that are accepted"),
             "measurement": _demand(_list({"type": "string"}), "names under reference_values"),
             "minimum_tcb": _demand(tcbs, "lowest REPORTED_TCB of each product line; a line without one is refused"),
             "minimum_committed_tcb": _demand(tcbs, "the same for COMMITTED_TCB"),
             "minimum_launch_tcb": _demand(tcbs, "the same for LAUNCH_TCB"),
+            "exact_tcb": _demand(exact, "the only REPORTED_TCBs of each product line; a line without any is refused"),
+            "exact_committed_tcb": _demand(exact, "the same for COMMITTED_TCB"),
+            "exact_launch_tcb": _demand(exact, "the same for LAUNCH_TCB"),
             "vmpl": _demand(_list(_integer(0, 3)), "privilege levels that may ask; [0] when left out"),
             "signing_key": _demand(_list({"enum": ["vcek", "vlek"]}), "either when left out"),
             "guest_policy": _bits(GUEST_POLICY_BITS, "bits of POLICY; debug and migrate_ma are false when left out"),
@@ -166,8 +170,9 @@ def _snp() -> _Schema:
             "mitigations_at_launch": _integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
             "mitigations_now": _integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
         },
-        required=["products", "measurement", "minimum_tcb"],
+        required=["products", "measurement"],
     )
+    return {**section, "anyOf": [{"required": ["minimum_tcb"]}, {"required": ["exact_tcb"]}]}
 
 
 def _tdx() -> _Schema:

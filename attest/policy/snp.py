@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, fields
 from typing import Any
 
 from attest.checks import Outcome
 from attest.encoding import JsonValue
-from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
+from attest.evidence.claims import Claim, ClaimType, Origin
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
-from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.decode import Demand, Section, choice, demand, hex_of, integer, list_of, table_of, text
+from attest.evidence.snp.tcb import SnpProduct
+from attest.policy.decode import Demand, Section, choice, demand, hex_of, integer, list_of, refuse, text
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import (
     Rule,
@@ -28,6 +27,18 @@ from attest.policy.rules import (
     one_of,
     reference_rule,
     rule_for,
+)
+from attest.policy.snp_tcb import (
+    TCB_DEMANDS,
+    ExactTcbs,
+    TcbMinimums,
+    covers,
+    exact_tcbs,
+    exact_tcbs_text,
+    is_one_of,
+    minimum_tcbs,
+    minimum_tcbs_text,
+    tcb_of_product,
 )
 
 __all__ = ["BASELINE_SNP_RULES", "SnpDemands", "decode_snp", "snp_rules"]
@@ -49,17 +60,15 @@ class SnpAbi:
         return f"{self.major}.{self.minor}"
 
 
-_TCB_PARTS = frozenset({"bootloader", "tee", "snp", "microcode"})
-TcbMinimums = Mapping[SnpProduct, SnpTcbVersion]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnpDemands:
-    """What is demanded of a SEV-SNP Attester; None where nothing is. See docs/policy.md for each key."""
+    """What is demanded of a SEV-SNP Attester; None where nothing is. See docs/policy.md for each key.
+
+    One of ``minimum_tcb`` and ``exact_tcb`` is always stated.
+    """
 
     products: Demand[tuple[str, ...]]
     measurement: Demand[tuple[str, ...]]
-    minimum_tcb: Demand[TcbMinimums]
     vmpl: Demand[tuple[int, ...]]
     signing_key: Demand[tuple[str, ...]]
     provisional_firmware: Demand[bool]
@@ -67,8 +76,12 @@ class SnpDemands:
     rollback_protection: Demand[bool]
     guest_policy: Mapping[str, Demand[bool]]
     platform_info: Mapping[str, Demand[bool]]
+    minimum_tcb: Demand[TcbMinimums] | None = None
     minimum_committed_tcb: Demand[TcbMinimums] | None = None
     minimum_launch_tcb: Demand[TcbMinimums] | None = None
+    exact_tcb: Demand[ExactTcbs] | None = None
+    exact_committed_tcb: Demand[ExactTcbs] | None = None
+    exact_launch_tcb: Demand[ExactTcbs] | None = None
     chip_ids: Demand[tuple[bytes, ...]] | None = None
     denied_chip_ids: tuple[bytes, ...] = ()
     host_data: Demand[tuple[bytes, ...]] | None = None
@@ -95,13 +108,17 @@ def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
     """
     section = Section(value, path)
     named = names_in(references)
-    tcbs = demand(_tcb_minimums)
+    section.require_known(field.name for field in fields(SnpDemands))
+    minimums, exact = demand(minimum_tcbs), demand(exact_tcbs)
     demands = SnpDemands(
         products=section.required("products", demand(list_of(choice(SnpProduct)))),
         measurement=section.required("measurement", demand(list_of(named))),
-        minimum_tcb=section.required("minimum_tcb", tcbs),
-        minimum_committed_tcb=section.optional("minimum_committed_tcb", tcbs, default=None),
-        minimum_launch_tcb=section.optional("minimum_launch_tcb", tcbs, default=None),
+        minimum_tcb=section.optional("minimum_tcb", minimums, default=None),
+        minimum_committed_tcb=section.optional("minimum_committed_tcb", minimums, default=None),
+        minimum_launch_tcb=section.optional("minimum_launch_tcb", minimums, default=None),
+        exact_tcb=section.optional("exact_tcb", exact, default=None),
+        exact_committed_tcb=section.optional("exact_committed_tcb", exact, default=None),
+        exact_launch_tcb=section.optional("exact_launch_tcb", exact, default=None),
         vmpl=section.optional("vmpl", demand(list_of(integer(0, _HIGHEST_VMPL))), default=Demand((0,))),
         signing_key=section.optional(
             "signing_key", demand(list_of(choice(["vcek", "vlek"]))), default=Demand(("vcek", "vlek"))
@@ -125,31 +142,9 @@ def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
         mitigations_now=section.optional("mitigations_now", integer(1, _LARGEST_EXACT), default=None),
     )
     section.finish()
+    if demands.minimum_tcb is None and demands.exact_tcb is None:
+        raise refuse(section.path("minimum_tcb"), "a value, or one of exact_tcb", "nothing", at_key=True)
     return demands
-
-
-def _tcb_minimums(value: JsonValue, path: str) -> TcbMinimums:
-    minimums = table_of(_raw, keys=SnpProduct)(value, path)
-    return {SnpProduct(line): _tcb(member, f"{path}.{line}", SnpProduct(line)) for line, member in minimums.items()}
-
-
-def _raw(value: JsonValue, path: str) -> JsonValue:
-    del path
-    return value
-
-
-def _tcb(value: JsonValue, path: str, product: SnpProduct) -> SnpTcbVersion:
-    """All components of the product line: one that is left out would silently be zero."""
-    section, level = Section(value, path), integer(0, 255)
-    tcb = SnpTcbVersion(
-        fmc=section.required("fmc", level) if product.has_fmc else None,
-        bootloader=section.required("bootloader", level),
-        tee=section.required("tee", level),
-        snp=section.required("snp", level),
-        microcode=section.required("microcode", level),
-    )
-    section.finish()
-    return tcb
 
 
 def _abi(value: JsonValue, path: str) -> SnpAbi:
@@ -178,18 +173,6 @@ def _rule(
 ) -> Iterator[Rule]:
     of = claim or snp_claim(name)
     return rule_for(f"policy.snp.{name}", demand, test, category=category, claim=of, expected=expected)
-
-
-def _covers(minimums: TcbMinimums) -> Test:
-    """Test that a TCB covers the minimum of its own product line; a line without one is refused."""
-
-    def holds(value: _ProductTcb, _at: datetime) -> bool:
-        if value.product is None:
-            return all(value.tcb.covers(minimum) for minimum in minimums.values())
-        minimum = minimums.get(value.product)
-        return minimum is not None and value.tcb.covers(minimum)
-
-    return holds
 
 
 def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
@@ -239,14 +222,11 @@ def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
 
 def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
     """Ask about the platform: firmware levels, host configuration, mitigations."""
-    for name, minimums, which in (
-        ("minimum_tcb", snp.minimum_tcb, "reported_tcb"),
-        ("minimum_committed_tcb", snp.minimum_committed_tcb, "committed_tcb"),
-        ("minimum_launch_tcb", snp.minimum_launch_tcb, "launch_tcb"),
-    ):
-        yield from _rule(
-            name, minimums, _covers, category="hardware", claim=_tcb_of_product(which), expected=_tcbs_text
-        )
+    for which, (minimum, exact) in TCB_DEMANDS.items():
+        claim = tcb_of_product(which)
+        lowest, listed = getattr(snp, minimum), getattr(snp, exact)
+        yield from _rule(minimum, lowest, covers, category="hardware", claim=claim, expected=minimum_tcbs_text)
+        yield from _rule(exact, listed, is_one_of, category="hardware", claim=claim, expected=exact_tcbs_text)
     for name, switch in (
         ("provisional_firmware", snp.provisional_firmware),
         ("firmware_rollback_protected", snp.rollback_protection),
@@ -263,45 +243,6 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
     ):
         bits = None if mask is None else Demand(mask)
         yield from _rule(name, bits, has_bits, category="hardware", expected=lambda bits: f"every bit of {bits:#x}")
-
-
-def _tcbs_text(minimums: Mapping[SnpProduct, SnpTcbVersion]) -> str:
-    return "; ".join(f"at least {tcb} on {product}" for product, tcb in minimums.items())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ProductTcb:
-    """A TCB with its product line, which is what a minimum is about; some Verifiers do not state the line."""
-
-    product: SnpProduct | None
-    tcb: SnpTcbVersion
-
-    def __str__(self) -> str:
-        return f"{self.tcb} on {self.product or 'an unnamed product line'}"
-
-
-def _tcb_of_product(which: str) -> Claim:
-    plain = snp_claim(which)
-
-    def stated(subject: StatedClaims) -> ClaimValue:
-        levels = subject.values.get(which)
-        line = subject.values.get("product")
-        if not isinstance(levels, Mapping) or not all(type(level) is int for level in levels.values()):
-            return None
-        if not _TCB_PARTS <= set(levels) <= {"fmc", *_TCB_PARTS} or line not in (None, *SnpProduct):
-            return None
-        tcb = SnpTcbVersion(**{"fmc": None, **levels})  # type: ignore[arg-type]  # integers, as just required
-        product = None if line is None else SnpProduct(str(line))
-        return _ProductTcb(product=product, tcb=tcb)  # type: ignore[return-value]  # for _covers
-
-    return Claim(
-        name=which,
-        type=ClaimType.TCB,
-        origin=plain.origin,
-        clause=plain.clause,
-        get=lambda v: _ProductTcb(product=v.product, tcb=getattr(v, which)),  # type: ignore[arg-type,return-value]  # for _covers
-        stated=stated,
-    )
 
 
 _ABI = Claim(

@@ -155,6 +155,15 @@ SNP_KEYS: Choices = {
     ),
     "minimum_committed_tcb": ({"Genoa": LOW_TCB}, {"Genoa": HIGH_TCB}, WAIVER),
     "minimum_launch_tcb": ({"Genoa": LOW_TCB}, {"Genoa": HIGH_TCB}),
+    "exact_tcb": (
+        {"Genoa": [GENOA_TCB]},
+        {"Genoa": [LOW_TCB, GENOA_TCB], "Turin": [TURIN]},
+        {"Genoa": [LOW_TCB, GENOA_TCB | {"tee": 1}]},
+        {"Turin": [TURIN]},
+        WAIVER,
+    ),
+    "exact_committed_tcb": ({"Genoa": [GENOA_TCB]}, {"Genoa": [HIGH_TCB], "Milan": [GENOA_TCB]}, WAIVER),
+    "exact_launch_tcb": ({"Genoa": [HIGH_TCB, GENOA_TCB]}, {"Genoa": [LOW_TCB]}),
     "vmpl": ([0, 1], [1], WAIVER),
     "signing_key": (["vcek"], ["vlek"], WAIVER),
     "guest_policy": ({"smt": True}, {"smt": False}, {"debug": WAIVER}, {"cxl_allow": False, "migrate_ma": False}),
@@ -346,7 +355,10 @@ def _body(random: Random, *, depth: int, waivers: dict[str, Any]) -> dict[str, A
 
 def _section(random: Random, name: str) -> dict[str, Any]:
     make, keys = SECTIONS[name]
-    return make() | _some(random, keys, chance=random.choice((0.0, 0.0, 0.05, 0.1, 0.3)))
+    section = make() | _some(random, keys, chance=random.choice((0.0, 0.0, 0.05, 0.1, 0.3)))
+    if "exact_tcb" in section and random.random() < 0.5:
+        del section["minimum_tcb"]
+    return section
 
 
 def _some(random: Random, keys: Choices, *, chance: float) -> dict[str, Any]:

@@ -253,6 +253,12 @@ class Interpreter:
                         product in demand and all(claim[part] >= low for part, low in demand[product].items())
                     ),
                 )
+        for which in ("reported_tcb", "committed_tcb", "launch_tcb"):
+            key = "exact_tcb" if which == "reported_tcb" else f"exact_{which}"
+            if key in snp:
+                yield self.test(
+                    snp[key], claims.get(which), lambda demand, claim: dict(claim) in demand.get(product, [])
+                )
         yield self.test(snp.get("vmpl", [0]), claims.get("vmpl"), lambda demand, claim: claim in demand)
         signers = snp.get("signing_key", ["vcek", "vlek"])
         yield self.test(signers, claims.get("signing_key"), lambda demand, claim: claim in demand)

@@ -595,6 +595,26 @@ def test_minimums_are_written_for_a_service_that_knows_more_operators() -> None:
     assert "snp.minimum_tcb" not in {loss.name for loss in two.losses}
 
 
+GENOA = snp_document()["snp"]["minimum_tcb"]["Genoa"]
+
+
+def test_exact_tcbs_are_written_for_azure_itself() -> None:
+    def tcb(levels: Json) -> Json:
+        names = {"bootloader": "bootloader-svn", "tee": "tee-svn", "snp": "snpfw-svn", "microcode": "microcode-svn"}
+        return {"allOf": [equals(SNP + names[part], level) for part, level in levels.items()]}
+
+    newer = GENOA | {"snp": 28}
+    conditions = written(exported(snp_document(minimum_tcb=None, exact_tcb={"Genoa": [GENOA]})))
+    assert all(one in conditions for one in tcb(GENOA)["allOf"])
+    lines = {"Genoa": [GENOA, newer], "Milan": [newer, GENOA]}
+    conversion = exported(snp_document(minimum_tcb=None, exact_tcb=lines))
+    assert {"anyOf": [tcb(newer), tcb(GENOA)]} in written(conversion)
+    assert "snp.exact_tcb" not in {loss.name for loss in conversion.losses}
+    for other in ({"Genoa": [GENOA], "Milan": [newer]}, {"Turin": [GENOA | {"fmc": 0}]}):
+        conversion = exported(snp_document(minimum_tcb=None, exact_tcb=other))
+        assert "snp.exact_tcb" in {loss.name for loss in conversion.losses}
+
+
 def test_a_td_is_written_too_and_either_kind_as_two_branches() -> None:
     document = tdx_document(
         rtmr1=["other"], td_attributes={"kl": False}, event_log={"secure_boot": True}, mr_seam=["03" * 48]
@@ -656,6 +676,9 @@ def test_every_key_of_ours_is_written_or_lost() -> None:
     document = snp_document(
         minimum_committed_tcb=snp_document()["snp"]["minimum_tcb"],
         minimum_launch_tcb=snp_document()["snp"]["minimum_tcb"],
+        exact_tcb={"Genoa": [GENOA]},
+        exact_committed_tcb={"Genoa": [GENOA]},
+        exact_launch_tcb={"Genoa": [GENOA]},
         chip_ids=["00" * 64],
         denied_chip_ids=["01" * 64],
         host_data=["00" * 32],

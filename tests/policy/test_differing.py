@@ -69,6 +69,9 @@ SNP_CHANGES: list[tuple[Json, str, str]] = [
     ({"minimum_tcb": {"unchecked": "x"}}, "snp.minimum_tcb", "looser"),
     ({"minimum_launch_tcb": {"Genoa": GENOA}}, "snp.minimum_launch_tcb", "stricter"),
     ({"minimum_launch_tcb": {"unchecked": "x"}}, "snp.minimum_launch_tcb", "label"),
+    ({"exact_tcb": {"Genoa": [GENOA]}}, "snp.exact_tcb", "stricter"),
+    ({"exact_tcb": {"unchecked": "x"}}, "snp.exact_tcb", "label"),
+    ({"exact_committed_tcb": {"Genoa": [GENOA]}}, "snp.exact_committed_tcb", "stricter"),
     ({"vmpl": [0, 1]}, "snp.vmpl", "looser"),
     ({"signing_key": ["vcek"]}, "snp.signing_key", "stricter"),
     ({"guest_policy": {"smt": False}}, "snp.guest_policy.smt", "stricter"),
@@ -81,6 +84,66 @@ SNP_CHANGES: list[tuple[Json, str, str]] = [
     ({"mitigations_now": 3}, "snp.mitigations_now", "stricter"),
     ({"minimum_abi": {"major": 1, "minor": 55}}, "snp.minimum_abi", "stricter"),
 ]
+
+
+HIGH, LOW = GENOA | {"snp": 28}, GENOA | {"snp": 26}
+TCB_PAIRS: list[tuple[Json, Json, str | None]] = [
+    # A list in the place of a minimum: stricter, unless it has what the minimum refused.
+    ({"minimum_tcb": {"Genoa": GENOA}}, {"exact_tcb": {"Genoa": [GENOA, HIGH]}}, "stricter"),
+    ({"minimum_tcb": {"Genoa": GENOA}}, {"exact_tcb": {"Genoa": [GENOA, LOW]}}, "changed"),
+    ({"minimum_tcb": {"Genoa": GENOA}}, {"exact_tcb": {"Genoa": [GENOA], "Turin": [TURIN]}}, "changed"),
+    ({"minimum_tcb": {"Genoa": GENOA, "Turin": TURIN}}, {"exact_tcb": {"Genoa": [GENOA]}}, "stricter"),
+    ({"minimum_tcb": {"unchecked": "x"}}, {"exact_tcb": {"Genoa": [GENOA]}}, "stricter"),
+    ({"exact_tcb": {"unchecked": "x"}}, {"exact_tcb": {"Genoa": [GENOA]}}, "stricter"),
+    ({"minimum_tcb": {"unchecked": "x"}}, {"exact_tcb": {"unchecked": "x"}}, "label"),
+    # A list beside a minimum.
+    ({"minimum_tcb": {"Genoa": GENOA}}, {"minimum_tcb": {"Genoa": GENOA}, "exact_tcb": {"Genoa": [HIGH]}}, "stricter"),
+    ({"exact_tcb": {"Genoa": [HIGH]}}, {"minimum_tcb": {"Genoa": GENOA}, "exact_tcb": {"Genoa": [HIGH]}}, "label"),
+    (
+        {"minimum_tcb": {"Genoa": GENOA}, "exact_tcb": {"Genoa": [HIGH]}},
+        {"minimum_tcb": {"Genoa": GENOA}, "exact_tcb": {"Genoa": [HIGH, LOW]}},
+        "label",
+    ),
+    (
+        {"minimum_tcb": {"Genoa": HIGH}, "exact_tcb": {"Genoa": [HIGH, GENOA]}},
+        {"minimum_tcb": {"Genoa": GENOA}, "exact_tcb": {"Genoa": [HIGH, GENOA]}},
+        "looser",
+    ),
+    (
+        {"minimum_tcb": {"Turin": TURIN}, "exact_tcb": {"Genoa": [HIGH]}},
+        {"minimum_tcb": {"Genoa": GENOA}, "exact_tcb": {"Genoa": [HIGH]}},
+        "looser",
+    ),
+    # Lists.
+    ({"exact_tcb": {"Genoa": [GENOA]}}, {"exact_tcb": {"Genoa": [GENOA, HIGH]}}, "looser"),
+    ({"exact_tcb": {"Genoa": [GENOA]}}, {"exact_tcb": {"Genoa": [HIGH]}}, "changed"),
+    ({"exact_tcb": {"Genoa": [GENOA, HIGH]}}, {"exact_tcb": {"Genoa": [HIGH, GENOA]}}, "label"),
+    ({"exact_tcb": {"Genoa": [GENOA]}}, {"exact_tcb": {"Genoa": [GENOA]}}, None),
+    ({"exact_tcb": {"Genoa": [GENOA]}}, {"exact_tcb": {"Genoa": [GENOA], "Turin": [TURIN]}}, "looser"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), TCB_PAIRS, ids=str)
+def test_minimums_and_exact_tcbs_are_compared_by_what_they_let_through(old: Json, new: Json, expected: str) -> None:
+    first, second = (document(**{"minimum_tcb": None} | one) for one in (old, new))
+    assert effect(first, second) == expected
+    assert effect(second, first) == (None if expected is None else back(expected))
+
+
+def test_a_list_of_exact_tcbs_is_told_by_product_line() -> None:
+    (change,) = [
+        change
+        for change in diff_policies(decoded(STRICT), decoded(document(exact_tcb={"Genoa": [HIGH, LOW]}))).changes
+        if change.path != "version"
+    ]
+    assert change.path == "snp.exact_tcb"
+    assert change.text == (
+        "Genoa: at least bootloader 10 tee 0 snp 27 microcode 84, now exactly bootloader 10 tee 0 snp 28 microcode 84"
+    )
+    gone = diff_policies(decoded(document(exact_launch_tcb={"Genoa": [HIGH]})), decoded(STRICT)).changes[-1]
+    assert gone.text == "exactly bootloader 10 tee 0 snp 28 microcode 84 on Genoa, now not demanded"
+    none = diff_policies(decoded(document(exact_tcb={"Genoa": [LOW]})), decoded(STRICT)).changes[-1]
+    assert none.text == "Genoa: none, now at least bootloader 10 tee 0 snp 27 microcode 84"
 
 
 @pytest.mark.parametrize(("change", "path", "expected"), SNP_CHANGES, ids=str)

@@ -89,6 +89,7 @@ EVERYTHING: dict[str, Any] = {
         "minimum_guest_svn": 3,
         "mitigations_at_launch": 1,
         "mitigations_now": 3,
+        **{f"exact_{which}": {"Genoa": [TCB["Genoa"]]} for which in ("tcb", "committed_tcb", "launch_tcb")},
     },
     "tdx": {
         "mr_td": ["image"],

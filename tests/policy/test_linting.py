@@ -23,6 +23,7 @@ POLICIES = sorted(path for path in FOLDER.glob("*.yaml") if not path.name.endswi
 ZERO = "00" * 48
 GENOA = {"bootloader": 10, "tee": 0, "snp": 27, "microcode": 84}
 TURIN = {"fmc": 1, "bootloader": 1, "tee": 1, "snp": 4, "microcode": 72}
+OLD, OLDER = GENOA | {"snp": 26}, GENOA | {"snp": 25}
 LATER = "2027-12-31T00:00:00Z"
 
 
@@ -70,6 +71,8 @@ GOOD: dict[str, Json] = {
     "two vmpls": snp(vmpl=[0, 1]),
     "lists": snp(chip_ids=["ab" * 64], denied_chip_ids=["cd" * 64], id_key_digests=["ab" * 48], host_data=["00" * 32]),
     "vlek": snp(signing_key=["vlek"], csp_ids=["a"], minimum_launch_tcb={"Genoa": GENOA}),
+    "exact": snp(exact_tcb={"Genoa": [GENOA, GENOA | {"snp": 28}]}, exact_committed_tcb={"Genoa": [GENOA]}),
+    "exact alone": snp(minimum_tcb=None, exact_tcb={"Genoa": [GENOA]}),
     "statuses": tdx(tcb_status=["UpToDate", "SWHardeningNeeded"], minimum_tcb_evaluation_data_number=18),
     "date": tdx(minimum_tcb_date="2025-01-01T00:00:00Z"),
     "advisory": tdx(accepted_advisories={"INTEL-SA-00837": {"reason": "x", "expires": LATER}}),
@@ -145,6 +148,19 @@ RULES: list[tuple[Json, tuple[str, str, str]]] = [
     (snp(products=["Genoa", "Turin"]), ("never-matches", "error", "snp.minimum_tcb")),
     (snp(minimum_launch_tcb={"Turin": TURIN}), ("never-matches", "error", "snp.minimum_launch_tcb")),
     (snp(minimum_launch_tcb={"Turin": TURIN}), ("unreachable", "warning", "snp.minimum_launch_tcb.Turin")),
+    (snp(exact_tcb={"Turin": [TURIN]}), ("never-matches", "error", "snp.exact_tcb")),
+    (snp(exact_tcb={"Turin": [TURIN], "Genoa": [GENOA]}), ("unreachable", "warning", "snp.exact_tcb.Turin")),
+    (snp(exact_tcb={"Genoa": [OLD, OLDER]}), ("never-matches", "error", "snp.exact_tcb.Genoa[1]")),
+    (snp(exact_tcb={"Genoa": [GENOA, OLD]}), ("unreachable", "warning", "snp.exact_tcb.Genoa[1]")),
+    (
+        snp(exact_tcb={"Genoa": [GENOA | {"snp": 27 + more} for more in range(5)]}),
+        ("over-broad", "warning", "snp.exact_tcb.Genoa"),
+    ),
+    (
+        snp(exact_tcb={"Genoa": [GENOA]}, exact_committed_tcb={"Genoa": [OLD]}),
+        ("contradictory", "error", "snp.exact_committed_tcb.Genoa"),
+    ),
+    (snp(exact_tcb={"unchecked": "x"}), ("relaxed", "warning", "snp.exact_tcb")),
     (snp(vmpl=[0, 1, 2, 3]), ("over-broad", "warning", "snp.vmpl")),
     (snp(signing_key=["vcek"], csp_ids=["a"]), ("contradictory", "error", "snp.csp_ids")),
     (snp(chip_ids=["00" * 64]), ("value-of-zeros", "error", "snp.chip_ids[0]")),
@@ -343,6 +359,13 @@ def test_demands_that_nothing_meets_together() -> None:
     assert path_of(branches(SMT, smt, key="all_of")) == {"all_of[1].snp.guest_policy.smt"}
     turin = branch(products=["Turin"], minimum_tcb={"Turin": TURIN})
     assert path_of(branches(branch(), turin, key="all_of")) == {"all_of[1].snp.products", "all_of[1].snp.minimum_tcb"}
+    old, new, other = (branch(minimum_tcb=None, exact_tcb={"Genoa": tcbs}) for tcbs in ([OLD], [GENOA], [GENOA, OLD]))
+    assert path_of(branches(branch(), old, key="all_of")) == {"all_of[1].snp.exact_tcb"}
+    assert path_of(branches(old, branch(), key="all_of")) == {"all_of[1].snp.minimum_tcb"}
+    assert path_of(branches(branch(), new, key="all_of")) == path_of(branches(other, new, key="all_of")) == set()
+    assert path_of(branches(old, new, key="all_of")) == {"all_of[1].snp.exact_tcb"}
+    unasked = branch(minimum_tcb=None, exact_tcb={"unchecked": "x"})
+    assert path_of(branches(unasked, old, key="all_of")) == set()
     inner = {"all_of": [branch(), {"any_of": [VMPL_1, SMT]}]}
     assert path_of(branches(inner, SMT)) == {"any_of[0].all_of[1].any_of[0].snp.vmpl"}
     relaxed = branch(vmpl={"unchecked": "x"})

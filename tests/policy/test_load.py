@@ -16,6 +16,8 @@ from attest.policy import Policy, load_policy
 from attest.policy.load import MAX_POLICY_BYTES
 from tests.policy.documents import MEASUREMENT, STRICT, document
 
+GENOA = STRICT["snp"]["minimum_tcb"]["Genoa"]
+
 
 def load(value: object) -> Policy:
     """Load a document as JSON."""
@@ -132,6 +134,17 @@ def test_a_typing_error_in_a_key_is_refused_and_the_right_key_suggested(where: s
             "snp.minimum_tcb.Genoa.bootloader",
         ),
         ({"minimum_tcb": {"Genoa": None}}, "snp.minimum_tcb.Genoa"),
+        ({"exact_tcb": {}}, "snp.exact_tcb"),
+        ({"exact_tbc": {"Genoa": [GENOA]}, "minimum_tcb": None}, "snp.exact_tbc"),
+        ({"exact_tcb": {"Rome": [GENOA]}}, "snp.exact_tcb.Rome"),
+        ({"exact_tcb": {"Genoa": GENOA}}, "snp.exact_tcb.Genoa"),
+        ({"exact_tcb": {"Genoa": []}}, "snp.exact_tcb.Genoa"),
+        ({"exact_tcb": {"Genoa": [GENOA, {}]}}, "snp.exact_tcb.Genoa[1].bootloader"),
+        ({"exact_tcb": {"Genoa": [GENOA | {"fmc": 0}]}}, "snp.exact_tcb.Genoa[0].fmc"),
+        ({"exact_tcb": {"Turin": [GENOA]}}, "snp.exact_tcb.Turin[0].fmc"),
+        ({"exact_tcb": {"Genoa": [GENOA, GENOA | {"tee": 1}, GENOA]}}, "snp.exact_tcb.Genoa[2]"),
+        ({"exact_committed_tcb": {"Genoa": []}}, "snp.exact_committed_tcb.Genoa"),
+        ({"exact_launch_tcb": [GENOA]}, "snp.exact_launch_tcb"),
         ({"vmpl": [4]}, "snp.vmpl[0]"),
         ({"vmpl": 0}, "snp.vmpl"),
         ({"signing_key": ["VCEK"]}, "snp.signing_key[0]"),

@@ -106,6 +106,33 @@ def test_a_higher_minimum_never_turns_no_into_yes(
     assert lax.affirmed or not strict.affirmed
 
 
+@given(st.lists(tcbs, min_size=1, max_size=3, unique=True), tcbs, tcbs)
+def test_an_exact_tcb_is_met_by_what_is_listed_and_by_nothing_else(
+    listed: list[SnpTcbVersion], found: SnpTcbVersion, floor: SnpTcbVersion
+) -> None:
+    # No law of minimums holds here: more TCB may well be refused.
+    exact = {"Genoa": [as_document(tcb) for tcb in listed]}
+    alone = snp(exact_tcb=exact, exact_committed_tcb=exact, exact_launch_tcb=exact)
+    del alone["minimum_tcb"]
+    beside = snp(as_document(floor), exact_tcb=exact)
+    for tcb in (found, *listed):
+        assert judged(policy_with(snp=alone), with_tcb(tcb)).affirmed is (tcb in listed)
+        assert judged(policy_with(snp=beside), with_tcb(tcb)).affirmed is (tcb in listed and tcb.covers(floor))
+
+
+@given(st.lists(tcbs, min_size=1, max_size=3, unique=True), tcbs, tcbs)
+def test_one_more_exact_tcb_never_turns_yes_into_no(
+    listed: list[SnpTcbVersion], more: SnpTcbVersion, found: SnpTcbVersion
+) -> None:
+    few, many = (
+        snp(dict.fromkeys(as_document(found), 0), exact_tcb={"Genoa": [as_document(tcb) for tcb in tcbs]})
+        for tcbs in (listed, list(dict.fromkeys([*listed, more])))
+    )
+    assert judged(policy_with(snp=many), with_tcb(found)).affirmed or not (
+        judged(policy_with(snp=few), with_tcb(found)).affirmed
+    )
+
+
 # -- adding a requirement never turns no into yes
 
 NO_ADDITION = {"mr_service_td", "event_log", "guest_policy", "platform_info", "td_attributes", "attributes", "platform"}

@@ -7,7 +7,7 @@ reference value, or another cut of the same range of versions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeGuard, cast
 
@@ -23,6 +23,7 @@ from attest.policy.authoring.comparing import (
     shown,
     switches,
 )
+from attest.policy.authoring.tcb_sets import joined_tcbs
 from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.model import PolicyBody, PolicyDocument
@@ -327,9 +328,12 @@ class _Walk:
             yield Change(path=_join(path, "devices.cpu"), effect=effect, text=text)
 
     def _sections(self, old: object, new: object, path: str) -> Iterator[Change]:
+        joined = joined_tcbs(old, new)
         for (name, before), (_, after) in zip(_members(old), _members(new), strict=True):
             inner = path if name in _INLINE else _join(path, name)
-            if name in _TABLES:
+            if name in joined:
+                yield from _changes(inner, joined[name])
+            elif name in _TABLES:
                 for key in dict.fromkeys((*before, *after)):
                     yield from self._one(key, before.get(key), after.get(key), _join(inner, key))
             elif name in _NESTED and before is not None and after is not None:
@@ -480,6 +484,6 @@ def _told(value: object) -> str:
     return f"unchecked ({value.reason})" if isinstance(value, Relaxed) else "not demanded"
 
 
-def _changes(path: str, differences: Iterator[Compared]) -> Iterator[Change]:
+def _changes(path: str, differences: Iterable[Compared]) -> Iterator[Change]:
     for one in differences:
         yield Change(path=path, effect=one.effect, text=one.text)

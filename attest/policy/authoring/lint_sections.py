@@ -11,6 +11,7 @@ from attest.evidence.claims import ClaimType, Origin
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy.authoring.comparing import spans
+from attest.policy.authoring.lint_tcbs import tcb_findings
 from attest.policy.authoring.linted import Finding, Severity, Surroundings
 from attest.policy.azure import PCR_KEYS, AzureDemands, azure_rules
 from attest.policy.decode import Demand, Relaxed
@@ -131,13 +132,7 @@ def _refused(
 def _snp(snp: SnpDemands, path: str, around: Surroundings) -> Iterator[Finding]:
     products = _stated(snp.products)
     yield from _products(products, path, around)
-    for name, minimums in (
-        ("minimum_tcb", snp.minimum_tcb),
-        ("minimum_committed_tcb", snp.minimum_committed_tcb),
-        ("minimum_launch_tcb", snp.minimum_launch_tcb),
-    ):
-        if minimums is not None and not isinstance(minimums.value, Relaxed) and products:
-            yield from _minimums(products, tuple(minimums.value), f"{path}.{name}", path)
+    yield from tcb_findings(snp, products, path)
     if frozenset(_stated(snp.vmpl)) == _ALL_VMPLS:
         yield Finding(
             rule="over-broad",
@@ -178,30 +173,6 @@ def _products(products: tuple[object, ...], path: str, around: Surroundings) -> 
             why="every product line is accepted",
             remedy="name those that you have",
         )
-
-
-def _minimums(
-    products: tuple[object, ...], listed: tuple[SnpProduct, ...], path: str, section: str
-) -> Iterator[Finding]:
-    """Compare the product lines that are accepted with those that have a minimum."""
-    for product in products:
-        if product not in listed:
-            yield Finding(
-                rule="never-matches",
-                severity=Severity.ERROR,
-                path=path,
-                why=f"{product} has no minimum here, so it is refused, though {section}.products accepts it",
-                remedy=f"add the minimum of {product}, or remove it from products",
-            )
-    for product in listed:
-        if product not in products:
-            yield Finding(
-                rule="unreachable",
-                severity=Severity.WARNING,
-                path=f"{path}.{product}",
-                why=f"{section}.products does not accept {product}",
-                remedy="remove it, or accept the product line",
-            )
 
 
 def _no_key(values: tuple[object, ...], path: str) -> Iterator[Finding]:

@@ -33,6 +33,7 @@ _WEIGHTY = frozenset(
     {
         "products",
         "minimum_tcb",
+        "exact_tcb",
         "vmpl",
         "migrate_ma",
         "migratable",

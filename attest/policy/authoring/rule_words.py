@@ -15,6 +15,9 @@ _REGISTER = (
     "under reference_values, with its origin; otherwise start the image that is wanted."
 )
 _FIRMWARE = "Have the host's firmware updated by its owner and start the guest anew; or lower the minimum, knowingly."
+_THAT_FIRMWARE = (
+    "Run on a host with firmware that the policy lists; or add what this one has, once you have looked at it."
+)
 _LAUNCH = "Start the guest with another configuration of its host; it cannot be changed while it runs."
 _HOST = "Ask the host's owner to change its setting; or relax this key with {unchecked: reason}."
 _OWNER = "Sign and launch the image with the owner's keys and ids that the policy names; or name these."
@@ -47,6 +50,7 @@ FIXES: Mapping[str, str] = {
     "policy.snp.product_known_broken": "Move to Genoa or newer: keys of Milan are extracted, its reports forged.",
     "policy.snp.measurement": _IMAGE,
     "policy.snp.minimum_": _FIRMWARE,
+    "policy.snp.exact_": _THAT_FIRMWARE,
     "policy.snp.minimum_abi": _LAUNCH,
     "policy.snp.vmpl": "Ask for the report from the privilege level that the policy names; or name this one.",
     "policy.snp.signing_key": "Ask the cloud provider which key its hosts use; a VLEK needs csp_ids beside it.",
@@ -132,6 +136,9 @@ SENTENCES: Mapping[str, str] = {
     "policy.snp.measurement": "The guest's launch measurement must be that of {expected}.",
     "policy.snp.minimum_tcb": "The firmware that the report is signed for must be {expected}.",
     "policy.snp.minimum_committed_tcb": "The firmware below which the chip cannot be rolled back must be {expected}.",
+    "policy.snp.exact_tcb": "The firmware that the report is signed for must be {expected}.",
+    "policy.snp.exact_committed_tcb": "The firmware below which the chip cannot be rolled back must be {expected}.",
+    "policy.snp.exact_launch_tcb": "The firmware at the guest's launch must be {expected}.",
     "policy.snp.minimum_abi": "The guest's policy must demand firmware with an interface version of {expected}.",
     "policy.snp.minimum_launch_tcb": "The firmware at the guest's launch must be {expected}.",
     "policy.snp.vmpl": "The privilege level that asked for the report must be {expected}.",

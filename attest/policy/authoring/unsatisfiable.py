@@ -12,16 +12,20 @@ from typing import Any
 from attest.policy.authoring.comparing import shown, spans
 from attest.policy.authoring.differing import demands_of, resolved_names
 from attest.policy.authoring.linted import Finding, Severity
+from attest.policy.authoring.tcb_sets import have_common_tcb
 from attest.policy.decode import Relaxed
 from attest.policy.devices import Count
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
+from attest.policy.snp_tcb import TCB_DEMANDS
 from attest.policy.versions import VersionRange
 
 __all__ = ["contradictions"]
 
 _NO_CHOICE = frozenset({"application_events", "waived_measurements", "accepted_advisories"})
 """Lists and tables that demand nothing of a single value."""
+_PARTNERS = {one: other for pair in TCB_DEMANDS.values() for one, other in (pair, pair[::-1])}
+"""Keys of demands on one TCB: a minimum, and exact ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +50,10 @@ def _within(
     for inner, place in _conjuncts(body, path):
         own = _own(inner, place)
         for key, demand in own.items():
-            other = together.get(key)
-            if other is not None and _disjoint(demand, other, references):
-                yield _contradiction(demand, other)
+            for same in _same_claim(key):
+                other = together.get(same)
+                if other is not None and _disjoint(demand, other, references):
+                    yield _contradiction(demand, other)
         together |= own
     for inner, place in _conjuncts(body, path):
         start = f"{place}." if place else ""
@@ -56,6 +61,12 @@ def _within(
         for name, branches in (("any_of", inner.any_of), ("at_least.of", of)):
             for index, branch in enumerate(branches):
                 yield from _within(branch, f"{start}{name}[{index}]", together, references)
+
+
+def _same_claim(key: str) -> tuple[str, ...]:
+    """Return the paths of the demands that speak of the same claim: of TCBs a minimum and a list of exact ones do."""
+    section, _, name = key.rpartition(".")
+    return (key, f"{section}.{_PARTNERS[name]}") if section == "snp" and name in _PARTNERS else (key,)
 
 
 def _conjuncts(body: PolicyBody, path: str) -> Iterator[tuple[PolicyBody, str]]:
@@ -87,8 +98,19 @@ def _disjoint(one: _Placed, other: _Placed, references: Mapping[str, ReferenceVa
     """Whether no value meets both demands."""
     if isinstance(one.value, Relaxed) or isinstance(other.value, Relaxed) or one.name in _NO_CHOICE:
         return False
+    if one.name.startswith("exact_"):
+        return not _has_tcb_of(one, other)
+    if other.name.startswith("exact_"):
+        return not _has_tcb_of(other, one)
     first, second = (resolved_names(each.name, each.value, references) for each in (one, other))
     return _comparison(one, first)(first, second)
+
+
+def _has_tcb_of(exact: _Placed, other: _Placed) -> bool:
+    """Whether a TCB of a list meets another demand on the same TCB, which is a list too or a minimum."""
+    if other.name == exact.name:
+        return have_common_tcb(exact.value, other=other.value)
+    return have_common_tcb(exact.value, minimums=other.value)
 
 
 def _comparison(demand: _Placed, value: object) -> Callable[[Any, Any], bool]:  # Any: values of that demand

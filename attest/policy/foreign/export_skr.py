@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from attest.encoding import JsonValue, json_value, rfc3339_text
-from attest.evidence.snp.tcb import SnpTcbVersion
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Conversion, Loss, accepted_losses, impossible
 from attest.policy.foreign.skr import (
@@ -30,6 +30,7 @@ from attest.policy.foreign.skr import (
 from attest.policy.intel import TcbDemands
 from attest.policy.model import PolicyDocument
 from attest.policy.references import ReferenceValues
+from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
 __all__ = ["GuestLayout", "export_skr"]
 
@@ -195,6 +196,8 @@ def _condition(draft: _Draft, name: str, value: Any) -> Iterator[Condition]:  # 
         yield _minimum(draft, name, f"{_SNP}guestsvn", value)
     elif name == "snp.minimum_tcb":
         yield from _tcb(draft, value)
+    elif name == "snp.exact_tcb":
+        yield from _exact_tcb(draft, value)
     elif name in _VALUES:
         yield _one_of(draft, name, value)
     else:
@@ -236,10 +239,33 @@ def _minimum(draft: _Draft, name: str, claim: str, value: int) -> Condition:
     return ClaimTest(path=path, operator=Operator.GREATER_OR_EQUALS, value=value)
 
 
-def _tcb(draft: _Draft, minimums: Mapping[str, SnpTcbVersion]) -> Iterator[Condition]:
-    levels = {tuple(tcb.components().items()) for tcb in minimums.values()}
-    if len(levels) != 1 or any(tcb.fmc is not None for tcb in minimums.values()):
+def _tcb(draft: _Draft, minimums: TcbMinimums) -> Iterator[Condition]:
+    (tcb,) = _of_every_line({line: (tcb,) for line, tcb in minimums.items()})
+    for part, level in tcb.components().items():
+        yield _minimum(draft, "snp.minimum_tcb", _SNP + _TCB_CLAIMS[part], level)
+
+
+def _exact_tcb(draft: _Draft, exact: ExactTcbs) -> Iterator[Condition]:
+    """Write each TCB as conditions on its four parts."""
+    tcbs = _of_every_line(exact)
+    paths = {part: draft.prefix + _SNP + claim for part, claim in _TCB_CLAIMS.items()}
+    draft.carried += (Carried(source="snp.exact_tcb", target=path) for path in paths.values())
+    levels = [
+        AllOf(
+            conditions=tuple(
+                ClaimTest(path=paths[part], operator=Operator.EQUALS, value=level)
+                for part, level in tcb.components().items()
+            )
+        )
+        for tcb in tcbs
+    ]
+    yield from levels[0].conditions if len(levels) == 1 else (AnyOf(conditions=tuple(levels)),)
+
+
+def _of_every_line(by_line: Mapping[SnpProduct, tuple[SnpTcbVersion, ...]]) -> tuple[SnpTcbVersion, ...]:
+    """Return the one list of TCBs that all product lines have, whatever its order."""
+    lists = {frozenset(tcbs): tcbs for tcbs in by_line.values()}
+    if len(lists) != 1 or any(tcb.fmc is not None for tcbs in lists for tcb in tcbs):
         why = "Azure's claims do not name the product line, and have no part fmc"
         raise CannotCarryError(why, "split the policy by product lines, each with its own machines")
-    for part, level in levels.pop():
-        yield _minimum(draft, "snp.minimum_tcb", _SNP + _TCB_CLAIMS[part], level)
+    return next(iter(lists.values()))
