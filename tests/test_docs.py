@@ -103,7 +103,7 @@ def test_every_policy_in_the_documentation_loads() -> None:
     page = (ROOT / "docs/policy.md").read_text()
     blocks = [part.split("```")[0] for part in page.split("```yaml\n")[1:]]
     examples = [block for block in blocks if block.startswith("schema: attest.policy/1\n")]
-    assert len(examples) == 5
+    assert len(examples) == 6
     for example in examples:
         whole = re.sub(r'"[0-9a-f]{8}…(\d+) hex digits"', lambda found: f'"{"d" * int(found[1])}"', example)
         load_policy(whole.encode())

@@ -95,11 +95,13 @@ def test_what_is_weak_is_told_aloud(attest: Attest, files: Files) -> None:
 
 def test_fields_are_asked_for_when_that_is_wanted(attest: Attest, files: Files) -> None:
     arguments = ("policy", "init", "--from", files.extended, *LAB, "--interactive", "-o", "p.yaml")
-    ran = attest(*arguments, stdin=b"exactly\n")
+    ran = attest(*arguments, stdin=b"exactly\nexactly\n")
     assert ran.code == 0
     assert "the chip, by CHIP_ID (snp.chip)" in ran.err
-    assert "(snp.tcb)" not in ran.err
-    assert "\n  chip_ids:" in (files.folder / "p.yaml").read_text()
+    assert "AMD's firmware (TCB) (snp.tcb)" in ran.err
+    text = (files.folder / "p.yaml").read_text()
+    assert "\n  chip_ids:" in text
+    assert "\n  exact_tcb:" in text
 
 
 def test_evidence_that_does_not_verify_gives_no_policy(attest: Attest, files: Files) -> None:
@@ -117,7 +119,7 @@ def test_evidence_that_does_not_verify_gives_no_policy(attest: Attest, files: Fi
 @pytest.mark.parametrize(
     "options",
     [
-        ["--exactly", "snp.tcb"],
+        ["--exactly", "snp.tcb", "--or-newer", "snp.tcb"],
         ["--exactly", "gpu.driver"],
         ["--or-newer", "nothing"],
         ["--name", "No Name"],

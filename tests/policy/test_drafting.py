@@ -95,6 +95,24 @@ def key_words(path: tuple[str | int, ...]) -> str:
     return str(next(step for step in path[1:] if isinstance(step, str)))
 
 
+@pytest.mark.parametrize("case", [case for case in EXACT if "v5-" in case and not case.startswith("td-")])
+def test_firmware_is_demanded_exactly_where_that_was_chosen(case: str) -> None:
+    found = drafted(verified_fixture(case), exactly=["snp.tcb"])
+    affirms(found)
+    section: Any = found.draft.document["snp"]
+    keys = {"exact_tcb", "exact_committed_tcb", "exact_launch_tcb"}
+    assert {key for key in section if key.endswith("_tcb")} == keys
+    for key, part in ((key, part) for key in keys for part in ("bootloader", "tee", "snp", "microcode")):
+        for step in (-1, 1):
+            document: Any = copy.deepcopy(dict(found.draft.document))
+            ((tcb,),) = document["snp"][key].values()
+            tcb[part] += step
+            if 0 <= tcb[part] <= 255:
+                policy = load_policy(json.dumps(document).encode())
+                failed = appraise(found.verified, policy=policy, at=found.verified.at).failed
+                assert [check.id for check in failed] == [f"policy.snp.{key}"]
+
+
 @pytest.mark.parametrize("default", ["exactly", "or-newer"])
 @pytest.mark.parametrize("case", [*EXACT, *DEVICES])
 def test_any_one_version_or_measurement_changed_turns_it_red_and_is_named(case: str, default: str) -> None:
@@ -276,7 +294,8 @@ def test_newer_enclaves_are_accepted_by_their_signer() -> None:
     [
         (["snp.colour"], []),
         (["gpu.driver"], []),
-        (["snp.tcb"], []),
+        (["snp.tcb"], ["snp.tcb"]),
+        (["tdx.module"], []),
         (["snp.chip"], ["snp.chip"]),
         ([], ["snp.chip"]),
     ],

@@ -187,3 +187,15 @@ def test_nvidias_word_on_the_measurements_of_a_gpu_is_read(changes: dict[str, An
     values = {name: value for name, value in (RIMS | changes).items() if value is not None}
     expected = Outcome.PASS if holds else Outcome.FAIL
     assert outcome("policy.gpu.rim", values, snp=snp(), gpu=gpu()) is expected
+
+
+def test_a_stated_tcb_is_compared_with_exact_ones_of_every_line_unless_the_product_is_stated() -> None:
+    exactly = snp() | {"exact_tcb": {"Genoa": [GENOA]}}
+    both = snp() | {"exact_tcb": {"Genoa": [GENOA], "Milan": [{**GENOA, "microcode": 200}]}}
+    for section, values, expected in (
+        (exactly, {"reported_tcb": GENOA}, Outcome.PASS),
+        (exactly, {"reported_tcb": GENOA | {"snp": 28}}, Outcome.FAIL),
+        (both, {"reported_tcb": GENOA}, Outcome.FAIL),
+        (both, {"reported_tcb": GENOA, "product": "Genoa"}, Outcome.PASS),
+    ):
+        assert outcome("policy.snp.exact_tcb", values, snp=section) is expected

@@ -27,7 +27,7 @@ from attest.policy.authoring.tcb_sets import joined_tcbs
 from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.model import PolicyBody, PolicyDocument
-from attest.policy.references import ReferenceValues
+from attest.policy.references import ReferenceValues, ends_of
 
 __all__ = [
     "SECTIONS",
@@ -454,7 +454,7 @@ def _resolved(value: object, references: _References) -> object:
         return named
     here = [name for name in named if name in references]
     return Resolved(
-        ends={digest: references[name].expires for name in here for digest in references[name].values},
+        ends=ends_of(references[name] for name in here),
         names={digest: name for name in here for digest in references[name].values},
         elsewhere=tuple(name for name in named if name not in references),
     )

@@ -22,6 +22,7 @@ from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.authoring.yaml_text import Path
 from attest.policy.azure import VM_SWITCHES
+from attest.policy.snp_tcb import TCB_DEMANDS
 from attest.policy.versions import Numbering, parse_version
 
 __all__ = ["KEYS_OF_KIND", "Section", "azure_section", "device_sections", "intel_section", "snp_section"]
@@ -123,13 +124,7 @@ def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Sec
     broken = "Software extracts the report keys of Milan (2026): reports of any firmware can be forged. Results warn."
     section.put("products", [product], broken if product == "Milan" else None)
     section.refer("measurement", reference, get("measurement"), "What the guest was started from.")
-    for name, which in (
-        ("minimum_tcb", "reported"),
-        ("minimum_committed_tcb", "committed"),
-        ("minimum_launch_tcb", "launch"),
-    ):
-        section.put(name, {product: _levels(get(f"{which}_tcb"))})
-    section.comments["minimum_tcb",] = ("This firmware or newer; nothing can demand that firmware stays old.",)
+    _tcbs(section, get, product, exactly=chosen["snp.tcb"] == "exactly")
     section.put("vmpl", [_whole(get("vmpl"))])
     section.put("signing_key", [str(get("signing_key"))])
     section.put("guest_policy", _bits(get, "policy", GUEST_POLICY_BITS))
@@ -141,6 +136,18 @@ def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Sec
             section.put(name, mask)
     section.identity(chosen["snp.chip"], "chip_ids", [get("chip_id")], "Only this very chip")
     return section
+
+
+def _tcbs(section: Section, get: _Get, product: str, *, exactly: bool) -> None:
+    """Write down the firmware: these very levels, or these and newer ones."""
+    for which, (minimum, exact) in TCB_DEMANDS.items():
+        levels = _levels(get(which))
+        section.put(exact if exactly else minimum, {product: [levels] if exactly else levels})
+    if exactly:
+        told = "Exactly this firmware: add the next level before the host's owner brings it, or guests are refused."
+        section.comments["exact_tcb",] = (told,)
+    else:
+        section.comments["minimum_tcb",] = ("This firmware or newer; exact_tcb would demand that it stays as it is.",)
 
 
 def _snp_owner(section: Section, get: _Get) -> None:

@@ -61,8 +61,8 @@ FIELDS: Mapping[str, Field] = {
     field.name: field
     for field in (
         Field(name="azure.vm", about="the VM, by its id", choices=(ANY, EXACTLY)),
-        # No key of the language bounds a TCB from above.
-        Field(name="snp.tcb", about="AMD's firmware (TCB)", choices=(OR_NEWER,)),
+        # The host's owner replaces firmware, unasked: exactly this one is demanded only where somebody says so.
+        Field(name="snp.tcb", about="AMD's firmware (TCB)", choices=(OR_NEWER, EXACTLY)),
         Field(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
         Field(name="tdx.module", about="Intel's TDX module", choices=_BOTH, follows_default=True),
         Field(name="tdx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
