@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -12,7 +12,7 @@ import rfc8785
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.decode import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
 
-__all__ = ["ReferenceValues", "decode_reference_values", "names_in", "reference_digest", "reference_text"]
+__all__ = ["ReferenceValues", "decode_reference_values", "ends_of", "names_in", "reference_digest", "reference_text"]
 
 _SHA256_BYTES = 32
 SHA384_BYTES = 48
@@ -61,6 +61,16 @@ def names_in(references: Mapping[str, ReferenceValues], *, size: int = SHA384_BY
         raise refuse(path, f"a name under reference_values with {size}-byte digests; there is none", value)
 
     return none_fits
+
+
+def ends_of(references: Iterable[ReferenceValues]) -> Mapping[bytes, datetime | None]:
+    """Return each value with the last moment at which it counts; of one value in several places the latest one."""
+    ends: dict[bytes, datetime | None] = {}
+    for reference in references:
+        for value in reference.values:
+            known, end = ends.get(value, reference.expires), reference.expires
+            ends[value] = None if known is None or end is None else max(known, end)
+    return ends
 
 
 def reference_text(name: str, reference: ReferenceValues) -> str:

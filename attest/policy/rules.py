@@ -17,7 +17,7 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimValue, value_text
 from attest.policy.decode import Decoder, Demand, Relaxed, Section, boolean, demand, refuse, table_of
-from attest.policy.references import ReferenceValues, reference_text
+from attest.policy.references import ReferenceValues, ends_of, reference_text
 
 __all__ = [
     "Rule",
@@ -145,7 +145,7 @@ def has_bits(mask: int) -> Test:
 
 def matches(references: Iterable[ReferenceValues]) -> Test:
     """Test that a measurement is among reference values; each counts until its last moment, which is included."""
-    ends = {value: reference.expires for reference in references for value in reference.values}
+    ends = ends_of(references)
     return lambda value, at: value in ends and ((end := ends[value]) is None or at <= end)
 
 

@@ -194,12 +194,12 @@ class Interpreter:
 
     def referenced(self, demand: Json, claim: Json) -> bool:
         def holds(names: Json, value: Json) -> bool:
-            ends: dict[str, Json] = {}
             for name in names:
                 reference = self.policy["reference_values"][name]
-                for one in reference["values"]:
-                    ends[one.lower()] = reference.get("expires")
-            return value in ends and (ends[value] is None or self.seen.at <= moment(ends[value]))
+                in_time = "expires" not in reference or self.seen.at <= moment(reference["expires"])
+                if in_time and value in [one.lower() for one in reference["values"]]:
+                    return True
+            return False
 
         return self.test(demand, claim, holds)
 

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from attest.appraisal import appraise
 from attest.errors import ConfigurationError
 from attest.policy.model import MAX_BRANCHES, MAX_NESTING
 from attest.policy.tree import SET, All, AtLeast, Leaf, PlacedRule
 from attest.policy.tree import Any as AnyOf
 from tests.policy.documents import policy_of
-from tests.policy.mixed import gpu, policy_with, snp, tdx
+from tests.policy.mixed import HEAD, gpu, mixed, policy_with, snp, snp_cpu, tdx
+from tests.samples import AT
 
 GOOD: dict[str, Any] = {"snp": snp()}
 
@@ -133,3 +135,20 @@ def test_the_order_of_waivers_says_nothing() -> None:
     first, second = ({"7": "a", "8": "b"}, {"8": "b", "7": "a"})
     bodies = [{"gpu": gpu(waived_measurements=waived)} for waived in (first, second)]
     assert len(policy_of(policy_with(any_of=bodies)).gpu_tolerances.waived_measurements) == 2
+
+
+def test_a_value_under_two_names_counts_until_the_later_end_in_whatever_order() -> None:
+    references = HEAD["reference_values"]
+    ended = {**references["image"], "expires": "2026-05-31T23:59:59Z"}
+    soon = {**references["image"], "expires": "2026-06-01T00:00:00Z"}
+    for names, holds in (
+        (["ended", "image"], True),
+        (["image", "ended"], True),
+        (["ended", "soon"], True),
+        (["soon", "ended"], True),
+        (["ended"], False),
+    ):
+        policy = policy_of(
+            policy_with(snp=snp(measurement=names), reference_values={**references, "ended": ended, "soon": soon})
+        )
+        assert appraise(mixed(snp_cpu()), policy=policy, at=AT).affirmed is holds
