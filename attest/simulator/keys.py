@@ -41,7 +41,6 @@ PUBLIC_EXPONENT: Final = 65537
 SALT_BYTES: Final = 48
 
 _PRIME_BYTES = RSA_BITS // 16
-_PRIME_TOP_BITS = 3 << (8 * _PRIME_BYTES - 2)
 _SMALL_PRIMES_BELOW = 20_000
 _DOMAIN = b"attest simulator v1, a public key pair: "
 _ORDER_P384: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFC7634D81F4372DDF581A0DB248B0A77AECEC196ACCC52973
@@ -72,28 +71,30 @@ _COUNTERS: Final[Mapping[tuple[SnpProduct, CaRole], tuple[int, int]]] = {
 # -- primes from labels
 
 
-def expand_prime_candidate(label: str, counter: int) -> int:
-    """Return the candidate of 2,048 bits that a label and a counter stand for.
+def expand_prime_candidate(label: str, counter: int, *, size: int = _PRIME_BYTES) -> int:
+    """Return the candidate that a label and a counter stand for.
 
-    The two highest bits are set, so that the product of two candidates has exactly 4,096 bits, and the lowest.
+    The two highest bits are set, so that the product of two candidates has exactly twice their bits, and the lowest.
 
     Args:
-        label: public text.
+        label: public text, UTF-8.
         counter: 0 to 2**32 - 1, hashed as 4 bytes, big-endian.
+        size: bytes of the candidate.
     """
-    seed = _DOMAIN + label.encode("ascii") + b"\0" + counter.to_bytes(4, "big")
-    return int.from_bytes(shake_256(seed).digest(_PRIME_BYTES), "big") | _PRIME_TOP_BITS | 1
+    seed = _DOMAIN + label.encode("utf-8") + b"\0" + counter.to_bytes(4, "big")
+    return int.from_bytes(shake_256(seed).digest(size), "big") | 3 << (8 * size - 2) | 1
 
 
-def find_prime_counter(label: str) -> int:
-    """Search the first counter whose candidate is prime and fits the public exponent; takes seconds.
+def find_prime_counter(label: str, *, size: int = _PRIME_BYTES) -> int:
+    """Search the first counter whose candidate is prime and fits the public exponent.
 
-    Nothing calls this but the test that finds an entry of the table again.
+    With 256 bytes it takes seconds, and nothing calls it but the test that finds an entry of the table again; with
+    128 bytes it takes a tenth of a second, and the keys of virtual TPMs are made so.
     """
     sieve = _small_primes_product()
     counter = 0
     while True:
-        candidate = expand_prime_candidate(label, counter)
+        candidate = expand_prime_candidate(label, counter, size=size)
         if gcd(candidate, sieve) == 1 and candidate % PUBLIC_EXPONENT != 1 and is_probable_prime(candidate):
             return counter
         counter += 1
