@@ -7,7 +7,11 @@ public by design (``keys.py``); the verifier accepts what rests on them under ``
     hcl = host.hcl_report(ak_public, ek_public, user_data=user_data)     # the keys may be those of a TPM elsewhere
     quote = tdx_host.td_quote(hcl)                            # of TDX: the TD quote for the TDREPORT in it
     answer = host.certification()                             # of SNP: VCEK and its issuers, as THIM answers
-    endorsements = host.endorsements(at=at)
+    vm = SimulatedAzureVm.of(host)                            # with a software TPM of its own
+    pieces = vm.attest(nonce, user_data=user_data)            # paravisor's report, TPM's quote, TD quote or VCEK
+    document = pieces.json("coco-v1")                         # and every other form
+    evidence = vm.evidence(binding)                           # an envelope
+    endorsements = vm.endorsements(at=at)
 """
 
 from __future__ import annotations
@@ -15,13 +19,22 @@ from __future__ import annotations
 from attest.simulator.azure.hcl import HclTemplate, VmConfiguration, runtime_claims
 from attest.simulator.azure.host import AzureHost, SimulatedSnpHost, SimulatedTdxHost
 from attest.simulator.azure.keys import tpm_key
+from attest.simulator.azure.tpm import AttestTemplate, SimulatedTpm, boot_registers
+from attest.simulator.azure.vm import FORMS, AzureForm, AzurePieces, SimulatedAzureVm
 
 __all__ = [
+    "FORMS",
+    "AttestTemplate",
+    "AzureForm",
     "AzureHost",
+    "AzurePieces",
     "HclTemplate",
+    "SimulatedAzureVm",
     "SimulatedSnpHost",
     "SimulatedTdxHost",
+    "SimulatedTpm",
     "VmConfiguration",
+    "boot_registers",
     "runtime_claims",
     "tpm_key",
 ]
