@@ -12,12 +12,14 @@ public by design (``keys.py``); the verifier accepts what rests on them under ``
     document = pieces.json("coco-v1")                         # and every other form
     evidence = vm.evidence(binding)                           # an envelope
     endorsements = vm.endorsements(at=at)
+    with serving_imds(SimulatedImds(host=host)) as url: ...   # of ``serving.py``; what stands at 169.254.169.254
 """
 
 from __future__ import annotations
 
 from attest.simulator.azure.hcl import HclTemplate, VmConfiguration, runtime_claims
 from attest.simulator.azure.host import AzureHost, SimulatedSnpHost, SimulatedTdxHost
+from attest.simulator.azure.imds import ImdsAnswer, SimulatedImds
 from attest.simulator.azure.keys import tpm_key
 from attest.simulator.azure.tpm import AttestTemplate, SimulatedTpm, boot_registers
 from attest.simulator.azure.vm import FORMS, AzureForm, AzurePieces, SimulatedAzureVm
@@ -29,7 +31,9 @@ __all__ = [
     "AzureHost",
     "AzurePieces",
     "HclTemplate",
+    "ImdsAnswer",
     "SimulatedAzureVm",
+    "SimulatedImds",
     "SimulatedSnpHost",
     "SimulatedTdxHost",
     "SimulatedTpm",
