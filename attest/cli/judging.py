@@ -31,7 +31,7 @@ from attest.evidence.forms import MAX_FILE_BYTES, RecognisedEvidence, read_evide
 from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
-__all__ = ["Case", "one_report_data", "open_case", "read_bundle_keys", "verify_case"]
+__all__ = ["Case", "one_nonce", "one_report_data", "open_case", "read_bundle_keys", "verify_case"]
 
 MAX_SMALL_FILE_BYTES = 1024 * 1024
 """Anchor files, keys, token signers."""
@@ -63,7 +63,7 @@ def open_case(question: Question, *, at: datetime) -> Case | TokenCase | EarCase
     anchors = _anchors(question)
     bundle_keys = read_bundle_keys(question.bundle_keys)
     files = read_inputs(question.inputs, limit=MAX_FILE_BYTES)
-    nonce = _one_nonce(question.nonce, question.nonce_text)
+    nonce = one_nonce(question.nonce, question.nonce_text)
     token: TokenCase | EarCase | None = open_ear(files, question, nonce=nonce, at=at, audience=question.audience)
     token = token or open_token(files, question, nonce=nonce, at=at)
     if token is not None:
@@ -182,7 +182,7 @@ def _read_bundle_key(file: str) -> Ed25519PublicKey:
 
 def _expected(question: Question, evidence: Evidence) -> ExpectedFreshness | None:
     """Say what the evidence must carry. With a binding, nonce and REPORT_DATA are two fields; without, they are one."""
-    nonce = _one_nonce(question.nonce, question.nonce_text)
+    nonce = one_nonce(question.nonce, question.nonce_text)
     report_data = question.report_data
     if nonce is None and report_data is None:
         return None
@@ -223,12 +223,17 @@ def one_report_data(*, nonce: bytes | None, nonce_text: bytes | None, report_dat
     Raises:
         ConfigurationError: ``nonce-ambiguous``.
     """
-    one = _one_nonce(nonce, nonce_text)
+    one = one_nonce(nonce, nonce_text)
     _require_agreement(one, report_data)
     return report_data if one is None else one.ljust(REPORT_DATA_BYTES, b"\0")
 
 
-def _one_nonce(nonce: bytes | None, nonce_text: bytes | None) -> bytes | None:
+def one_nonce(nonce: bytes | None, nonce_text: bytes | None) -> bytes | None:
+    """Return the nonce as one of two options gives it, or None when neither does.
+
+    Raises:
+        ConfigurationError: ``nonce-ambiguous``.
+    """
     if nonce is not None and nonce_text is not None and nonce != nonce_text:
         raise ConfigurationError(
             "--nonce and --nonce-text are two different values", code="nonce-ambiguous", hint="give one of them"

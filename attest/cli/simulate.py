@@ -12,6 +12,7 @@ import click
 
 from attest.cli.lazy import ExampleGroup
 from attest.cli.options import PRODUCTS, TIME, Display, Hex, display_options, nonce_options
+from attest.cli.simulate_azure import azure, imds
 from attest.cli.simulate_nvidia import DeviceChoice, device_options, gpu, nvidia, with_devices, write_endorsements
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def _chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: th
         "attest simulate td --nonce-text hello -o quote.bin --collateral-out intel.json --eventlog-out boot.log",
         "attest verify quote.bin --eventlog boot.log --endorsements intel.json --nonce-text hello --allow-simulated",
         "attest simulate td --gpus 8 --switches 4 --form envelope -o machine.json",
+        "attest simulate azure --nonce-text hello -o vm.json --endorsements-out vendor.endorsements",
     ),
 )
 def simulate() -> None:
@@ -384,6 +386,8 @@ def anchors(display: Display) -> int:
     return 0
 
 
+simulate.add_command(azure)
+simulate.add_command(imds)
 simulate.add_command(gpu)
 simulate.add_command(nvidia)
 

@@ -20,7 +20,17 @@ from attest.errors import ConfigurationError
 from attest.simulator import SimulatedChip, SimulatedKds, simulated_crl
 from attest.simulator.intel import SimulatedPcs, SimulatedPlatform
 
-__all__ = ["SOURCE", "Answer", "kds_of_today", "out_of_date", "serve", "serve_kds", "serve_pcs", "simulated_bundle"]
+__all__ = [
+    "SOURCE",
+    "Answer",
+    "kds_of_today",
+    "out_of_date",
+    "serve",
+    "serve_handler",
+    "serve_kds",
+    "serve_pcs",
+    "simulated_bundle",
+]
 
 SOURCE = "SIMULATED"
 MAX_BODY_BYTES = 1_000_000
@@ -104,7 +114,15 @@ def serve(port: int, get: Callable[[str, str], Answer], post: Callable[[str, byt
     Raises:
         ConfigurationError: ``address-in-use``.
     """
-    handler = _handler(get) if post is None else _posting(_handler(get), post)
+    return serve_handler(port, _handler(get) if post is None else _posting(_handler(get), post))
+
+
+def serve_handler(port: int, handler: type[BaseHTTPRequestHandler]) -> int:
+    """Serve on 127.0.0.1 likewise, by a handler of one's own.
+
+    Raises:
+        ConfigurationError: ``address-in-use``.
+    """
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as exc:

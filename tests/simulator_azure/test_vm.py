@@ -60,10 +60,7 @@ def test_every_form_is_verified(vm: SimulatedAzureVm, form: AzureForm) -> None:
     assert found.simulated
     assert isinstance(item.verified, VerifiedAzureEvidence)
     assert item.verified.pcrs == tuple(enumerate(vm.tpm.pcrs))
-    assert item.verified.runtime.vm_configuration["vm_unique_id"] in {
-        vm.configuration.vm_unique_id,
-        vm.configuration.vm_unique_id.upper(),
-    }
+    assert item.verified.runtime.vm_configuration["vm_unique_id"] == vm.configuration.vm_unique_id
 
 
 @VMS

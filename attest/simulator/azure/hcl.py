@@ -32,7 +32,7 @@ class VmConfiguration:
     """What the paravisor says of the VM's settings. The defaults are what real VMs show.
 
     Attributes:
-        vm_unique_id: a UUID.
+        vm_unique_id: a UUID; in upper case on SNP hosts, in lower case on TDX hosts.
         secure_boot: whether the firmware checks what it starts.
         console_enabled: whether the host has a console.
         tpm_enabled: whether there is a virtual TPM; without one nothing could ask.
@@ -57,7 +57,7 @@ class VmConfiguration:
             "tpm-enabled": self.tpm_enabled,
         }
         if version == 1:
-            return shared | {"vmUniqueId": self.vm_unique_id.upper()}
+            return shared | {"vmUniqueId": self.vm_unique_id}
         return {
             "root-cert-thumbprint": self.root_cert_thumbprint,
             **shared,

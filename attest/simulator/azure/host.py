@@ -69,6 +69,11 @@ class AzureHost(ABC):
     def endorsements(self, *, at: datetime) -> Endorsements:
         """Return what AMD or Intel say of the CPU at a moment, which is all that a verifier needs."""
 
+    def vm_unique_id(self, name: str) -> str:
+        """Return the UUID of a VM of this name as this kind of host writes it."""
+        found = derived_uuid(name)
+        return found.upper() if self.hcl_version == 1 else found
+
     def hcl_template(
         self,
         ak_public: rsa.RSAPublicKey,
@@ -83,7 +88,7 @@ class AzureHost(ABC):
             ak_public=ak_public,
             ek_public=ek_public,
             user_data=user_data,
-            configuration=configuration or VmConfiguration(vm_unique_id=derived_uuid("VM 0")),
+            configuration=configuration or VmConfiguration(vm_unique_id=self.vm_unique_id("VM 0")),
             version=self.hcl_version,
         )
         return HclTemplate(

@@ -6,7 +6,7 @@ It can be made to fail before it answers, for a client that has to ask again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -76,7 +76,7 @@ def imds_handler(service: SimulatedImds, *, busy: Sequence[int] = ()) -> type[Ba
 
 
 @contextmanager
-def serving_imds(service: SimulatedImds, *, busy: Sequence[int] = ()) -> Iterator[str]:
+def serving_imds(service: SimulatedImds, *, busy: Sequence[int] = ()) -> Generator[str]:
     """Serve on a free port of 127.0.0.1, in a thread, until the block ends.
 
     Args:

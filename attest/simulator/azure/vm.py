@@ -18,7 +18,6 @@ from attest.evidence.binding import EXTRA_DATA_BYTES, Binding
 from attest.evidence.envelope import MEDIA_AZURE_CVM, MEDIA_BINDING, Evidence, EvidenceItem
 from attest.simulator.azure.hcl import VmConfiguration
 from attest.simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
-from attest.simulator.azure.keys import derived_uuid
 from attest.simulator.azure.tpm import ALL_PCRS, SimulatedTpm, boot_registers
 from attest.simulator.intel.certificates import pem_text
 from attest.simulator.intel.quoting import Values
@@ -120,11 +119,12 @@ class SimulatedAzureVm:
             console_enabled: whether the host has a console.
             vm_unique_id: None is a UUID of the name.
         """
+        chosen = host or SimulatedSnpHost.of()
         return SimulatedAzureVm(
-            host=host or SimulatedSnpHost.of(),
+            host=chosen,
             tpm=SimulatedTpm(name=name, pcrs=boot_registers(secure_boot=secure_boot)),
             configuration=VmConfiguration(
-                vm_unique_id=derived_uuid(name) if vm_unique_id is None else vm_unique_id,
+                vm_unique_id=chosen.vm_unique_id(name) if vm_unique_id is None else vm_unique_id,
                 secure_boot=secure_boot,
                 console_enabled=console_enabled,
             ),
