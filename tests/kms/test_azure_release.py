@@ -1,0 +1,102 @@
+"""Azure VMs before the key-release service: what they bind to is checked as of any machine, in both places.
+
+The policies here are of bare machines, so that a genuine VM is refused by them, and for nothing else.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from attest import Binding, EvidenceItem
+from attest.errors import AttestError
+from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence
+from attest.simulator.azure import SimulatedAzureVm, SimulatedTdxHost
+from attest.simulator.nvidia import SimulatedBoard, bound_evidence
+from kms.errors import ReleaseDeniedError
+from tests.kms.support import AT, TD, Harness, Workload, policy_text, tdx_policy_text, write_intel_collateral
+
+SNP = SimulatedAzureVm.of()
+TDX = SimulatedAzureVm.of(SimulatedTdxHost.of(TD.platform), name="VM 1")
+VMS = pytest.mark.parametrize("vm", [SNP, TDX], ids=["snp", "tdx"])
+ONE_GPU = SimulatedBoard.of("unit", gpus=1, switches=0)
+
+
+@dataclass(frozen=True)
+class AzureWorkload(Workload):
+    """A VM that wants keys; what is wrong with its binding is a field."""
+
+    vm: SimulatedAzureVm = field(default=SNP)
+    board: SimulatedBoard | None = None
+    extra_data: bytes | None = None
+    user_data: bytes | None = None
+
+    def attest(self, binding: Binding) -> Evidence:
+        if self.board is not None:
+            return bound_evidence(binding, self.board.devices, self.vm.items)
+        honest = self.vm.evidence(binding)
+        data = binding.report_data() if self.user_data is None else self.user_data
+        extra = binding.extra_data() if self.extra_data is None else self.extra_data
+        cpu = EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=self.vm.attest(extra, user_data=data).json())
+        return replace(honest, items=(cpu, *honest.items[1:]))
+
+
+@pytest.fixture
+def service(harness: Harness) -> Harness:
+    """A service that knows what AMD and Intel say of the hosts, with a key for either kind of bare machine."""
+    write_intel_collateral(harness.folder)
+    _, *issuers = SNP.host.endorsements(at=AT).certificates
+    for number, certificate in enumerate(issuers):
+        (harness.folder / "endorsements" / f"issuer{number}.der").write_bytes(certificate.der)
+    for number, answer in enumerate(ONE_GPU.endorsements(at=AT).ocsp):
+        (harness.folder / "endorsements" / f"status{number}.der").write_bytes(answer.der)
+    for number, rim in enumerate(ONE_GPU.endorsements(at=AT).rims):
+        (harness.folder / "endorsements" / f"rim{number}.xml").write_bytes(rim.xml)
+    harness.services.endorsements.reload(at=AT)
+    harness.add_key("model", policy=policy_text())
+    harness.add_key("td-model", policy=tdx_policy_text())
+    return harness
+
+
+def refused(service: Harness, workload: AzureWorkload) -> AttestError:
+    with pytest.raises(AttestError) as caught:
+        service.releases.release(workload.request(service.releases.challenge(), "model"))
+    assert service.decisions()[-1]["outcome"] == "deny"
+    return caught.value
+
+
+@VMS
+@pytest.mark.parametrize("key", ["model", "td-model"])
+def test_a_policy_for_bare_machines_is_none_for_a_vm_below_a_paravisor(
+    service: Harness, vm: SimulatedAzureVm, key: str
+) -> None:
+    """Its measurement is of the paravisor: whoever allows it has allowed every system that runs on top."""
+    with pytest.raises(ReleaseDeniedError) as caught:
+        service.releases.release(AzureWorkload(vm=vm).request(service.releases.challenge(), key))
+    failed = {check.id for check in caught.value.checks}
+    assert failed
+    assert all(check.startswith("policy.") for check in failed), failed
+
+
+def test_so_it_is_with_a_gpu_beside_it(service: Harness) -> None:
+    error = refused(service, AzureWorkload(board=ONE_GPU))
+    assert isinstance(error, ReleaseDeniedError)
+    assert all(check.id.startswith("policy.") for check in error.checks)
+
+
+@VMS
+@pytest.mark.parametrize("extra", [b"", bytes(48), bytes(32)], ids=["none", "zeros", "short"])
+def test_a_tpm_that_was_asked_for_something_else_is_refused(
+    service: Harness, vm: SimulatedAzureVm, extra: bytes
+) -> None:
+    """The user data alone is no freshness: the CPU's report may be of any time since the VM was started."""
+    assert refused(service, AzureWorkload(vm=vm, extra_data=extra)).code == "binding-extra-data-mismatch"
+
+
+@VMS
+def test_user_data_that_commit_to_something_else_are_refused(service: Harness, vm: SimulatedAzureVm) -> None:
+    assert refused(service, AzureWorkload(vm=vm, user_data=bytes(64))).code == "binding-report-data-mismatch"
+
+
+@VMS
+def test_mc_2_evidence_for_another_challenge_is_refused(service: Harness, vm: SimulatedAzureVm) -> None:
+    assert refused(service, AzureWorkload(vm=vm, nonce=b"\x07" * 32)).code == "nonce-mismatch"
