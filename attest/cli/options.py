@@ -20,6 +20,7 @@ __all__ = [
     "Display",
     "Hex",
     "Network",
+    "NonceText",
     "Question",
     "display_options",
     "network_options",
@@ -100,7 +101,7 @@ class Hex(click.ParamType):  # type: ignore[type-arg]  # generic only in newer v
         return data
 
 
-class _NonceText(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+class NonceText(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """Text whose UTF-8 bytes are the nonce."""
 
     name = "text"
@@ -319,7 +320,7 @@ def nonce_options(command: _Command) -> _Command:
                 metavar="HEX",
                 help="The freshness value that the evidence carries: left-aligned in REPORT_DATA, rest zero.",
             ),
-            click.option("--nonce-text", type=_NonceText(), metavar="TEXT", help="The same, as text."),
+            click.option("--nonce-text", type=NonceText(), metavar="TEXT", help="The same, as text."),
             click.option("--report-data", type=Hex(length=64), metavar="HEX", help="All 64 bytes of REPORT_DATA."),
         ]
     )(command)

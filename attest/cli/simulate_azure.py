@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from attest.cli.lazy import ExampleCommand
-from attest.cli.options import PRODUCTS, TIME, Hex, nonce_options
+from attest.cli.options import PRODUCTS, TIME, Hex, NonceText
 from attest.cli.simulate_nvidia import DeviceChoice, device_options, with_devices, write_endorsements
 
 __all__ = ["HostChoice", "azure", "imds"]
@@ -128,7 +128,11 @@ def _vm_options(command: _Command) -> _Command:
     ),
 )
 @_vm_options
-@nonce_options
+@click.option(
+    "--nonce", type=Hex(longest=MAX_EXTRA_BYTES), metavar="HEX", help="What the virtual TPM is asked under (extraData)."
+)
+@click.option("--nonce-text", type=NonceText(), metavar="TEXT", help="The same, as text.")
+@click.option("--report-data", type=Hex(length=64), metavar="HEX", help="User data among the runtime claims, 64 bytes.")
 @click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of which the endorsements are. Default: now.")
 @click.option(
     "--form",
@@ -159,10 +163,7 @@ def azure(
     output: str,
     force: bool,
 ) -> int:
-    """Make evidence of a simulated VM, perhaps with GPUs. The same options give the same bytes.
-
-    A nonce is what the virtual TPM is asked under (extraData); --report-data is the user data among the runtime claims.
-    """
+    """Make evidence of a simulated VM, perhaps with GPUs. The same options give the same bytes."""
     from attest.cli.clock import now
     from attest.cli.files import write_output
     from attest.cli.judging import one_nonce

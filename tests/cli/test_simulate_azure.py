@@ -96,6 +96,8 @@ def test_wrong_options(attest: Attest) -> None:
         ["--pcr", "11=00"],
         ["--pcr", "11=" + "00" * 32, "--pcr", "11=" + "01" * 32],
         ["--nonce", "00" * 49],
+        ["--nonce-text", "x" * 49],
+        ["--report-data", "00"],
         ["--measurement", "00"],
         ["--gpus", "1"],
         ["--gpus", "1", "--form", "envelope", "--nonce", "00"],
