@@ -13,20 +13,14 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.forms import read_evidence
-from attest.policy.authoring.draft_sections import KEY_OF_KIND
 from attest.policy.authoring.drafting import Draft, DraftSource, choose, draft_policy
 from attest.verification import VerifiedEvidence, verify
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 MANIFEST: dict[str, Any] = json.loads((FIXTURES / "MANIFEST.json").read_text())
 CASES: dict[str, dict[str, Any]] = {
-    case["id"]: case
-    for case in MANIFEST["cases"]
-    if case["expected"] == "verified"
-    and case["anchors"] == "simulation"
-    and ("azure-snp" in KEY_OF_KIND or not case["evidence"].startswith("azure/"))
+    case["id"]: case for case in MANIFEST["cases"] if case["expected"] == "verified" and case["anchors"] == "simulation"
 }
-"""Those of Azure's VMs wait until the language has a key for them."""
 
 
 @dataclass(frozen=True)

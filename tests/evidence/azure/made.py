@@ -1,10 +1,9 @@
-"""A made-up Azure VM: a simulated CPU below a paravisor whose TPM has a key of this test run."""
+"""A made-up Azure VM: a simulated CPU below a paravisor whose TPM has a key of the tests."""
 
 import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -21,6 +20,7 @@ from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection, bitmap_of
 from attest.simulator import SimulatedChip, SimulatedGuest
+from attest.simulator.azure.keys import tpm_key
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.samples import AT
@@ -34,14 +34,8 @@ PLATFORM = SimulatedPlatform.of()
 
 
 def key(name: str = "AK") -> rsa.RSAPrivateKey:
-    """Return the key of this name; it is another in each run, and nothing depends on its value."""
-    return _key(name)
-
-
-@lru_cache
-def _key(name: str) -> rsa.RSAPrivateKey:
-    del name
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    """Return the key of this name, the same in each run."""
+    return tpm_key("test", name)
 
 
 def jwk(private: rsa.RSAPrivateKey, kid: str = "HCLAkPub") -> dict[str, Any]:
