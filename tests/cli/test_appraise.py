@@ -125,6 +125,29 @@ def test_shipped_production_policies_refuse_recorded_sample_evidence(
             assert attest("appraise", snp / vector["report"], *given, *relaxed, "--policy", policy, "-q").code in {1, 5}
 
 
+def test_the_policy_for_azure_refuses_recorded_evidence_of_other_vms(attest: Attest, vectors_dir: Path) -> None:
+    policy = REPOSITORY / "policies/azure-ncc-h100.yaml"
+    for name, issuer in (("az-snp-milan-v3", "sev-snp/certs/milan"), ("az-tdx-v4", "collateral")):
+        relaxed = ("--unchecked", "revocation=recorded", "--unchecked", "freshness=recorded")
+        given = ("--offline", "--endorsements", vectors_dir / issuer, "--at", "2026-03-20T00:00:00Z")
+        ran = attest("appraise", vectors_dir / "azure" / name / "evidence.json", *given, *relaxed, "--policy", policy)
+        assert ran.code == 1, ran.err
+        assert "policy.devices.gpus" in ran.out
+
+
+def test_a_simulated_azure_vm_with_a_gpu_is_affirmed_by_the_laboratory_policy_for_it(attest: Attest) -> None:
+    policy = REPOSITORY / "policies/azure-ncc-h100-lab-simulated.yaml"
+    at = ("--at", LAB[3])
+    outputs = ("-o", "vm.json", "--endorsements-out", "amd.end", "--device-endorsements-out", "nvidia.end")
+    made = attest("simulate", "azure", "--gpus", 1, "--form", "envelope", "--nonce-text", "q" * 32, *at, *outputs)
+    assert made.code == 0, made.err
+    given = ("--endorsements", "amd.end", "--endorsements", "nvidia.end", "--allow-simulated", "--offline", *at)
+    ran = attest("appraise", "vm.json", "--nonce-text", "q" * 32, *given, "--policy", policy)
+    assert ran.code == 0, ran.out + ran.err
+    other = attest("appraise", "vm.json", "--nonce-text", "p" * 32, *given, "--policy", policy)
+    assert other.code == 4
+
+
 def test_the_laboratory_policy_affirms_the_simulator_and_nothing_else(attest: Attest, vectors_dir: Path) -> None:
     policy = REPOSITORY / "policies/snp-lab-simulated.yaml"
     attest("simulate", "evidence", "--nonce-text", "question", "--at", LAB[3], "-o", "e.bin")

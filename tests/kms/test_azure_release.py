@@ -1,8 +1,6 @@
-"""Azure VMs before the key-release service: what they bind to is checked as of any machine, in both places.
+"""Azure VMs before the key-release service: what they bind to is checked as of any machine, in both places."""
 
-The policies here are of bare machines, so that a genuine VM is refused by them, and for nothing else.
-"""
-
+import json
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -13,7 +11,17 @@ from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence
 from attest.simulator.azure import SimulatedAzureVm, SimulatedTdxHost
 from attest.simulator.nvidia import SimulatedBoard, bound_evidence
 from kms.errors import ReleaseDeniedError
-from tests.kms.support import AT, TD, Harness, Workload, policy_text, tdx_policy_text, write_intel_collateral
+from tests.kms.support import (
+    AT,
+    MATERIAL,
+    TD,
+    Harness,
+    Workload,
+    open_release,
+    policy_text,
+    tdx_policy_text,
+    write_intel_collateral,
+)
 
 SNP = SimulatedAzureVm.of()
 TDX = SimulatedAzureVm.of(SimulatedTdxHost.of(TD.platform), name="VM 1")
@@ -100,3 +108,61 @@ def test_user_data_that_commit_to_something_else_are_refused(service: Harness, v
 @VMS
 def test_mc_2_evidence_for_another_challenge_is_refused(service: Harness, vm: SimulatedAzureVm) -> None:
     assert refused(service, AzureWorkload(vm=vm, nonce=b"\x07" * 32)).code == "nonce-mismatch"
+
+
+# -- a policy for such VMs
+
+
+def azure_policy(vm: SimulatedAzureVm, *, gpus: bool = False) -> bytes:
+    """A policy that a VM meets: the boot loader of its system, the paravisor, and perhaps one GPU."""
+    tdx = isinstance(vm.host, SimulatedTdxHost)
+    paravisor = vm.host.td.mr_td if isinstance(vm.host, SimulatedTdxHost) else vm.host.guest.measurement
+    least = {"bootloader": 9, "tee": 0, "snp": 26, "microcode": 80}
+    snp = {"products": ["Genoa"], "measurement": ["paravisor"], "minimum_tcb": {"Genoa": least}}
+    document = {
+        "schema": "attest.policy/1",
+        "name": "unit-azure",
+        "version": 1,
+        "simulated": {"unchecked": "a test on the simulator"},
+        "reference_values": {
+            "paravisor": {"values": [paravisor.hex()], "origin": "the simulator"},
+            "boot-loader": {"values": [vm.tpm.pcrs[4].hex()], "origin": "the simulator"},
+        },
+        "azure": {"pcr4": ["boot-loader"], "vm_configuration": {"console_enabled": {"unchecked": "a test"}}},
+        "tdx" if tdx else "snp": {"mr_td": ["paravisor"]} if tdx else snp,
+    }
+    gpu = {
+        "architectures": ["hopper"],
+        "driver_versions": {"at_least": "570.86"},
+        "vbios_versions": {"at_least": "96.00.5E.00.01"},
+    }
+    return json.dumps(document | ({"gpu": gpu} if gpus else {})).encode()
+
+
+@VMS
+def test_a_vm_that_meets_a_policy_for_it_gets_its_key(service: Harness, vm: SimulatedAzureVm) -> None:
+    service.add_key("azure-model", policy=azure_policy(vm))
+    workload, challenge = AzureWorkload(vm=vm), service.releases.challenge()
+    request = workload.request(challenge, "azure-model")
+    release = service.releases.release(request)
+    assert open_release(workload, challenge, request, release, service) == {"azure-model": MATERIAL}
+    assert service.decisions()[-1]["outcome"] == "allow"
+
+
+@VMS
+def test_a_vm_that_booted_something_else_gets_none(service: Harness, vm: SimulatedAzureVm) -> None:
+    service.add_key("azure-model", policy=azure_policy(vm))
+    other = replace(vm, tpm=vm.tpm.extend(4, b"\x01" * 32))
+    with pytest.raises(ReleaseDeniedError) as caught:
+        service.releases.release(AzureWorkload(vm=other).request(service.releases.challenge(), "azure-model"))
+    assert {check.id for check in caught.value.checks} == {"policy.azure.pcr4"}
+
+
+def test_a_vm_gets_its_key_with_its_gpu_and_not_without(service: Harness) -> None:
+    service.add_key("gpu-model", policy=azure_policy(SNP, gpus=True))
+    workload, challenge = AzureWorkload(board=ONE_GPU), service.releases.challenge()
+    request = workload.request(challenge, "gpu-model")
+    release = service.releases.release(request)
+    assert open_release(workload, challenge, request, release, service) == {"gpu-model": MATERIAL}
+    with pytest.raises(ReleaseDeniedError):
+        service.releases.release(AzureWorkload().request(service.releases.challenge(), "gpu-model"))

@@ -23,7 +23,7 @@ MANIFEST: dict[str, Any] = json.loads((generate.FOLDER / generate.MANIFEST).read
 FILES = {entry["path"]: entry for entry in MANIFEST["files"]}
 CASES = {case["id"]: case for case in MANIFEST["cases"]}
 ANCHORS = {"simulation": TrustAnchors.simulation(), "vendors": TrustAnchors.vendors()}
-MAX_BYTES = 1_000_000
+MAX_BYTES = 1_200_000
 
 
 def read(path: str) -> bytes:
