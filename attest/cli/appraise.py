@@ -7,6 +7,7 @@ import click
 from attest.cli.ear import TokenRequest, prepare_token, token_options, write_token
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Question, question_options
+from attest.cli.reference_options import References, references_options
 from attest.cli.rego import read_rego, rego_options
 
 __all__ = ["appraise"]
@@ -29,18 +30,7 @@ __all__ = ["appraise"]
     multiple=True,
     help="Appraisal policy, YAML or JSON. Repeatable: all of them must affirm. Default: the built-in baseline.",
 )
-@click.option(
-    "--references",
-    metavar="FILE",
-    multiple=True,
-    help="Document of reference values; a policy takes those that it accepts by digest or signer. Repeatable.",
-)
-@click.option(
-    "--references-signature", metavar="FILE", multiple=True, help="Detached signature over such a document. Repeatable."
-)
-@click.option(
-    "--references-key", metavar="PEM", multiple=True, help="Public key whose signatures over them count. Repeatable."
-)
+@references_options
 @rego_options
 @token_options
 @question_options
@@ -49,9 +39,7 @@ def appraise(
     question: Question,
     policies: tuple[str, ...],
     token_request: TokenRequest | None,
-    references: tuple[str, ...],
-    references_signature: tuple[str, ...],
-    references_key: tuple[str, ...],
+    references: References,
     rego: tuple[str, ...],
     rego_data: str | None,
 ) -> int:
@@ -66,11 +54,10 @@ def appraise(
     from attest.cli.answering import Refusal, show_appraised, show_refusal, take_refusal
     from attest.cli.clock import now
     from attest.cli.judging import Case, open_case, verify_case
-    from attest.cli.policies import References, read_policies, relaxations
+    from attest.cli.policies import read_policies, relaxations
 
     at = question.at or now()
-    documents = References(files=references, signatures=references_signature, keys=references_key)
-    loaded = read_policies(policies, references=documents)
+    loaded = read_policies(policies, references=references)
     others = read_rego(rego, rego_data)
     case = take_refusal(lambda: open_case(question, at=at))
     if isinstance(case, Refusal):

@@ -8,6 +8,7 @@ import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Display, Network, display_options, network_options
+from attest.cli.reference_options import NO_REFERENCES, References, references_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +41,7 @@ EXIT_MISSING = 6
     multiple=True,
     help="Also collect evidence, and judge it here by this policy. Repeatable.",
 )
+@references_options
 @click.option(
     "--online", is_flag=True, help="Also ask whether the vendors' services answer, and fetch what is missing."
 )
@@ -65,6 +67,7 @@ def doctor(
     ctx: click.Context,
     *,
     policies: tuple[str, ...],
+    references: References,
     online: bool,
     endorsements: tuple[str, ...],
     allow_simulated: bool,
@@ -82,8 +85,8 @@ def doctor(
     from attest.collect.detect import detect
     from attest.collect.doctor import examine
 
-    if not policies and (endorsements or allow_simulated):
-        raise click.UsageError("--endorsements, --allow-simulated: they are for --policy")
+    if not policies and (endorsements or allow_simulated or references != NO_REFERENCES):
+        raise click.UsageError("--endorsements, --allow-simulated, --references…: they are for --policy")
     access = ctx.find_object(MachineAccess) or THIS_MACHINE
     at = now()
     detected = detect(access.read())
@@ -97,6 +100,7 @@ def doctor(
 
         question = PolicyQuestion(
             policies=policies,
+            references=references,
             endorsements=endorsements,
             allow_simulated=allow_simulated,
             online=online,

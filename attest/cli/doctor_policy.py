@@ -15,6 +15,7 @@ from attest.cli.fetching import fetch_missing
 from attest.cli.files import walk_endorsements
 from attest.cli.options import Display, Network
 from attest.cli.policies import read_policies
+from attest.cli.reference_options import References
 from attest.collect.access import MachineAccess
 from attest.collect.doctor import Finding, finding_of
 from attest.collect.machine import collect_all
@@ -61,6 +62,7 @@ class PolicyQuestion:
     """What ``attest doctor --policy`` was asked with."""
 
     policies: tuple[str, ...]
+    references: References
     endorsements: tuple[str, ...]
     allow_simulated: bool
     online: bool
@@ -74,7 +76,7 @@ def judge_machine(access: MachineAccess, asked: PolicyQuestion, *, at: datetime,
     Raises:
         ConfigurationError: a file cannot be read, or is no policy.
     """
-    policies = read_policies(asked.policies)
+    policies = read_policies(asked.policies, references=asked.references)
     nonce = access.random(NONCE_BYTES)
     try:
         collected = collect_all(nonce, access=access, timeout=timeout)

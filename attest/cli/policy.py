@@ -15,6 +15,7 @@ from attest.cli.policy_init import init
 from attest.cli.policy_lint import lint
 from attest.cli.policy_sign import sign, verify
 from attest.cli.policy_test import test_
+from attest.cli.reference_options import References, references_options
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -38,8 +39,9 @@ def policy() -> None:
     examples=("attest policy check production.yaml", "attest policy check policies/*.yaml --json"),
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@references_options
 @display_options
-def check(files: tuple[str, ...], display: Display) -> int:
+def check(files: tuple[str, ...], *, references: References, display: Display) -> int:
     """Load policies and show what they demand: every rule, the strict ones that were left out included.
 
     Exit codes: 0 all of them load, 2 one does not.
@@ -49,7 +51,7 @@ def check(files: tuple[str, ...], display: Display) -> int:
     from attest.cli.policy_documents import policies_among
 
     named = policies_among(files, display=display)
-    loaded = read_policies(named)
+    loaded = read_policies(named, references=references)
     if display.json:
         document: list[JsonValue] = [_described(one) for one in loaded]
         print_document({"schema": POLICY_CHECK_SCHEMA, "policies": document})

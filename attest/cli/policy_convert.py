@@ -8,6 +8,7 @@ import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Display, display_options
+from attest.cli.reference_options import NO_REFERENCES, References, references_options
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -81,6 +82,7 @@ class _Acceptance(click.ParamType):  # type: ignore[type-arg]  # generic only in
 @click.option(
     "--extended", is_flag=True, help="Operators beside equals, which Azure's service ignores: read or write them."
 )
+@references_options
 @click.option("-o", "--output", metavar="FILE", help="Write the outcome there. Default: standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE of -o if it is there.")
 @display_options
@@ -94,6 +96,7 @@ def convert(
     authority: str | None,
     guest: GuestLayout | None,
     extended: bool,
+    references: References,
     output: str | None,
     force: bool,
     display: Display,
@@ -106,13 +109,23 @@ def convert(
     Exit codes: 0 converted, 1 a loss is not accepted, 2 FILE is no such policy, or cannot be converted.
     """
     from attest.cli.files import read_file
-    from attest.policy.foreign.convert import recognised
-    from attest.policy.load import MAX_POLICY_BYTES
+    from attest.cli.policies import read_reference_documents
+    from attest.policy.foreign.convert import export_skr, recognised
+    from attest.policy.load import MAX_POLICY_BYTES, read_document
+    from attest.policy.model import decode_policy
 
     data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
     language = cast("Language", recognised(data) if source == "auto" else source)
     target = target or ("skr" if language == "attest" else "attest")
-    _require_sense(language, target, name=name, authority=authority, guest=guest, extended=extended)
+    _require_sense(
+        language,
+        target,
+        name=name,
+        authority=authority,
+        guest=guest,
+        extended=extended,
+        references=references != NO_REFERENCES,
+    )
     accept = dict(accepted)
     if len(accept) != len(accepted):
         raise click.UsageError("--accept-loss names one loss twice")
@@ -122,7 +135,11 @@ def convert(
         case "nvidia":
             conversion = _from_nvidia(data, name or _NAME, accept)
         case _:
-            conversion = _to_skr(data, str(authority), guest or "cvm", accept, extended=extended)
+            documents = read_reference_documents(references)
+            policy = decode_policy(read_document(data, name=file), documents=documents)
+            conversion = export_skr(
+                policy, authority=str(authority), layout=guest or "cvm", extended=extended, accept=accept
+            )
     file_of_outcome = None if output == "-" else output  # standard output is where it goes anyway
     return _show(conversion, language, target, output=file_of_outcome, force=force, display=display)
 
@@ -134,7 +151,7 @@ def _require_sense(language: Language, target: str, **options: object) -> None:
     fitting = {
         "skr": ("name", "authority", "extended"),
         "nvidia": ("name",),
-        "attest": ("authority", "guest", "extended"),
+        "attest": ("authority", "guest", "extended", "references"),
     }
     for option, value in options.items():
         if value and option not in fitting[language]:
@@ -162,15 +179,6 @@ def _from_nvidia(data: bytes, name: str, accept: dict[str, str]) -> Conversion:
     from attest.policy.foreign.nvidia_json import parse_nvidia
 
     return convert_nvidia(parse_nvidia(data), name=name, accept=accept)
-
-
-def _to_skr(data: bytes, authority: str, guest: GuestLayout, accept: dict[str, str], *, extended: bool) -> Conversion:
-    from attest.policy.foreign.convert import export_skr
-    from attest.policy.load import read_document
-    from attest.policy.model import decode_policy
-
-    policy = decode_policy(read_document(data))
-    return export_skr(policy, authority=authority, layout=guest, extended=extended, accept=accept)
 
 
 # -- what is shown

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import TIME, Display, display_options
+from attest.cli.reference_options import References, references_options
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,6 +32,7 @@ _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "lab
     examples=(
         "attest policy diff in-use.yaml proposed.yaml",
         "attest policy diff in-use.yaml proposed.yaml --evidence recorded/ --endorsements collateral/",
+        "attest policy diff my.yaml my.yaml --references-a images-3.json --references-b images-4.json",
     ),
 )
 @click.argument("old", metavar="A")
@@ -47,6 +50,9 @@ _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "lab
 )
 @click.option("--at", type=TIME, metavar="TIME", help="Moment of appraisal of evidence without one. Default: now.")
 @click.option("--allow-simulated", is_flag=True, help="Also accept the simulator's roots, as a policy may.")
+@references_options
+@click.option("--references-a", metavar="FILE", multiple=True, help="The same, for A alone. Repeatable.")
+@click.option("--references-b", metavar="FILE", multiple=True, help="The same, for B alone. Repeatable.")
 @display_options
 def diff(
     *,
@@ -56,17 +62,22 @@ def diff(
     endorsements: tuple[str, ...],
     at: datetime | None,
     allow_simulated: bool,
+    references: References,
+    references_a: tuple[str, ...],
+    references_b: tuple[str, ...],
     display: Display,
 ) -> int:
     """Say what became stricter, looser or other from policy A to policy B, demand by demand.
 
     What counts is the meaning: the order of lists, a default that is written out, another name for the same value are
-    no difference.
+    no difference. Values that come from documents of reference values count as the policy's own: with one policy and
+    two versions of a document it says what the new version adds and removes.
 
     Exit codes: 0 both accept the same, 1 they do not, 2 usage.
     """
     from attest.cli.answering import print_document
     from attest.cli.clock import now
+    from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import read_policy_file
     from attest.cli.policy_replay import replay
     from attest.policy.authoring.differing import diff_policies
@@ -75,7 +86,10 @@ def diff(
         raise click.UsageError("--endorsements, --at and --allow-simulated are about evidence: give --evidence DIR")
     if old == new == "-":
         raise click.UsageError("standard input can be read once: give '-' once")
-    before, after = read_policy_file(old), read_policy_file(new)
+    before, after = (
+        read_policy_file(file, documents=read_reference_documents(replace(references, files=(*references.files, *own))))
+        for file, own in ((old, references_a), (new, references_b))
+    )
     difference = diff_policies(before.document, after.document)
     replayed: tuple[Replayed, ...] = ()
     if evidence is not None:

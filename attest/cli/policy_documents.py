@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attest.cli.files import read_file
@@ -14,17 +15,32 @@ from attest.policy.decode import InvalidValueError
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.load import Policy, load_policy
 from attest.policy.model import PolicyDocument, decode_policy
+from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 
-__all__ = ["PolicyFile", "SignableFile", "policies_among", "read_policy_file", "read_signable"]
+__all__ = [
+    "PolicyFile",
+    "PolicyText",
+    "SignableFile",
+    "policies_among",
+    "read_policy_file",
+    "read_policy_text",
+    "read_signable",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyFile:
-    """A policy that loads, as it was written, as it was understood, and as it judges."""
+class PolicyText:
+    """A policy as it was written, and as it was understood, whether or not its reference documents are at hand."""
 
     file: str
     data: bytes
     document: PolicyDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFile(PolicyText):
+    """A policy that loads: as it judges, too."""
+
     policy: Policy
 
 
@@ -49,15 +65,30 @@ def policies_among(files: tuple[str, ...], *, display: Display) -> tuple[str, ..
     return policies
 
 
-def read_policy_file(file: str) -> PolicyFile:
-    """Read a policy.
+def read_policy_text(file: str, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS) -> PolicyText:
+    """Read a policy to look at it, with as many of its reference documents as there are.
 
     Raises:
         ConfigurationError: it cannot be read, or is no policy; the message names the file.
     """
     data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
-    policy = load_policy(data, name=file)
-    return PolicyFile(file=file, data=data, document=decode_policy(read_document(data, name=file)), policy=policy)
+    parsed = read_document(data, name=file)
+    try:
+        return PolicyText(file=file, data=data, document=decode_policy(parsed, documents=documents, incomplete=True))
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=file) from exc
+
+
+def read_policy_file(file: str, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS) -> PolicyFile:
+    """Read a policy, with its reference documents.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no policy; the message names the file.
+    """
+    data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
+    policy = load_policy(data, name=file, references=documents)
+    document = decode_policy(read_document(data, name=file), documents=documents)
+    return PolicyFile(file=file, data=data, document=document, policy=policy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import click
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Question, question_options
 from attest.cli.policy_init import optional_inputs
+from attest.cli.reference_options import References, references_options
 
 if TYPE_CHECKING:
     from attest.appraisal import AttestationResult
@@ -34,33 +35,32 @@ EXIT_NOT_AFFIRMED = 1
 @click.option(
     "--against", "sources", metavar="FILE", multiple=True, help="Evidence, as INPUT: tell what it fails. Repeatable."
 )
+@references_options
 @question_options
-def explain(*, question: Question, policy_file: str, sources: tuple[str, ...]) -> int:
+def explain(*, question: Question, policy_file: str, sources: tuple[str, ...], references: References) -> int:
     """Tell a policy in words; against evidence, tell each failed check: expected, got, clause, how to fix.
 
     Exit codes: 0 told, or affirmed; 1 not affirmed; 2 the policy does not load; 3, 4, 5 as 'attest appraise'.
     """
-    from attest.cli.files import read_file
+    from attest.cli.policies import read_reference_documents
+    from attest.cli.policy_documents import read_policy_file
     from attest.policy.authoring.explaining import explanation_document, explanation_text
-    from attest.policy.load import MAX_POLICY_BYTES, load_policy, read_document
-    from attest.policy.model import decode_policy
 
     display = question.display
     if question.inputs and not sources:
         raise click.UsageError("name the evidence: --against FILE")
-    data = read_file(policy_file, limit=MAX_POLICY_BYTES, what="POLICY")
-    policy = load_policy(data, name=policy_file)
+    read = read_policy_file(policy_file, documents=read_reference_documents(references))
+    policy, values = read.policy, read.document.reference_values
     if sources:
         return _against(policy, replace(question, inputs=(*sources, *question.inputs)))
-    references = decode_policy(read_document(data)).reference_values
     if display.json:
         from attest.cli.answering import print_document
 
-        print_document(explanation_document(policy, references))
+        print_document(explanation_document(policy, values))
     elif not display.quiet:
         from attest.cli.text import visible
 
-        for line in explanation_text(policy, references).splitlines():
+        for line in explanation_text(policy, values).splitlines():
             click.echo(visible(line))
     return 0
 

@@ -8,11 +8,12 @@ import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import TIME, Display, display_options
+from attest.cli.reference_options import References, references_options
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from attest.cli.policy_documents import PolicyFile
+    from attest.cli.policy_documents import PolicyText
     from attest.encoding import JsonValue
     from attest.policy.authoring.linting import Finding
 
@@ -29,30 +30,40 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
     examples=(
         "attest policy lint production.yaml",
         "attest policy lint site.yaml team.yaml --strict --at 2027-06-01T00:00:00Z",
+        "attest policy lint site.yaml --references images.json --references-signature images.json.sig \\",
+        "    --references-key builder.pub.pem",
     ),
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--at", type=TIME, metavar="TIME", help="Moment by which expiry is judged, RFC 3339. Default: now.")
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@references_options
 @display_options
-def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, display: Display) -> int:
+def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, references: References, display: Display) -> int:
     """Find what is probably not meant: values that never match, expired reference values, lists that are too broad.
 
     Every finding has a severity, a place, why, and what to do. Where simulated evidence is accepted, what would be an
-    error in production is a note.
+    error in production is a note. A document of reference values that a policy names and that is not given is a
+    warning: what hangs on it was not judged.
 
     Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is no policy.
     """
     from attest.cli.answering import print_document
     from attest.cli.clock import now
-    from attest.cli.policy_documents import policies_among, read_policy_file
+    from attest.cli.policies import read_reference_documents
+    from attest.cli.policy_documents import policies_among, read_policy_text
     from attest.policy.authoring.linting import lint_policy
 
     moment = at or now()
-    found = [
-        (one, lint_policy(one.document, at=moment))
-        for one in map(read_policy_file, policies_among(files, display=display))
-    ]
+    documents = read_reference_documents(references)
+    read = [read_policy_text(file, documents=documents) for file in policies_among(files, display=display)]
+    named = {row.document for one in read for row in one.document.references}
+    found = []
+    for one in read:
+        # What another policy of this call names was not given to this one.
+        others = named - {row.document for row in one.document.references}
+        own = {name: document for name, document in documents.items() if name not in others}
+        found.append((one, lint_policy(one.document, at=moment, documents=own)))
     failing = {"error", "warning"} if strict else {"error"}
     bad = any(finding.severity in failing for _, findings in found for finding in findings)
     if display.json:
@@ -62,14 +73,14 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, display: 
     return EXIT_FINDINGS if bad else 0
 
 
-def _line(one: PolicyFile, path: str) -> int:
+def _line(one: PolicyText, path: str) -> int:
     """Say where a finding stands; of what was left out, where the section stands that lacks it."""
     from attest.policy.document import _places
 
     return _places(one.data).find(path, key=True).line
 
 
-def _document(found: list[tuple[PolicyFile, tuple[Finding, ...]]], *, at: datetime, clean: bool) -> JsonValue:
+def _document(found: list[tuple[PolicyText, tuple[Finding, ...]]], *, at: datetime, clean: bool) -> JsonValue:
     from attest.encoding import rfc3339_text
 
     policies: list[JsonValue] = [
@@ -94,7 +105,7 @@ def _document(found: list[tuple[PolicyFile, tuple[Finding, ...]]], *, at: dateti
     return {"schema": LINT_SCHEMA, "at": rfc3339_text(at), "clean": clean, "policies": policies}
 
 
-def _show(found: list[tuple[PolicyFile, tuple[Finding, ...]]], display: Display) -> None:
+def _show(found: list[tuple[PolicyText, tuple[Finding, ...]]], display: Display) -> None:
     """Print findings; notes only when somebody wants every detail."""
     from attest.cli.console import console, facts, plain
 

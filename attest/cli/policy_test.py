@@ -11,13 +11,14 @@ import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Display, display_options
+from attest.cli.reference_options import References
 
 if TYPE_CHECKING:
     from attest.cli.answering import Refusal
     from attest.cli.options import Question
     from attest.encoding import JsonValue
     from attest.policy import Policy
-    from attest.policy.authoring.testing import Answer, PolicyCase
+    from attest.policy.authoring.testing import Answer, PolicyCase, PolicyTests
 
 __all__ = ["Tried", "read_tests", "test_", "try_case"]
 
@@ -107,12 +108,23 @@ def read_tests(path: Path) -> tuple[Policy, tuple[PolicyCase, ...]]:
         ConfigurationError: one of them cannot be read, or is none; the message names the file.
     """
     from attest.cli.files import read_file
-    from attest.cli.policies import read_policy
+    from attest.cli.policies import read_policy, read_reference_documents
     from attest.policy.authoring.testing import load_tests, policy_name_of
 
     tests = load_tests(read_file(str(path), limit=MAX_TESTS_BYTES, what="FILE"), name=str(path))
     name = tests.policy or policy_name_of(path.name)
-    return read_policy(str(path.parent / name)), tests.cases
+    documents = read_reference_documents(_beside(tests, path.parent))
+    return read_policy(str(path.parent / name), documents=documents), tests.cases
+
+
+def _beside(tests: PolicyTests, folder: Path) -> References:
+    """Name the documents of reference values as the command line would."""
+    rows = tests.references
+    return References(
+        files=tuple(str(folder / row.document) for row in rows),
+        signatures=tuple(dict.fromkeys(str(folder / name) for row in rows for name in row.signatures)),
+        keys=tuple(dict.fromkeys(str(folder / name) for row in rows for name in row.keys)),
+    )
 
 
 def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> Answer:

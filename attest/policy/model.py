@@ -30,13 +30,13 @@ from attest.policy.decode import (
 from attest.policy.devices import DeviceSetDemands, decode_devices
 from attest.policy.gpu import GpuDemands, SwitchDemands, decode_gpu, decode_nvswitch
 from attest.policy.intel import SgxDemands, TdxDemands, decode_sgx, decode_tdx
-from attest.policy.reference_values.reference_documents import (
-    NO_REFERENCE_DOCUMENTS,
+from attest.policy.reference_values.accepted_documents import (
     AcceptedDocument,
-    ReferenceDocument,
     decode_accepted_document,
+    merge_at_hand,
     merge_references,
 )
+from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues, decode_reference_values
 from attest.policy.snp import SnpDemands, decode_snp
 from attest.policy.verifiers import AcceptedVerifier, decode_verifiers
@@ -117,13 +117,17 @@ _NOTHING_UNCHECKED: tuple[Unchecked, ...] = ()
 
 
 def decode_policy(
-    document: JsonValue, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS
+    document: JsonValue,
+    *,
+    documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS,
+    incomplete: bool = False,
 ) -> PolicyDocument:
     """Read a policy document.
 
     Args:
         document: JSON or YAML, parsed.
         documents: reference documents that are at hand, by name; only those that the policy accepts count.
+        incomplete: read it to look at it, whether or not its documents are at hand; see ``merge_at_hand``.
 
     Raises:
         ConfigurationError: ``policy-invalid``, with the path of the value and what was expected there; or as
@@ -138,7 +142,8 @@ def decode_policy(
         "references", list_of(decode_accepted_document), default=_NO_DOCUMENTS
     )
     own = top.optional("reference_values", table_of(decode_reference_values), default=_NO_REFERENCES)
-    references = merge_references(own, accepted, documents) if accepted else own
+    merge = merge_at_hand if incomplete else merge_references
+    references = merge(own, accepted, documents) if accepted else own
     unchecked = top.optional("unchecked", _unchecked, default=_NOTHING_UNCHECKED)
     reader = _Reader(references=references, unchecked=unchecked)
     policy = PolicyDocument(

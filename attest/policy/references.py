@@ -12,7 +12,15 @@ import rfc8785
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.decode import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
 
-__all__ = ["ReferenceValues", "decode_reference_values", "ends_of", "names_in", "reference_digest", "reference_text"]
+__all__ = [
+    "IncompleteReferences",
+    "ReferenceValues",
+    "decode_reference_values",
+    "ends_of",
+    "names_in",
+    "reference_digest",
+    "reference_text",
+]
 
 _SHA256_BYTES = 32
 SHA384_BYTES = 48
@@ -26,11 +34,24 @@ class ReferenceValues:
         values: digests, all of 48 bytes or (MRENCLAVE) all of 32; one image has several, by number and type of vCPUs.
         origin: where they come from (build, command, supplier), for people.
         expires: last moment at which they count, included; None for no end.
+        document: the document of reference values that brings them; None for the policy's own.
     """
 
     values: tuple[bytes, ...]
     origin: str
     expires: datetime | None
+    document: str | None = None
+
+
+class IncompleteReferences(dict[str, ReferenceValues]):
+    """Reference values of a policy some of whose documents are not at hand: any other name may stand in one of them.
+
+    For looking at a policy, never for judging: a name that is not at hand has no value, and so accepts nobody.
+    """
+
+    def __missing__(self, name: str) -> ReferenceValues:
+        """Return the name without a value."""
+        return ReferenceValues(values=(), origin=f"{name} stands in a document that was not given", expires=None)
 
 
 def decode_reference_values(value: JsonValue, path: str) -> ReferenceValues:
@@ -52,8 +73,13 @@ def _digests(value: JsonValue, path: str) -> tuple[bytes, ...]:
 
 
 def names_in(references: Mapping[str, ReferenceValues], *, size: int = SHA384_BYTES) -> Decoder[str]:
-    """Decode the name of a reference value that the policy has and whose digests have this size in bytes."""
+    """Decode the name of a reference value that the policy has and whose digests have this size in bytes.
+
+    Of ``IncompleteReferences`` a name that nobody knows is taken as well.
+    """
     fitting = [name for name, reference in references.items() if len(reference.values[0]) == size]
+    if isinstance(references, IncompleteReferences):
+        return lambda value, path: _perhaps_elsewhere(text(value, path), path, references, fitting)
     if fitting:
         return choice(fitting)
 
@@ -71,6 +97,10 @@ def ends_of(references: Iterable[ReferenceValues]) -> Mapping[bytes, datetime | 
             known, end = ends.get(value, reference.expires), reference.expires
             ends[value] = None if known is None or end is None else max(known, end)
     return ends
+
+
+def _perhaps_elsewhere(name: str, path: str, references: IncompleteReferences, fitting: list[str]) -> str:
+    return choice(fitting)(name, path) if name in references and name not in fitting else name
 
 
 def reference_text(name: str, reference: ReferenceValues) -> str:

@@ -106,3 +106,139 @@ def test_a_policy_takes_a_document_that_its_signer_vouches_for(
     ran = attest(*asked, *signed_by("signer"))
     assert ran.code == 2
     assert "signature" in ran.err
+
+
+# -- the other commands that read a policy
+
+
+def test_every_command_that_reads_a_policy_takes_its_documents(
+    attest: Attest, files: Files, written: tuple[Path, Path]
+) -> None:
+    images, policy = written
+    for command in (("check",), ("explain",), ("diff", policy)):
+        asked = ("policy", *command, policy)
+        ran = attest(*asked)
+        assert (ran.code, "--references" in ran.err) == (2, True)
+        assert attest(*asked, "--references", images, "--json").code == 0
+    explained = attest("policy", "explain", policy, "--references", images, "--json").document
+    assert explained["reference_values"]["workload"]["origin"] == "images version 2: a test"
+    fails = attest("policy", "explain", policy, "--references", images, "--against", files.extended, *LAB, *FRESH)
+    assert fails.code == 0
+
+
+def test_a_policy_that_names_documents_is_signed_and_verified_without_them(
+    attest: Attest, files: Files, written: tuple[Path, Path]
+) -> None:
+    private = Ed25519PrivateKey.from_private_bytes(b"a" * 32)
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    key = files.write("key.pem", pem)
+    key.chmod(0o600)
+    public = files.write("key.pub", private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    policy = written[1]
+    signature = files.folder / "policy.sig"
+    assert attest("policy", "sign", policy, "--key", key, "-o", signature).code == 0
+    assert attest("policy", "verify", policy, "--signature", signature, "--key", public).code == 0
+
+
+def test_lint_says_what_could_not_be_judged(attest: Attest, files: Files, written: tuple[Path, Path]) -> None:
+    images, policy = written
+
+    def rules(*more: object) -> set[str]:
+        ran = attest("policy", "lint", policy, "--at", "2026-06-01T00:00:00Z", *more, "--json")
+        return {one["rule"] for one in ran.document["policies"][0]["findings"] if one["rule"].startswith("references")}
+
+    assert rules() == {"references-missing"}
+    assert rules("--references", images) == set()
+    late = ("--at", "2027-02-01T00:00:00Z", "--references", images)
+    assert rules(*late) == {"references-expired"}
+    assert attest("policy", "lint", policy, *late).code == 1
+    other = files.write("other.json", images.read_bytes().replace(b'"images"', b'"others"'))
+    assert rules("--references", images, "--references", other) == {"references-not-named"}
+
+
+def test_lint_of_several_policies_gives_each_its_own_documents(
+    attest: Attest, files: Files, written: tuple[Path, Path]
+) -> None:
+    images, policy = written
+    other = files.write("other.json", images.read_bytes().replace(b'"images"', b'"others"'))
+    digest = read_reference_document(other.read_bytes()).digest.hex()
+    second = json.loads(policy.read_bytes()) | {"references": [{"document": "others", "sha256": digest}]}
+    path = files.write("second.json", json.dumps(second).encode())
+    ran = attest("policy", "lint", policy, path, "--references", images, "--references", other, "--json")
+    found = [one["rule"] for each in ran.document["policies"] for one in each["findings"]]
+    assert "references-not-named" not in found
+    bad = files.write("bad.json", path.read_bytes().replace(b'"workload"', b'""'))
+    assert attest("policy", "lint", bad).code == 2
+
+
+def test_lint_tells_the_line_of_the_row(attest: Attest, files: Files, written: tuple[Path, Path]) -> None:
+    policy = files.policy()
+    row = f'references:\n  - {{document: images, sha256: "{"00" * 32}"}}\n'
+    text = policy.read_text()
+    policy.write_text(text + row)
+    ran = attest("policy", "lint", policy, "--json")
+    (finding,) = [one for one in ran.document["policies"][0]["findings"] if one["rule"] == "references-missing"]
+    assert finding["line"] == len(text.splitlines()) + 2
+
+
+def test_diff_says_what_a_new_version_of_a_document_does(
+    attest: Attest, files: Files, written: tuple[Path, Path]
+) -> None:
+    images, policy = written
+    old = json.loads(images.read_bytes())
+    entry = old["values"]["workload"] | {"values": ["ab" * 48]}
+    new = old | {"version": 3, "values": {"workload": entry}}
+    pair: dict[str, tuple[Path, str]] = {}
+    for name, document in (("old", old), ("new", new)):
+        path = files.write(f"{name}.json", json.dumps(document).encode())
+        pair[name] = path, read_reference_document(path.read_bytes()).digest.hex()
+    source = json.loads(policy.read_bytes())
+    sides = []
+    for name, (_, digest) in pair.items():
+        changed = source | {"references": [{"document": "images", "sha256": digest}]}
+        sides.append(files.write(f"{name}-policy.json", json.dumps(changed).encode()))
+    folder = files.folder / "recorded"
+    folder.mkdir()
+    (folder / "extended.bin").write_bytes(files.extended.read_bytes())
+    named = ("--references-a", pair["old"][0], "--references-b", pair["new"][0])
+    lab = ("--evidence", folder, "--allow-simulated", "--at", "2026-06-01T00:00:00Z")
+    ran = attest("policy", "diff", *sides, *named, *lab, "--json")
+    assert ran.code == 1
+    effects = {(one["path"], one["effect"]) for one in ran.document["changes"]}
+    assert {("snp.measurement", "looser"), ("snp.measurement", "stricter"), ("references", "label")} <= effects
+    (replayed,) = ran.document["evidence"]
+    assert (replayed["old"]["outcome"], replayed["new"]["outcome"]) == ("affirmed", "not-affirmed")
+
+
+def test_convert_tells_that_a_release_policy_has_no_documents(
+    attest: Attest, files: Files, written: tuple[Path, Path]
+) -> None:
+    images, policy = written
+    asked = ("policy", "convert", policy, "--to", "skr", "--authority", "https://verifier.example", "--json")
+    assert attest(*asked).code == 2
+    ran = attest(*asked, "--references", images)
+    assert "references.images" in {loss["name"] for loss in ran.document["losses"]}
+    assert attest("policy", "convert", images, "--from", "nvidia", "--references", images).code == 2
+
+
+def test_cases_beside_a_policy_name_its_documents(attest: Attest, files: Files, written: tuple[Path, Path]) -> None:
+    images, _ = written
+    report = files.extended
+    case = {
+        "name": "the guest",
+        "evidence": report.name,
+        "at": "2026-06-01T00:00:00Z",
+        "nonce": b"question".hex(),
+        "allow_simulated": True,
+        "expect": "affirmed",
+    }
+    tests = {"schema": "attest.policy-tests/1", "policy": "policy.json", "cases": [case]}
+    path = files.write("policy.tests.yaml", json.dumps(tests | {"references": [{"document": images.name}]}).encode())
+    ran = attest("policy", "test", path, "--json")
+    assert (ran.code, ran.document["outcome"]) == (0, "passed")
+    path.write_text(json.dumps(tests))
+    assert attest("policy", "test", path).code == 2
+
+
+def test_doctor_takes_documents_only_for_a_policy(attest: Attest, written: tuple[Path, Path]) -> None:
+    assert attest("doctor", "--references", written[0]).code == 2

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
 from attest.policy.decode import Relaxed, list_of
+from attest.policy.reference_values.accepted_documents import (
+    AcceptedDocument,
+    decode_accepted_document,
+    merge_references,
+)
 from attest.policy.reference_values.reference_documents import (
     KIND_BYTES,
     MAX_REFERENCE_BYTES,
-    AcceptedDocument,
     DocumentState,
     ReferenceDocument,
     ReferenceEntry,
-    decode_accepted_document,
     make_reference_document,
-    merge_references,
     read_reference_document,
     reference_json,
 )
@@ -188,7 +190,9 @@ def merged(
 def test_values_of_an_accepted_document_are_spoken_of_by_name() -> None:
     document = read()
     found = merged(accepted(sha256=document.digest.hex()), kata=document)
-    assert found["image"] == ReferenceValues(values=(A, B), origin="kata version 3: build 12", expires=EXPIRES)
+    assert found["image"] == ReferenceValues(
+        values=(A, B), origin="kata version 3: build 12", expires=EXPIRES, document="kata"
+    )
     assert found["enclave"].expires == datetime(2026, 6, 1, tzinfo=UTC)
     assert found["enclave"].origin == "kata version 3: build 13"
 

@@ -23,6 +23,7 @@ from attest.policy.authoring.comparing import (
     shown,
     switches,
 )
+from attest.policy.authoring.comparing_references import compare_documents
 from attest.policy.authoring.tcb_sets import joined_tcbs
 from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Demand, Relaxed
@@ -106,6 +107,7 @@ def diff_policies(old: PolicyDocument, new: PolicyDocument) -> PolicyDifference:
         *_demand("simulated", old.simulated, new.simulated, "simulated"),
         *_changes("unchecked", compare_values("unchecked", old.unchecked, new.unchecked)),
         *_verifiers(old, new),
+        *_changes("references", compare_documents(old.references, new.references)),
         *_reference_labels(old, new),
         *_other(old, new),
         *diff_bodies(old, new, old_references=old.reference_values, new_references=new.reference_values),
@@ -164,7 +166,7 @@ def _labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
 
 
 _COMPARED = frozenset(
-    {"name", "version", "description", "simulated", "unchecked", "verifiers", "reference_values"}
+    {"name", "version", "description", "simulated", "unchecked", "verifiers", "references", "reference_values"}
     | {field.name for field in fields(PolicyBody)}
 )
 

@@ -12,13 +12,15 @@ from datetime import datetime
 from typing import cast
 
 from attest.policy.authoring.comparing import Effect, shown
-from attest.policy.authoring.differing import demands_of, diff_bodies, names_in_use
+from attest.policy.authoring.differing import demands_of, diff_bodies
+from attest.policy.authoring.lint_documents import document_findings
+from attest.policy.authoring.lint_references import reference_findings
 from attest.policy.authoring.lint_sections import section_findings
 from attest.policy.authoring.linted import SOON, Finding, Severity, Surroundings
 from attest.policy.authoring.unsatisfiable import contradictions
-from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Relaxed
 from attest.policy.model import PolicyBody, PolicyDocument
+from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues
 
 __all__ = ["SOON", "Finding", "Severity", "lint_policy"]
@@ -55,21 +57,21 @@ _WEIGHTY = frozenset(
 )
 
 
-_MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
-"""Registers of what runs after the firmware, which nothing may have extended."""
-
-
-def lint_policy(policy: PolicyDocument, *, at: datetime) -> tuple[Finding, ...]:
+def lint_policy(
+    policy: PolicyDocument, *, at: datetime, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS
+) -> tuple[Finding, ...]:
     """Return what is probably not meant, the worst first, then in the order of the document.
 
     Args:
-        policy: the document.
+        policy: the document, read with these documents as far as they are at hand.
         at: the moment by which expiry is judged.
+        documents: documents of reference values, by name; what cannot be judged without one is a finding.
     """
     around = Surroundings(policy=policy, at=at)
     found = (
         *_top(around),
-        *_references(around),
+        *reference_findings(around),
+        *document_findings(around, documents),
         *_demands(around),
         *_bodies(policy, "", around),
         *contradictions(policy),
@@ -99,73 +101,6 @@ def _top(around: Surroundings) -> Iterator[Finding]:
             why=f"{entry.check} need not be judged: {entry.reason}",
             remedy="leave it out, and let whoever asks once say --unchecked with a reason",
         )
-
-
-# -- reference values
-
-
-def _references(around: Surroundings) -> Iterator[Finding]:
-    policy = around.policy
-    used, seen = names_in_use(policy), dict[bytes, str]()
-    late: list[tuple[str, ...]] = [
-        names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, Relaxed)
-    ]
-    of_guests = frozenset(name for names in late for name in names)
-    for name, reference in policy.reference_values.items():
-        path = f"reference_values.{name}"
-        if name not in used:
-            yield Finding(
-                rule="reference-unused",
-                severity=Severity.WARNING,
-                path=path,
-                why="no demand speaks of it",
-                remedy="remove it, or name it where it is to count",
-            )
-        else:
-            yield from _end(reference, path, around)
-        if name not in of_guests:
-            yield from _zeros(reference, path)
-        yield from _same_digest(name, reference, path, seen)
-
-
-def _end(reference: ReferenceValues, path: str, around: Surroundings) -> Iterator[Finding]:
-    if reference.expires is None:
-        yield Finding(
-            rule="reference-without-end",
-            severity=Severity.NOTE,
-            path=path,
-            why="it counts for ever, though its image will have known flaws one day",
-            remedy="add expires",
-        )
-    else:
-        yield from around.expiry("reference", path, reference.expires, "measure a current build")
-
-
-def _zeros(reference: ReferenceValues, path: str) -> Iterator[Finding]:
-    """Find values that nothing has; of some registers zeros are what a guest has that extended nothing."""
-    for index, value in enumerate(reference.values):
-        if not any(value):
-            placeholder = reference.origin.startswith("placeholder")
-            yield Finding(
-                rule="placeholder" if placeholder else "value-of-zeros",
-                severity=Severity.WARNING if placeholder else Severity.ERROR,
-                path=f"{path}.values[{index}]",
-                why="no guest has a measurement of zeros, so this accepts nobody",
-                remedy="put the measurement of your guest here ('attest measure', 'attest verify --verbose')",
-            )
-
-
-def _same_digest(name: str, reference: ReferenceValues, path: str, seen: dict[bytes, str]) -> Iterator[Finding]:
-    for index, value in enumerate(reference.values):
-        other = seen.setdefault(value, name)
-        if any(value) and (other != name or value in reference.values[:index]):
-            yield Finding(
-                rule="value-repeated",
-                severity=Severity.WARNING,
-                path=f"{path}.values[{index}]",
-                why=f"{value.hex()} stands in {other} already",
-                remedy="keep it in one place: removed there, it would go on counting here",
-            )
 
 
 # -- single demands

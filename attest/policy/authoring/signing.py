@@ -131,7 +131,7 @@ def identity_of(document: JsonValue) -> DocumentIdentity:
         references = decode_reference_document(document)
         name, version = references.name, references.version
     else:
-        policy = decode_policy(document)
+        policy = decode_policy(document, incomplete=True)  # whoever signs a policy need not have its documents
         name, version = policy.name, policy.version
     return DocumentIdentity(name=name, version=version, digest=sha256(_canonical(document)).digest())
 

@@ -27,7 +27,17 @@ from attest.policy.decode import (
 )
 from attest.policy.document import placed, read_document
 
-__all__ = ["SCHEMA", "SUFFIX", "Answer", "PolicyCase", "PolicyTests", "differences", "load_tests", "policy_name_of"]
+__all__ = [
+    "SCHEMA",
+    "SUFFIX",
+    "Answer",
+    "PolicyCase",
+    "PolicyTests",
+    "ReferenceFiles",
+    "differences",
+    "load_tests",
+    "policy_name_of",
+]
 
 SCHEMA = "attest.policy-tests/1"
 SUFFIX = ".tests.yaml"
@@ -70,15 +80,32 @@ class PolicyCase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceFiles:
+    """A document of reference values that the policy takes values from.
+
+    Attributes:
+        document: its file, relative to the file of cases.
+        signatures: files of detached signatures over it, likewise.
+        keys: files of public keys whose signatures count, likewise; whose are wanted is for the policy to say.
+    """
+
+    document: str
+    signatures: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTests:
     """The cases of one policy.
 
     Attributes:
         policy: file of the policy, relative to the file of cases; None for the one whose name it bears.
+        references: the documents of reference values that it names.
         cases: what is tried, in order.
     """
 
     policy: str | None
+    references: tuple[ReferenceFiles, ...]
     cases: tuple[PolicyCase, ...]
 
 
@@ -133,12 +160,27 @@ def _tests(document: JsonValue) -> PolicyTests:
     if schema != SCHEMA:
         raise refuse("schema", repr(SCHEMA), schema)
     policy: str | None = top.optional("policy", _text, default=None)
+    references = top.optional("references", list_of(_reference_files), default=_NO_DOCUMENTS)
     cases = top.required("cases", list_of(_case))
     top.finish()
     for index, case in enumerate(cases):
         if any(other.name == case.name for other in cases[:index]):
             raise refuse(f"cases[{index}].name", "a name that no other case has", case.name)
-    return PolicyTests(policy=policy, cases=cases)
+    return PolicyTests(policy=policy, references=references, cases=cases)
+
+
+def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
+    section, files = Section(value, path), list_of(text)
+    found = ReferenceFiles(
+        document=section.required("document", text),
+        signatures=section.optional("signatures", files, default=_NONE),
+        keys=section.optional("keys", files, default=_NONE),
+    )
+    section.finish()
+    if bool(found.signatures) is not bool(found.keys):
+        missing = "keys" if found.signatures else "signatures"
+        raise refuse(section.path(missing), "signatures and the keys that made them, or neither", "nothing")
+    return found
 
 
 def _case(value: JsonValue, path: str) -> PolicyCase:
@@ -194,6 +236,7 @@ def _unchecked(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
     return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())
 
 
+_NO_DOCUMENTS: tuple[ReferenceFiles, ...] = ()
 _text: Decoder[str | None] = text
 """The same for a key that may be left out."""
 

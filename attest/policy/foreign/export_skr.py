@@ -71,7 +71,7 @@ _BY_NAME = frozenset({"snp.measurement", "tdx.mr_td", *(f"tdx.rtmrs.rtmr{number}
 _EVERY_SIGNING_KEY = {"vcek", "vlek"}
 _TCB_CLAIMS = {"bootloader": "bootloader-svn", "tee": "tee-svn", "snp": "snpfw-svn", "microcode": "microcode-svn"}
 _COMBINATORS = ("any_of", "all_of", "at_least")
-_HEAD = frozenset({"name", "version", "description", "simulated", "unchecked", "reference_values"})
+_HEAD = frozenset({"name", "version", "description", "simulated", "unchecked", "references", "reference_values"})
 """What is no demand: names, texts, values, and reasons for demanding less."""
 
 
@@ -144,6 +144,10 @@ def _lose_the_rest(draft: _Draft, policy: PolicyDocument) -> None:
             "a token of Azure's has no audience and counts for hours, for every key and vault whose policy it meets",
             "release to a key that the evidence commits to, and only once",
         )
+    for row in policy.references:
+        why = "a release policy has values and no documents: what they say today would count for ever"
+        name = f"references.{row.document}"
+        draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
     for one in fields(policy):
         value = getattr(policy, one.name)
         if one.name in _HEAD or one.name in _KINDS or value in (None, (), {}):

@@ -2,8 +2,7 @@
 
 A policy names the documents that it accepts under its key ``references``, each by its digest (``sha256``) or by who
 must have signed it (``signers``, ``at_least``, ``minimum_version``), and speaks of their values by name, as of its own.
-Names must not collide; a withdrawn value counts nowhere, whichever document has it. Whether a signature verifies is
-found out by whoever loads the document: ``signed_by``.
+``accepted_documents`` has these rules. Whether a signature verifies is found out by ``signed_documents``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any, cast
 import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.errors import ConfigurationError
 from attest.policy.decode import (
     Demand,
     Relaxed,
@@ -34,21 +32,17 @@ from attest.policy.decode import (
     table_of,
     text,
 )
-from attest.policy.references import ReferenceValues
 
 __all__ = [
     "KIND_BYTES",
     "MAX_REFERENCE_BYTES",
     "NO_REFERENCE_DOCUMENTS",
     "REFERENCES_SCHEMA",
-    "AcceptedDocument",
     "DocumentState",
     "ReferenceDocument",
     "ReferenceEntry",
     "RevokedValue",
-    "decode_accepted_document",
     "decode_reference_document",
-    "merge_references",
     "read_reference_document",
     "reference_json",
 ]
@@ -156,25 +150,6 @@ class ReferenceDocument:
         return min(ends, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedDocument:
-    """One row of a policy's ``references``: which document it accepts.
-
-    Attributes:
-        document: its name.
-        sha256: its digest; or None where ``signers`` say who vouches for it.
-        signers: keys of which ``at_least`` must have signed it.
-        at_least: how many of them.
-        minimum_version: the lowest version that is accepted, so that an old one with its signature is not.
-    """
-
-    document: str
-    sha256: bytes | None
-    signers: tuple[bytes, ...] = ()
-    at_least: int = 1
-    minimum_version: int = 1
-
-
 NO_REFERENCE_DOCUMENTS: Mapping[str, ReferenceDocument] = MappingProxyType({})
 
 
@@ -251,118 +226,6 @@ def _any_value(value: JsonValue, path: str) -> bytes:
         if isinstance(value, str) and len(value) == 2 * size:
             return hex_of(size)(value, path)
     raise refuse(path, f"{' or '.join(map(str, sizes))} bytes of hex in quotes", value)
-
-
-def decode_accepted_document(value: JsonValue, path: str) -> AcceptedDocument:
-    """Read one row of a policy's ``references``: ``list_of(decode_accepted_document)``."""
-    section = Section(value, path)
-    found = AcceptedDocument(
-        document=section.required("document", text),
-        sha256=section.optional("sha256", hex_of(DIGEST_BYTES), default=None),
-        signers=section.optional("signers", list_of(hex_of(DIGEST_BYTES)), default=()),
-        at_least=section.optional("at_least", integer(1, 64), default=1),
-        minimum_version=section.optional("minimum_version", integer(1, MAX_VERSION), default=1),
-    )
-    section.finish()
-    if (found.sha256 is None) == (not found.signers):
-        raise refuse(path, "either sha256 or signers", "both" if found.signers else "neither")
-    if found.at_least > len(set(found.signers) or (0,)):
-        raise refuse(
-            section.path("at_least"), f"at most {len(set(found.signers))}, the number of signers", found.at_least
-        )
-    return found
-
-
-def merge_references(
-    own: Mapping[str, ReferenceValues],
-    accepted: Iterable[AcceptedDocument],
-    documents: Mapping[str, ReferenceDocument],
-) -> dict[str, ReferenceValues]:
-    """Return the values that a policy may speak of: its own, and those of the documents that it accepts.
-
-    Args:
-        own: the policy's ``reference_values``.
-        accepted: the policy's ``references``.
-        documents: what the caller has, by name; one that the policy does not name counts for nothing, its revocations
-            included.
-
-    Raises:
-        ConfigurationError: ``references-missing``, ``references-not-accepted``, ``references-collide`` or
-            ``references-revoked``.
-    """
-    taken = [_accepted(row, documents) for row in accepted]
-    merged = dict(own)
-    origins = dict.fromkeys(own, "the policy itself")
-    for document in taken:
-        for name, entry in document.entries.items():
-            if name in merged:
-                raise _refused("collide", f"{name!r} stands in {origins[name]} and in document {document.name!r}")
-            origins[name] = f"document {document.name!r}"
-            merged[name] = ReferenceValues(
-                values=entry.values,
-                origin=f"{document.name} version {document.version}: {entry.origin or document.origin}",
-                expires=document.end_of(entry),
-            )
-    withdrawn = {one.value: one.reason for document in taken for one in document.revoked}
-    return {name: _without(name, reference, withdrawn) for name, reference in merged.items()}
-
-
-def _accepted(row: AcceptedDocument, documents: Mapping[str, ReferenceDocument]) -> ReferenceDocument:
-    document = documents.get(row.document)
-    if document is None:
-        raise _refused("missing", f"the policy needs document {row.document!r}, which was not given")
-    if document.name != row.document:
-        raise _refused("missing", f"what was given as {row.document!r} calls itself {document.name!r}")
-    if row.sha256 is not None and row.sha256 != document.digest:
-        raise _refused(
-            "not-accepted",
-            f"document {row.document!r} is another one",
-            expected=row.sha256.hex(),
-            got=document.digest.hex(),
-        )
-    held = document.signers & set(row.signers)
-    if row.sha256 is None and len(held) < row.at_least:
-        raise _refused(
-            "not-accepted",
-            f"document {row.document!r} is not signed by whom the policy names",
-            expected=f"{row.at_least} of {len(set(row.signers))} signers",
-            got=", ".join(sorted(one.hex() for one in held)) or "none of them",
-        )
-    if document.version < row.minimum_version:
-        raise _refused(
-            "not-accepted",
-            f"document {row.document!r} is too old",
-            expected=f"version {row.minimum_version} or newer",
-            got=f"version {document.version}",
-        )
-    return document
-
-
-def _without(name: str, reference: ReferenceValues, withdrawn: Mapping[bytes, str]) -> ReferenceValues:
-    """Leave out what was withdrawn; a name of which nothing is left is refused, as every empty list is."""
-    kept = tuple(value for value in reference.values if value not in withdrawn)
-    if not kept:
-        reasons = "; ".join(dict.fromkeys(withdrawn[value] for value in reference.values))
-        raise _refused("revoked", f"every value of {name!r} is revoked: {reasons}")
-    return reference if len(kept) == len(reference.values) else replace(reference, values=kept)
-
-
-def _refused(what: str, problem: str, *, expected: str | None = None, got: str | None = None) -> ConfigurationError:
-    return ConfigurationError(
-        f"reference values: {problem}",
-        code=_CODES[what],
-        expected=expected,
-        got=got,
-        hint="'attest references list FILE' shows name, version, digest and signers of a document",
-    )
-
-
-_CODES = {
-    "collide": "references-collide",
-    "missing": "references-missing",
-    "not-accepted": "references-not-accepted",
-    "revoked": "references-revoked",
-}
 
 
 def reference_json(document: ReferenceDocument) -> dict[str, JsonValue]:

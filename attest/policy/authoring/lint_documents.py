@@ -1,0 +1,131 @@
+"""What in the documents of reference values that a policy names is probably not meant, or could not be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from attest.encoding import rfc3339_text
+from attest.errors import ConfigurationError
+from attest.policy.authoring.differing import names_in_use
+from attest.policy.authoring.linted import Finding, Severity, Surroundings
+from attest.policy.decode import Relaxed
+from attest.policy.reference_values.accepted_documents import accept_document
+from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
+from attest.policy.references import ReferenceValues
+
+__all__ = ["document_findings"]
+
+_Documents = Mapping[str, ReferenceDocument]
+
+
+def document_findings(around: Surroundings, documents: _Documents) -> Iterator[Finding]:
+    """Look at each document that the policy names, then at those that were given and that it does not name."""
+    taken: list[ReferenceDocument] = []
+    for index, row in enumerate(around.policy.references):
+        path = f"references[{index}]"
+        try:
+            document = accept_document(row, documents)
+        except ConfigurationError as exc:
+            yield _not_there(exc, row.document, path)
+        else:
+            taken.append(document)
+            yield from _document(document, path, around)
+    yield from _revoked(taken, around)
+    named = {row.document for row in around.policy.references}
+    for name in documents:
+        if name not in named:
+            yield Finding(
+                rule="references-not-named",
+                severity=Severity.WARNING,
+                path="references",
+                why=f"document {name!r} was given, and counts for nothing: the policy does not name it",
+                remedy="name it under references, by its digest or by who must sign it",
+            )
+
+
+def _not_there(problem: ConfigurationError, name: str, path: str) -> Finding:
+    """Tell a document that could not be judged from one that the policy refuses."""
+    if problem.code == "references-missing":
+        why = f"document {name!r} was not given: until when its values count, and what is revoked, was not judged"
+        return Finding(
+            rule=problem.code,
+            severity=Severity.WARNING,
+            path=path,
+            why=why,
+            remedy="give it with --references, and with its signatures and keys if the policy names signers",
+        )
+    return Finding(
+        rule=problem.code,
+        severity=Severity.ERROR,
+        path=path,
+        why=f"{problem.message}: expected {problem.expected}, got {problem.got}",
+        remedy="give the document that is meant, with the signatures of its signers; or change what the policy accepts",
+    )
+
+
+def _document(document: ReferenceDocument, path: str, around: Surroundings) -> Iterator[Finding]:
+    end = document.expires.value
+    if isinstance(end, Relaxed):
+        yield Finding(
+            rule="references-without-end",
+            severity=Severity.NOTE,
+            path=path,
+            why=f"document {document.name!r} has no end: {end.reason}",
+            remedy="have its author add expires",
+        )
+    else:
+        yield from around.expiry("references", path, end, f"take a newer version of document {document.name!r}")
+    if document.state(around.at) is DocumentState.NOT_YET_ISSUED:
+        yield Finding(
+            rule="references-not-issued",
+            severity=Severity.WARNING,
+            path=path,
+            why=f"document {document.name!r} says that it is issued {rfc3339_text(document.issued)}, which is to come",
+            remedy="ask its author; a service does not take it in before that",
+        )
+    yield from _names(document, path, around)
+
+
+def _names(document: ReferenceDocument, path: str, around: Surroundings) -> Iterator[Finding]:
+    """Look at the names: a document may well have more of them than one policy speaks of."""
+    used = names_in_use(around.policy)
+    unused = [name for name in document.entries if name not in used]
+    every = len(unused) == len(document.entries)
+    if unused:
+        yield Finding(
+            rule="references-unused",
+            severity=Severity.WARNING if every and not document.revoked else Severity.NOTE,
+            path=path,
+            why=f"no demand speaks of {'any name' if every else ', '.join(unused)} of document {document.name!r}",
+            remedy="name it where it is to count" + (", or leave the document out" if every else ""),
+        )
+    whole = document.expires.value
+    for name, entry in document.entries.items():
+        sooner = entry.expires is not None and (not isinstance(whole, datetime) or entry.expires < whole)
+        if name in used and sooner and entry.expires is not None:
+            place = f"references.{document.name}.{name}"
+            yield from around.expiry("reference", place, entry.expires, "measure a current build")
+
+
+def _revoked(taken: list[ReferenceDocument], around: Surroundings) -> Iterator[Finding]:
+    """Find what a document withdraws, wherever it stands."""
+    withdrawn = {one.value: (document.name, one.reason) for document in taken for one in document.revoked}
+    used = names_in_use(around.policy)
+    for name, reference in around.policy.reference_values.items():
+        gone = [value for value in reference.values if value in withdrawn]
+        for value in gone:
+            document, reason = withdrawn[value]
+            every = len(gone) == len(reference.values)
+            yield Finding(
+                rule="reference-revoked",
+                severity=Severity.ERROR if every and name in used else Severity.WARNING,
+                path=_place(name, reference),
+                why=f"document {document!r} revokes {value.hex()}: {reason}"
+                + (f"; nothing of {name} is left, and the policy will not load" if every else ""),
+                remedy="remove it, and measure a current build",
+            )
+
+
+def _place(name: str, reference: ReferenceValues) -> str:
+    return f"reference_values.{name}" if reference.document is None else f"references.{reference.document}.{name}"

@@ -1,0 +1,85 @@
+"""What in a policy's reference values is probably not meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attest.policy.authoring.differing import demands_of, names_in_use
+from attest.policy.authoring.linted import Finding, Severity, Surroundings
+from attest.policy.azure import PCR_KEYS
+from attest.policy.decode import Relaxed
+from attest.policy.references import ReferenceValues
+
+__all__ = ["reference_findings"]
+
+_MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
+"""Registers of what runs after the firmware, which nothing may have extended."""
+
+
+def reference_findings(around: Surroundings) -> Iterator[Finding]:
+    """Find values that nobody speaks of, that have ended, that nothing has, or that stand twice.
+
+    Of values that a document brings, ``lint_documents`` tells the end, and which ones nobody speaks of.
+    """
+    policy = around.policy
+    used, seen = names_in_use(policy), dict[bytes, str]()
+    late: list[tuple[str, ...]] = [
+        names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, Relaxed)
+    ]
+    of_guests = frozenset(name for names in late for name in names)
+    for name, reference in policy.reference_values.items():
+        own = reference.document is None
+        path = f"reference_values.{name}" if own else f"references.{reference.document}.{name}"
+        if own and name not in used:
+            yield Finding(
+                rule="reference-unused",
+                severity=Severity.WARNING,
+                path=path,
+                why="no demand speaks of it",
+                remedy="remove it, or name it where it is to count",
+            )
+        elif own:
+            yield from _end(reference, path, around)
+        if name not in of_guests:
+            yield from _zeros(reference, path)
+        yield from _same_digest(name, reference, path, seen)
+
+
+def _end(reference: ReferenceValues, path: str, around: Surroundings) -> Iterator[Finding]:
+    if reference.expires is None:
+        yield Finding(
+            rule="reference-without-end",
+            severity=Severity.NOTE,
+            path=path,
+            why="it counts for ever, though its image will have known flaws one day",
+            remedy="add expires",
+        )
+    else:
+        yield from around.expiry("reference", path, reference.expires, "measure a current build")
+
+
+def _zeros(reference: ReferenceValues, path: str) -> Iterator[Finding]:
+    """Find values that nothing has; of some registers zeros are what a guest has that extended nothing."""
+    for index, value in enumerate(reference.values):
+        if not any(value):
+            placeholder = reference.origin.startswith("placeholder")
+            yield Finding(
+                rule="placeholder" if placeholder else "value-of-zeros",
+                severity=Severity.WARNING if placeholder else Severity.ERROR,
+                path=f"{path}.values[{index}]",
+                why="no guest has a measurement of zeros, so this accepts nobody",
+                remedy="put the measurement of your guest here ('attest measure', 'attest verify --verbose')",
+            )
+
+
+def _same_digest(name: str, reference: ReferenceValues, path: str, seen: dict[bytes, str]) -> Iterator[Finding]:
+    for index, value in enumerate(reference.values):
+        other = seen.setdefault(value, name)
+        if any(value) and (other != name or value in reference.values[:index]):
+            yield Finding(
+                rule="value-repeated",
+                severity=Severity.WARNING,
+                path=f"{path}.values[{index}]",
+                why=f"{value.hex()} stands in {other} already",
+                remedy="keep it in one place: removed there, it would go on counting here",
+            )

@@ -1,0 +1,191 @@
+"""Which documents of reference values a policy accepts, and what of them counts.
+
+Names must not collide; a withdrawn value counts nowhere, whichever document has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.policy.decode import Section, hex_of, integer, list_of, refuse, text
+from attest.policy.reference_values.reference_documents import DIGEST_BYTES, MAX_VERSION, ReferenceDocument
+from attest.policy.references import IncompleteReferences, ReferenceValues
+
+__all__ = [
+    "AcceptedDocument",
+    "accept_document",
+    "decode_accepted_document",
+    "merge_at_hand",
+    "merge_references",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedDocument:
+    """One row of a policy's ``references``: which document it accepts.
+
+    Attributes:
+        document: its name.
+        sha256: its digest; or None where ``signers`` say who vouches for it.
+        signers: keys of which ``at_least`` must have signed it.
+        at_least: how many of them.
+        minimum_version: the lowest version that is accepted, so that an old one with its signature is not.
+    """
+
+    document: str
+    sha256: bytes | None
+    signers: tuple[bytes, ...] = ()
+    at_least: int = 1
+    minimum_version: int = 1
+
+
+def decode_accepted_document(value: JsonValue, path: str) -> AcceptedDocument:
+    """Read one row of a policy's ``references``: ``list_of(decode_accepted_document)``."""
+    section = Section(value, path)
+    found = AcceptedDocument(
+        document=section.required("document", text),
+        sha256=section.optional("sha256", hex_of(DIGEST_BYTES), default=None),
+        signers=section.optional("signers", list_of(hex_of(DIGEST_BYTES)), default=()),
+        at_least=section.optional("at_least", integer(1, 64), default=1),
+        minimum_version=section.optional("minimum_version", integer(1, MAX_VERSION), default=1),
+    )
+    section.finish()
+    if (found.sha256 is None) == (not found.signers):
+        raise refuse(path, "either sha256 or signers", "both" if found.signers else "neither")
+    if found.at_least > len(set(found.signers) or (0,)):
+        raise refuse(
+            section.path("at_least"), f"at most {len(set(found.signers))}, the number of signers", found.at_least
+        )
+    return found
+
+
+def merge_references(
+    own: Mapping[str, ReferenceValues],
+    accepted: Iterable[AcceptedDocument],
+    documents: Mapping[str, ReferenceDocument],
+) -> dict[str, ReferenceValues]:
+    """Return the values that a policy may speak of: its own, and those of the documents that it accepts.
+
+    Args:
+        own: the policy's ``reference_values``.
+        accepted: the policy's ``references``.
+        documents: what the caller has, by name; one that the policy does not name counts for nothing, its revocations
+            included.
+
+    Raises:
+        ConfigurationError: ``references-missing``, ``references-not-accepted``, ``references-collide`` or
+            ``references-revoked``.
+    """
+    merged, withdrawn = _together(own, [accept_document(row, documents) for row in accepted])
+    return {name: _without(name, reference, withdrawn) for name, reference in merged.items()}
+
+
+def merge_at_hand(
+    own: Mapping[str, ReferenceValues],
+    accepted: Iterable[AcceptedDocument],
+    documents: Mapping[str, ReferenceDocument],
+) -> IncompleteReferences:
+    """Return the values of a policy as far as its documents are at hand, to look at; arguments as ``merge_references``.
+
+    What is missing or not accepted is left out. What is revoked stays, so that somebody can be told.
+
+    Raises:
+        ConfigurationError: ``references-collide``.
+    """
+    taken: list[ReferenceDocument] = []
+    for row in accepted:
+        with suppress(ConfigurationError):
+            taken.append(accept_document(row, documents))
+    return IncompleteReferences(_together(own, taken)[0])
+
+
+def _together(
+    own: Mapping[str, ReferenceValues], taken: Iterable[ReferenceDocument]
+) -> tuple[dict[str, ReferenceValues], dict[bytes, str]]:
+    """Return all values by name, and what is revoked with the reasons."""
+    merged, withdrawn = dict(own), dict[bytes, str]()
+    origins = dict.fromkeys(own, "the policy itself")
+    for document in taken:
+        for name, entry in document.entries.items():
+            if name in merged:
+                raise _refused("collide", f"{name!r} stands in {origins[name]} and in document {document.name!r}")
+            origins[name] = f"document {document.name!r}"
+            merged[name] = ReferenceValues(
+                values=entry.values,
+                origin=f"{document.name} version {document.version}: {entry.origin or document.origin}",
+                expires=document.end_of(entry),
+                document=document.name,
+            )
+        withdrawn |= {one.value: one.reason for one in document.revoked}
+    return merged, withdrawn
+
+
+def accept_document(row: AcceptedDocument, documents: Mapping[str, ReferenceDocument]) -> ReferenceDocument:
+    """Return the document that a row of a policy's ``references`` accepts.
+
+    Raises:
+        ConfigurationError: ``references-missing`` or ``references-not-accepted``.
+    """
+    document = documents.get(row.document)
+    if document is None:
+        raise _refused("missing", f"the policy needs document {row.document!r}, which was not given")
+    if document.name != row.document:
+        raise _refused("missing", f"what was given as {row.document!r} calls itself {document.name!r}")
+    if row.sha256 is not None and row.sha256 != document.digest:
+        raise _refused(
+            "not-accepted",
+            f"document {row.document!r} is another one",
+            expected=row.sha256.hex(),
+            got=document.digest.hex(),
+        )
+    held = document.signers & set(row.signers)
+    if row.sha256 is None and len(held) < row.at_least:
+        raise _refused(
+            "not-accepted",
+            f"document {row.document!r} is not signed by whom the policy names",
+            expected=f"{row.at_least} of {len(set(row.signers))} signers",
+            got=", ".join(sorted(one.hex() for one in held)) or "none of them",
+        )
+    if document.version < row.minimum_version:
+        raise _refused(
+            "not-accepted",
+            f"document {row.document!r} is too old",
+            expected=f"version {row.minimum_version} or newer",
+            got=f"version {document.version}",
+        )
+    return document
+
+
+def _without(name: str, reference: ReferenceValues, withdrawn: Mapping[bytes, str]) -> ReferenceValues:
+    """Leave out what was withdrawn; a name of which nothing is left is refused, as every empty list is."""
+    kept = tuple(value for value in reference.values if value not in withdrawn)
+    if not kept:
+        reasons = "; ".join(dict.fromkeys(withdrawn[value] for value in reference.values))
+        raise _refused("revoked", f"every value of {name!r} is revoked: {reasons}")
+    return reference if len(kept) == len(reference.values) else replace(reference, values=kept)
+
+
+def _refused(what: str, problem: str, *, expected: str | None = None, got: str | None = None) -> ConfigurationError:
+    return ConfigurationError(
+        f"reference values: {problem}",
+        code=_CODES[what],
+        expected=expected,
+        got=got,
+        hint=_HINTS.get(what, "'attest references list FILE' shows name, version and digest of a document"),
+    )
+
+
+_CODES = {
+    "collide": "references-collide",
+    "missing": "references-missing",
+    "not-accepted": "references-not-accepted",
+    "revoked": "references-revoked",
+}
+_HINTS = {
+    "missing": "give the document with --references FILE, with its signatures if the policy names signers",
+    "revoked": "measure a current build, and have a newer document name it",
+}

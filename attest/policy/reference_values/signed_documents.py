@@ -1,0 +1,56 @@
+"""Documents of reference values with their detached signatures: which of the known keys signed which document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attest.errors import ConfigurationError, SignatureError
+from attest.policy.authoring.signing import (
+    DocumentIdentity,
+    DocumentSignature,
+    PolicyPublicKey,
+    verify_signatures,
+)
+from attest.policy.decode import InvalidValueError
+from attest.policy.document import placed, read_document
+from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
+
+__all__ = ["identity_in", "read_signed_document"]
+
+
+def read_signed_document(
+    data: bytes, *, signatures: Iterable[DocumentSignature], keys: Iterable[PolicyPublicKey], name: str
+) -> ReferenceDocument:
+    """Read a document, and find out which of these keys signed it.
+
+    Args:
+        data: YAML or JSON.
+        signatures: those that name other documents count for nothing here.
+        keys: whose signatures are looked at; whether they suffice is for each policy to say.
+        name: what errors call it, such as the path of its file.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable`` or ``policy-invalid``; ``references-not-accepted``, a signature that
+            claims one of the keys does not hold.
+    """
+    parsed = read_document(data, name=name)
+    try:
+        document = decode_reference_document(parsed)
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=name) from exc
+    own = [one for one in signatures if one.document == identity_in(document)]
+    trusted = tuple(keys)
+    if not own or not trusted:
+        return document
+    try:
+        found = verify_signatures(parsed, signatures=own, keys=trusted, threshold=1)
+    except SignatureError as exc:
+        if exc.code == "policy-signatures-missing":
+            return document  # signed by strangers only, which is as good as not signed
+        raise ConfigurationError(f"{name}: {exc.message}", code="references-not-accepted", hint=exc.hint) from exc
+    return document.signed_by(found.signers)
+
+
+def identity_in(document: ReferenceDocument) -> DocumentIdentity:
+    """Return what a signature over this document has to name."""
+    return DocumentIdentity(name=document.name, version=document.version, digest=document.digest)
