@@ -9,26 +9,35 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-if TYPE_CHECKING:
-    from datetime import datetime
+from kms.cli_options import (
+    AS_JSON,
+    SERVING,
+    SETTINGS,
+    load,
+    moment,
+    print_json,
+    read_input,
+    references_options,
+    say,
+    vault,
+    with_options,
+)
+from kms.cli_references import references as references_group
 
+if TYPE_CHECKING:
     from kms.keys.records import KeyRecord
-    from kms.services import Vault
-    from kms.settings import LoadedSettings, Settings
+    from kms.references.records import StoredDocument
+    from kms.settings import Settings
 
 __all__ = ["cli", "main"]
 
-P = ParamSpec("P")
 USAGE = 2
 BUG = 70
-_MAX_INPUT_BYTES = 2 * 1024 * 1024
 
 
 # -- frame
@@ -65,73 +74,6 @@ def _fail(message: str, hint: str | None, code: int) -> int:
     return code
 
 
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
-def _print_json(document: object) -> None:
-    click.echo(json.dumps(document, indent=2, sort_keys=True))
-
-
-def _at() -> datetime:
-    from kms.clock import system_clock
-
-    return system_clock()
-
-
-_SETTINGS = (
-    click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML); else KMS_CONFIG."),
-    click.option("--database", metavar="FILE", help="SQLite database."),
-    click.option("--kek-file", type=click.Path(path_type=Path), help="Key-encryption key."),
-    click.option("--origin", metavar="NAME", help="The service's name, such as kms.example/prod."),
-)
-_SERVING = (
-    click.option("--host", help="Address to listen on (default 127.0.0.1)."),
-    click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
-    click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
-    click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),
-    click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
-    click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
-    click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
-    click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
-    click.option("--max-body-bytes", type=int, help="Longest request body (default 16777216)."),
-    click.option("--request-seconds", type=int, help="Longest time for one request (default 30)."),
-    click.option("--max-concurrent", type=int, help="Most releases at the same time (default 32)."),
-    click.option(
-        "--allow-simulated/--no-allow-simulated",
-        default=None,
-        help="Accept evidence of the simulator, which proves nothing.",
-    ),
-)
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-
-
-def _with(*options: Callable[[Any], Any]) -> Callable[[Callable[P, None]], Callable[P, None]]:  # Any: click's own
-    def decorate(function: Callable[P, None]) -> Callable[P, None]:
-        @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> None:
-            function(*args, **kwargs)
-
-        for option in reversed(options):
-            called = option(called)
-        return called
-
-    return decorate
-
-
-def _load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
-    from kms.settings import load_settings
-
-    given = {name: value for name, value in flags.items() if value not in {None, ()}}
-    return load_settings(flags=given, environ=os.environ, config=config)
-
-
-def _vault(config: Path | None, flags: dict[str, object]) -> Vault:
-    from kms.services import open_vault
-
-    return open_vault(_load(config, flags).settings, random=secrets.token_bytes)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="attest-kms", prog_name="kms")
 def cli() -> None:
@@ -151,7 +93,7 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False))
-@_with(*_SETTINGS)
+@with_options(*SETTINGS)
 @click.option("--allow-simulated", is_flag=True, default=None, help="Write this setting into the new kms.toml.")
 def init(directory: Path | None, config: Path | None, allow_simulated: bool | None, **flags: object) -> None:
     """Make a key-encryption key and a database; nothing is ever overwritten.
@@ -168,20 +110,20 @@ def init(directory: Path | None, config: Path | None, allow_simulated: bool | No
         origin = flags["origin"]
         named = origin if isinstance(origin, str) else None
         config = prepare_directory(directory, origin=named, allow_simulated=bool(allow_simulated))
-    settings = _load(config, flags).settings
+    settings = load(config, flags).settings
     public = initialise(settings, clock=system_clock, random=secrets.token_bytes)
     click.echo(f"database: {settings.database}\nkey-encryption key: {settings.kek_file}\nidentity: {public.text}")
-    _say("note: back both files up, apart from each other; without either of them every key is lost")
-    _say("note: give the identity to the workloads; it is how they know this service")
+    say("note: back both files up, apart from each other; without either of them every key is lost")
+    say("note: give the identity to the workloads; it is how they know this service")
 
 
 @cli.command()
-@_with(*_SETTINGS)
+@with_options(*SETTINGS)
 def migrate(config: Path | None, **flags: object) -> None:
     """Bring the database to this version's schema. Stop the service and back the database up first."""
     from kms.store import migrate_database
 
-    before, after = migrate_database(_load(config, flags).settings.database)
+    before, after = migrate_database(load(config, flags).settings.database)
     click.echo(f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}")
 
 
@@ -191,14 +133,14 @@ def config() -> None:
 
 
 @config.command("show")
-@_with(*_SETTINGS, *_SERVING, _AS_JSON)
+@with_options(*SETTINGS, *SERVING, AS_JSON)
 def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
     """Print the settings in force and where each comes from. None of them is a secret."""
-    loaded = _load(config, flags)
+    loaded = load(config, flags)
     values = loaded.settings.model_dump(mode="json")
     if as_json:
         rows = {name: {"value": value, "source": loaded.sources[name]} for name, value in values.items()}
-        _print_json({"schema": "kms.config/1", "settings": rows})
+        print_json({"schema": "kms.config/1", "settings": rows})
         return
     for name, value in values.items():
         click.echo(f"{name:18} {json.dumps(value):40} {loaded.sources[name]}")
@@ -208,7 +150,7 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
 
 
 @cli.command()
-@_with(*_SETTINGS, *_SERVING)
+@with_options(*SETTINGS, *SERVING)
 def serve(config: Path | None, **flags: object) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reads the endorsements again.
 
@@ -218,12 +160,12 @@ def serve(config: Path | None, **flags: object) -> None:
     from kms.services import open_services
     from kms.serving import listen, serve
 
-    settings = _load(config, flags).settings
-    services = open_services(settings, clock=system_clock, random=secrets.token_bytes, report=_say)
+    settings = load(config, flags).settings
+    services = open_services(settings, clock=system_clock, random=secrets.token_bytes, report=say)
     try:
         with listen(settings) as sock:
             _announce(settings, sock.getsockname()[1], services.identity.public.text)
-            serve(settings, services, sock=sock, report=_say)
+            serve(settings, services, sock=sock, report=say)
     finally:
         services.store.close()
 
@@ -231,9 +173,9 @@ def serve(config: Path | None, **flags: object) -> None:
 def _announce(settings: Settings, port: int, identity: str) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     if settings.allow_simulated:
-        _say("warning: SIMULATED evidence is accepted; it proves nothing about hardware (allow_simulated)")
+        say("warning: SIMULATED evidence is accepted; it proves nothing about hardware (allow_simulated)")
     if not settings.endorsements and not settings.fetch:
-        _say("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
+        say("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
     click.echo(f"identity: {identity}\nlistening: http://{host}:{port}")
     sys.stdout.flush()
 
@@ -249,16 +191,26 @@ def key() -> None:
 @key.command("create")
 @click.argument("key_id")
 @click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
-@_with(*_SETTINGS)
-def key_create(key_id: str, policy_file: Path, config: Path | None, **flags: object) -> None:
+@references_options
+@with_options(*SETTINGS)
+def key_create(
+    *, key_id: str, policy_file: Path, references: tuple[StoredDocument, ...], config: Path | None, **flags: object
+) -> None:
     """Make a new key that only this service and conforming workloads ever see."""
     from kms.keys.admin import KEY_CREATED, add_key, new_key
 
-    policy = _read_input(policy_file)
-    vault = _vault(config, flags)
+    policy = read_input(policy_file)
+    opened = vault(config, flags)
     material = new_key(secrets.token_bytes)
     record = add_key(
-        vault.store, vault.kek, key_id=key_id, material=material, policy=policy, kind=KEY_CREATED, at=_at()
+        opened.store,
+        opened.kek,
+        key_id=key_id,
+        material=material,
+        policy=policy,
+        kind=KEY_CREATED,
+        at=moment(),
+        references=references,
     )
     click.echo(_line(record))
 
@@ -267,76 +219,108 @@ def key_create(key_id: str, policy_file: Path, config: Path | None, **flags: obj
 @click.argument("key_id")
 @click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="32 raw bytes; - for stdin.")
 @click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
-@_with(*_SETTINGS)
-def key_import(key_id: str, source: Path, policy_file: Path, config: Path | None, **flags: object) -> None:
+@references_options
+@with_options(*SETTINGS)
+def key_import(
+    *,
+    key_id: str,
+    source: Path,
+    policy_file: Path,
+    references: tuple[StoredDocument, ...],
+    config: Path | None,
+    **flags: object,
+) -> None:
     """Keep a key that its owner made."""
     from kms.keys.admin import KEY_IMPORTED, add_key
     from kms.keys.secret import SecretBytes
 
-    policy = _read_input(policy_file)
-    material = SecretBytes(_read_input(source))
+    policy = read_input(policy_file)
+    material = SecretBytes(read_input(source))
     if str(source) != "-" and source.stat().st_mode & 0o077:
-        _say(f"warning: others can read {source}; chmod 600 it, or delete it when it is no longer needed")
-    vault = _vault(config, flags)
+        say(f"warning: others can read {source}; chmod 600 it, or delete it when it is no longer needed")
+    opened = vault(config, flags)
     record = add_key(
-        vault.store, vault.kek, key_id=key_id, material=material, policy=policy, kind=KEY_IMPORTED, at=_at()
+        opened.store,
+        opened.kek,
+        key_id=key_id,
+        material=material,
+        policy=policy,
+        kind=KEY_IMPORTED,
+        at=moment(),
+        references=references,
     )
     click.echo(_line(record))
 
 
 @key.command("list")
-@_with(*_SETTINGS, _AS_JSON)
+@with_options(*SETTINGS, AS_JSON)
 def key_list(config: Path | None, as_json: bool, **flags: object) -> None:
     """List every key with its state and policy."""
     from kms.keys.records import DEFAULT_TENANT
 
-    with _vault(config, flags).store.reading() as reader:
+    with vault(config, flags).store.reading() as reader:
         records = reader.all_keys(DEFAULT_TENANT)
     if as_json:
-        _print_json({"schema": "kms.keys/1", "keys": [_members(record) for record in records]})
+        print_json({"schema": "kms.keys/1", "keys": [_members(record) for record in records]})
         return
     for record in records:
         click.echo(_line(record))
     if not records:
-        _say("note: there are no keys; 'kms key import' and 'kms key create' make one")
+        say("note: there are no keys; 'kms key import' and 'kms key create' make one")
 
 
 @key.command("show")
 @click.argument("key_id")
-@_with(*_SETTINGS, _AS_JSON)
+@with_options(*SETTINGS, AS_JSON)
 def key_show(key_id: str, config: Path | None, as_json: bool, **flags: object) -> None:
-    """Show a key's state and the policy that guards it."""
+    """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
     from kms.keys.admin import find_key
+    from kms.references.intake import reference_members
+    from kms.references.resolving import find_guard
 
-    record, policy = find_key(_vault(config, flags).store, key_id)
+    store = vault(config, flags).store
+    record, policy = find_key(store, key_id)
+    with store.reading() as reader:
+        guard = find_guard(reader, record.policy_digest)
+    documents = [reference_members(document) for document in guard.documents]
+    obstacle = None if guard.problem is None else guard.problem.message
     if as_json:
-        _print_json({"schema": "kms.key/1", **_members(record), "policy": policy.decode("utf-8", errors="replace")})
+        text = policy.decode("utf-8", errors="replace")
+        more = {"policy": text, "references": documents, "obstacle": obstacle}
+        print_json({"schema": "kms.key/1", **_members(record), **more})
         return
     for name, value in _members(record).items():
         click.echo(f"{name + ':':15} {value}")
+    for one in documents:
+        click.echo("references:     {name} version {version} {sha256}".format(**one))
+    if obstacle is not None:
+        say(f"warning: the key is released to nobody now: {obstacle}")
     click.echo(f"policy:\n{policy.decode('utf-8', errors='replace').rstrip()}")
 
 
 @key.command("disable")
 @click.argument("key_id")
-@_with(*_SETTINGS)
+@with_options(*SETTINGS)
 def key_disable(key_id: str, config: Path | None, **flags: object) -> None:
     """Stop a key from being released, at once. Workloads that have it already keep it."""
     from kms.keys.admin import set_enabled
 
-    set_enabled(_vault(config, flags).store, key_id, enabled=False, at=_at())
+    set_enabled(vault(config, flags).store, key_id, enabled=False, at=moment())
     click.echo(f"{key_id} is disabled")
 
 
 @key.command("enable")
 @click.argument("key_id")
-@_with(*_SETTINGS)
+@with_options(*SETTINGS)
 def key_enable(key_id: str, config: Path | None, **flags: object) -> None:
     """Let a disabled key be released again."""
     from kms.keys.admin import set_enabled
 
-    set_enabled(_vault(config, flags).store, key_id, enabled=True, at=_at())
+    set_enabled(vault(config, flags).store, key_id, enabled=True, at=moment())
     click.echo(f"{key_id} is enabled")
+
+
+cli.add_command(references_group)
 
 
 # -- log
@@ -349,12 +333,12 @@ def log() -> None:
 
 @log.command("list")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries behind this number.")
-@_with(*_SETTINGS, _AS_JSON)
+@with_options(*SETTINGS, AS_JSON)
 def log_list(after: int, config: Path | None, as_json: bool, **flags: object) -> None:
     """List the entries, one a line; with --json one JSON document a line, hash included."""
     from kms.log.render import json_line, text_line
 
-    with _vault(config, flags).store.reading() as reader:
+    with vault(config, flags).store.reading() as reader:
         for entry in reader.log(after=after):
             click.echo(json_line(entry) if as_json else text_line(entry))
 
@@ -363,16 +347,16 @@ def log_list(after: int, config: Path | None, as_json: bool, **flags: object) ->
 @click.option(
     "--expect", metavar="SEQ:HASH", help="A head noted earlier, or a receipt's decision; it must still be there."
 )
-@_with(*_SETTINGS, _AS_JSON)
+@with_options(*SETTINGS, AS_JSON)
 def log_verify(expect: str | None, config: Path | None, as_json: bool, **flags: object) -> None:
     """Check that no entry was altered, removed or put in between; exit code 1 if one was."""
     from kms.log.render import parse_head, verify_log
 
     wanted = None if expect is None else parse_head(expect)
-    with _vault(config, flags).store.reading() as reader:
+    with vault(config, flags).store.reading() as reader:
         head = verify_log(reader.log(), wanted)
     if as_json:
-        _print_json({"schema": "kms.log-head/1", "seq": head.seq, "hash": head.hash.hex()})
+        print_json({"schema": "kms.log-head/1", "seq": head.seq, "hash": head.hash.hex()})
     else:
         click.echo(f"{head.seq} entries, unbroken\nhead: {head.seq}:{head.hash.hex()}")
 
@@ -397,17 +381,3 @@ def _members(record: KeyRecord) -> dict[str, object]:
 def _line(record: KeyRecord) -> str:
     members = _members(record)
     return "{key_id}  version {version}  {purpose}  {state}  policy {policy_sha256}".format(**members)
-
-
-def _read_input(path: Path) -> bytes:
-    from attest.errors import ConfigurationError
-
-    try:
-        if str(path) == "-":
-            return sys.stdin.buffer.read(_MAX_INPUT_BYTES)
-        with path.open("rb") as file:
-            return file.read(_MAX_INPUT_BYTES)
-    except OSError as exc:
-        raise ConfigurationError(
-            f"cannot read {path}: {exc.strerror or exc}", code="file-unreadable", field=str(path)
-        ) from exc

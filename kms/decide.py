@@ -18,7 +18,7 @@ from attest.checks import Check
 from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.verification import Freshness
 
-__all__ = ["Demand", "KeyState", "Reason", "ReleaseDecision", "Verdict", "decide"]
+__all__ = ["Demand", "KeyState", "Reason", "ReferenceState", "ReleaseDecision", "Verdict", "decide"]
 
 
 class Verdict(enum.StrEnum):
@@ -26,6 +26,15 @@ class Verdict(enum.StrEnum):
 
     ALLOW = "allow"
     DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceState:
+    """A document of reference values that is in force: its name, its author's number, SHA-256 of its content."""
+
+    name: str
+    version: int
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +47,10 @@ class KeyState:
         purpose: what it is for.
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
         enabled: whether its owner lets it be released at all.
+        reference_digest: SHA-256 over the reference values that count for its policy now, 32 bytes; None while the
+            policy judges nobody, which ``obstacle`` explains.
+        references: the documents that those values come from, besides the policy itself.
+        obstacle: why the documents of reference values leave the policy without a say, or None.
     """
 
     key_id: str
@@ -45,6 +58,9 @@ class KeyState:
     purpose: str
     policy_digest: bytes
     enabled: bool
+    reference_digest: bytes | None
+    references: tuple[ReferenceState, ...] = ()
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +190,9 @@ def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
     if state.purpose not in demand.purposes:
         text = f"a key for {state.purpose!r} is not released to a workload"
         reasons.append(Reason(code="purpose-mismatch", key_id=key_id, text=text))
+    if state.obstacle is not None:
+        text = f"the policy of the key {key_id!r} judges nobody now: {state.obstacle}"
+        reasons.append(Reason(code="references-unusable", key_id=key_id, text=text))
     return reasons
 
 
@@ -204,6 +223,11 @@ def _demands_on(
             hmac.compare_digest(policy.digest, state.policy_digest),
             "policy-mismatch",
             "the workload was appraised under another policy than the key's",
+        ),
+        (
+            state.reference_digest is not None and hmac.compare_digest(policy.reference_digest, state.reference_digest),
+            "references-mismatch",
+            "the workload was appraised with other reference values than those that count for the key",
         ),
         (policy.production, "policy-not-production", "the built-in policy guards no key"),
         (result.at == at and verified.at == at, "result-not-current", "the result is of another moment"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 from attest import (
@@ -19,7 +19,6 @@ from attest import (
     Unchecked,
     VerifiedEvidence,
     appraise,
-    load_policy,
     verify,
 )
 from attest.encoding import JsonValue
@@ -28,27 +27,35 @@ from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuT
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
 from kms.challenges import OpenedChallenge
-from kms.decide import Demand, KeyState, ReleaseDecision, Verdict, decide
-from kms.errors import IntegrityError, KeyUnknownError, ReleaseDeniedError, UnavailableError
+from kms.decide import Demand, KeyState, ReferenceState, ReleaseDecision, Verdict, decide
+from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
 from kms.keys.records import DEFAULT_TENANT, KeyPurpose, KeyRecord
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.log.decisions import DECISION, decision_body, refusal_body
 from kms.log.entries import LogEntry
+from kms.references.resolving import Guard, find_guard
 from kms.services import Services
 from kms.store import Reader, Writer
 
 __all__ = ["ReleaseService"]
 
 MAX_ATTEMPTS: Final = 3
-"""How often a release starts over because a key or its policy changed while it was being decided."""
+"""How often a release starts over because a key or what judges for it changed while it was being decided."""
 _PURPOSES = frozenset({str(KeyPurpose.MODEL_KEY)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
-    """The requested keys and their policies as one transaction saw them."""
+    """The requested keys, their policies and the reference values in force, as one transaction saw them.
+
+    Attributes:
+        records: the keys.
+        states: what the decision needs to know of them.
+        policies: what judges for them; a policy that its documents leave without values is absent.
+    """
 
     records: Mapping[str, KeyRecord]
+    states: Mapping[str, KeyState]
     policies: Mapping[str, Policy]
 
 
@@ -72,7 +79,7 @@ class _Outcome:
 
 
 class _StateChangedError(Exception):
-    """A key or its policy is not what the decision was made on."""
+    """A key, or a document of reference values in force, is not what the decision was made on."""
 
 
 class ReleaseService:
@@ -136,7 +143,7 @@ class ReleaseService:
         results = {key_id: appraise(verified, policy=policy, at=at) for key_id, policy in snapshot.policies.items()}
         decision = decide(
             requested=request.key_ids,
-            keys={key_id: _state(record) for key_id, record in snapshot.records.items()},
+            keys=snapshot.states,
             results=results,
             demand=self._demand(exchange),
             at=at,
@@ -196,7 +203,7 @@ class ReleaseService:
             nonce_digest=exchange.challenge.nonce_digest,
             evidence=exchange.request.evidence,
             requested=exchange.request.key_ids,
-            keys=snapshot.records.values(),
+            keys=snapshot.states.values(),
             at=exchange.at,
             allow_simulated=self._services.allow_simulated,
         )
@@ -208,7 +215,8 @@ class ReleaseService:
         sealed: tuple[SealedKey, ...] = ()
         with self._services.store.writing() as writer:
             _use_up(writer, exchange)
-            if _snapshot(writer, exchange.request.key_ids).records != outcome.snapshot.records:
+            now = _snapshot(writer, exchange.request.key_ids)
+            if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
                 raise _StateChangedError  # which rolls everything back
             entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome))
             try:
@@ -288,51 +296,26 @@ def _use_up(writer: Writer, exchange: _Exchange) -> None:
 
 def _snapshot(reader: Reader, key_ids: tuple[str, ...]) -> _Snapshot:
     records = reader.newest(DEFAULT_TENANT, key_ids)
+    guards = {key_id: find_guard(reader, record.policy_digest) for key_id, record in records.items()}
     return _Snapshot(
         records=records,
-        policies={key_id: _policy(reader, record.policy_digest) for key_id, record in records.items()},
+        states={key_id: _state(record, guards[key_id]) for key_id, record in records.items()},
+        policies={key_id: guard.policy for key_id, guard in guards.items() if guard.policy is not None},
     )
 
 
-def _policy(reader: Reader, digest: bytes) -> Policy:
-    """Load a policy that is what its digest says; the document was checked when it came in.
-
-    Raises:
-        IntegrityError: ``policy-missing`` or ``policy-altered``.
-    """
-    document = reader.policy_document(digest)
-    if document is None:
-        raise _altered("policy-missing", digest)
-    try:
-        policy = _loaded(document)
-    except AttestError as exc:
-        raise _altered("policy-altered", digest) from exc
-    if policy.digest != digest:
-        raise _altered("policy-altered", digest)
-    return policy
-
-
-@lru_cache(maxsize=256)
-def _loaded(document: bytes) -> Policy:
-    return load_policy(document)
-
-
-def _altered(code: str, digest: bytes) -> IntegrityError:
-    return IntegrityError(
-        f"the stored policy {digest.hex()} is not what its digest says",
-        code=code,
-        field="policies",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
-
-
-def _state(record: KeyRecord) -> KeyState:
+def _state(record: KeyRecord, guard: Guard) -> KeyState:
     return KeyState(
         key_id=record.key_id,
         version=record.version,
         purpose=str(record.purpose),
         policy_digest=record.policy_digest,
         enabled=record.enabled,
+        reference_digest=None if guard.policy is None else guard.policy.reference_digest,
+        references=tuple(
+            ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
+        ),
+        obstacle=None if guard.problem is None else guard.problem.message,
     )
 
 

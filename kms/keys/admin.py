@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from attest import load_policy
+from attest import Policy
 from attest.encoding import JsonValue
+from attest.policy.reference_values.reference_documents import ReferenceDocument
 from kms.errors import KeyConflictError, KeyUnknownError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
 from kms.keys.records import (
@@ -18,6 +19,9 @@ from kms.keys.records import (
     require_key_id,
 )
 from kms.keys.secret import SecretBytes
+from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
+from kms.references.records import StoredDocument
+from kms.references.resolving import load_guard, named_by
 from kms.store.database import Store
 
 __all__ = [
@@ -51,6 +55,7 @@ def add_key(
     policy: bytes,
     kind: str,
     at: datetime,
+    references: tuple[StoredDocument, ...] = (),
 ) -> KeyRecord:
     """Wrap a key, tie it to a policy and keep both.
 
@@ -60,16 +65,18 @@ def add_key(
         key_id: a name that is not taken.
         material: 32 bytes.
         policy: the policy document, YAML or JSON; it is checked, digested and kept as it is.
+        references: documents of reference values that it names, as far as they are not in force already.
         kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
         at: when.
 
     Raises:
-        ConfigurationError: ``key-id-invalid``, or the policy cannot be read.
-        KeyConflictError: ``key-exists``, or ``key-material-invalid``: another number of bytes.
+        ConfigurationError: ``key-id-invalid``; the policy cannot be read; or a document of reference values that it
+            names is missing, not accepted or of no use.
+        KeyConflictError: ``key-exists``; ``key-material-invalid``: another number of bytes; or as ``take_in``.
         UnavailableError: the database is in use.
     """
     require_key_id(key_id)
-    loaded = load_policy(policy)
+    rows = named_by(policy)
     if len(material) != SYMMETRIC_KEY_BYTES:
         raise KeyConflictError(
             f"a key has exactly {SYMMETRIC_KEY_BYTES} bytes, got {len(material)}",
@@ -78,31 +85,42 @@ def add_key(
             got=f"{len(material)} bytes",
             hint="raw bytes, neither hex nor base64; 'head -c 32 /dev/urandom' makes such a file",
         )
-    unwrapped = KeyRecord(
-        tenant=DEFAULT_TENANT,
-        key_id=key_id,
-        version=1,
-        purpose=KeyPurpose.MODEL_KEY,
-        algorithm=SYMMETRIC_256,
-        policy_digest=loaded.digest,
-        enabled=True,
-        created_at=at,
-        wrapped=b"",
-    )
-    record = replace(unwrapped, wrapped=kek.wrap(material, context=unwrapped.context))
     with store.writing() as writer:
+        added = [one for one in references if take_in(writer, one, rows=rows, at=at)]
+        loaded, documents = load_guard(writer, policy)
+        for document in documents:
+            require_current(document, at=at)
+        unwrapped = KeyRecord(
+            tenant=DEFAULT_TENANT,
+            key_id=key_id,
+            version=1,
+            purpose=KeyPurpose.MODEL_KEY,
+            algorithm=SYMMETRIC_256,
+            policy_digest=loaded.digest,
+            enabled=True,
+            created_at=at,
+            wrapped=b"",
+        )
+        record = replace(unwrapped, wrapped=kek.wrap(material, context=unwrapped.context))
         writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
         writer.add_key(record)
-        body: dict[str, JsonValue] = {
-            "key_id": key_id,
-            "version": record.version,
-            "purpose": str(record.purpose),
-            "policy": loaded.name,
-            "policy_version": loaded.version,
-            "policy_sha256": loaded.digest.hex(),
-        }
-        writer.append(writer.prepare(kind=kind, at=at, body=body))
+        for one in added:
+            body = added_body(effects(writer, one, new=True))
+            writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=body))
+        writer.append(writer.prepare(kind=kind, at=at, body=_body(record, loaded, documents)))
     return record
+
+
+def _body(record: KeyRecord, policy: Policy, documents: tuple[ReferenceDocument, ...]) -> dict[str, JsonValue]:
+    return {
+        "key_id": record.key_id,
+        "version": record.version,
+        "purpose": str(record.purpose),
+        "policy": policy.name,
+        "policy_version": policy.version,
+        "policy_sha256": policy.digest.hex(),
+        "references": [reference_members(document) for document in documents],
+    }
 
 
 def find_key(store: Store, key_id: str) -> tuple[KeyRecord, bytes]:

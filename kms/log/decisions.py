@@ -12,8 +12,7 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from attest.evidence.envelope import Evidence
-from kms.decide import ReleaseDecision, Verdict
-from kms.keys.records import KeyRecord
+from kms.decide import KeyState, ReleaseDecision, Verdict
 
 __all__ = ["DECISION", "check_members", "decision_body", "refusal_body"]
 
@@ -67,6 +66,7 @@ def decision_body(
                 "version": state.version,
                 "purpose": state.purpose,
                 "policy_sha256": state.policy_digest.hex(),
+                "references": _references(state),
                 "appraisal": _summary(results[state.key_id]) if state.key_id in results else None,
             }
             for state in decision.keys
@@ -82,7 +82,7 @@ def refusal_body(
     nonce_digest: bytes,
     evidence: Evidence,
     requested: Sequence[str],
-    keys: Iterable[KeyRecord],
+    keys: Iterable[KeyState],
     at: datetime,
     allow_simulated: bool,
 ) -> dict[str, JsonValue]:
@@ -97,8 +97,9 @@ def refusal_body(
             {
                 "key_id": key.key_id,
                 "version": key.version,
-                "purpose": str(key.purpose),
+                "purpose": key.purpose,
                 "policy_sha256": key.policy_digest.hex(),
+                "references": _references(key),
                 "appraisal": None,
             }
             for key in keys
@@ -106,6 +107,11 @@ def refusal_body(
         "reasons": [{"code": error.code, "key_id": None, "text": error.message}],
         "failed_checks": [check_members(c) for c in error.checks if c.outcome is Outcome.FAIL],
     }
+
+
+def _references(state: KeyState) -> list[JsonValue]:
+    """Say which documents of reference values were in force, so that the decision can be judged again."""
+    return [{"name": one.name, "version": one.version, "sha256": one.digest.hex()} for one in state.references]
 
 
 def _head(

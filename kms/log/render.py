@@ -28,8 +28,15 @@ def text_line(entry: LogEntry) -> str:
     if kind == "decision":
         what = _decision(document)
     else:
-        what = " ".join(str(document[name]) for name in ("key_id", "policy_sha256", "identity") if name in document)
+        named = [str(document[name]) for name in ("key_id", "policy_sha256", "identity") if name in document]
+        what = " ".join([*named, *_references(document)])
     return f"{entry.seq:6}  {document.get('time')}  {kind}  {what}"
+
+
+def _references(document: dict[str, JsonValue]) -> list[str]:
+    rows = document.get("references")
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [f"{row.get('name')}@{row.get('version')}" for row in found]
 
 
 def _decision(document: dict[str, JsonValue]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Connection, Engine, Integer, Row, Select, delete, exists, insert, select, type_coerce, update
+from sqlalchemy import Engine, Integer, Row, Select, delete, exists, insert, select, type_coerce, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import IntegrityError as ConstraintError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -17,6 +17,7 @@ from attest.errors import AttestError, ConfigurationError
 from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, LogBrokenError, UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord
 from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry
+from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import key_versions, keys, log_entries, meta, policies, secrets, used_nonces
 from kms.store.sqlite import BUSY_MILLISECONDS, WRITING, is_busy, is_foreign
 
@@ -116,12 +117,8 @@ class Store:
         self._engine.dispose()
 
 
-class Reader:
+class Reader(ReferenceReader):
     """What can be read in one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
 
     def fact(self, name: str) -> bytes | None:
         """Return a row of ``meta``."""
@@ -180,7 +177,7 @@ class Reader:
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader):
+class Writer(Reader, ReferenceWriter):
     """What can be written in one transaction, all or nothing."""
 
     def set_fact(self, name: str, value: bytes) -> None:

@@ -26,11 +26,13 @@ __all__ = [
     "meta",
     "metadata",
     "policies",
+    "reference_documents",
+    "reference_signatures",
     "secrets",
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001",)
+REVISIONS: Final = ("0001", "0002")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 metadata = MetaData()
@@ -63,6 +65,30 @@ policies = Table(
     Column("added_at", String(40), nullable=False),
 )
 """Policy documents by the SHA-256 of their canonical JSON; never changed, never removed."""
+
+reference_documents = Table(
+    "reference_documents",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("name", String(256), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+    Index("reference_documents_name", "name", "version"),
+)
+"""Every version of every document of reference values that was taken in; never changed, never removed."""
+
+reference_signatures = Table(
+    "reference_signatures",
+    metadata,
+    Column("digest", LargeBinary, ForeignKey("reference_documents.digest"), primary_key=True),
+    Column("key_id", LargeBinary, primary_key=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+)
+"""Signatures over them with the keys that made them; verified whenever a document counts."""
 
 keys = Table(
     "keys",

@@ -210,8 +210,15 @@ DEMAND = Demand(
 def released(policy: Policy, *, key_policy: Policy | None = None, appraised: bool = True) -> list[str]:
     """The reasons against releasing a key to a machine that conforms."""
     result = appraise(mixed(snp_cpu()), policy=policy, at=AT)
-    digest = (key_policy or policy).digest
-    state = KeyState(key_id="k", version=1, purpose="model-key", policy_digest=digest, enabled=True)
+    guarding = key_policy or policy
+    state = KeyState(
+        key_id="k",
+        version=1,
+        purpose="model-key",
+        policy_digest=guarding.digest,
+        enabled=True,
+        reference_digest=guarding.reference_digest,
+    )
     decision = decide(
         requested=("k",), keys={"k": state}, results={"k": result} if appraised else {}, demand=DEMAND, at=AT
     )
@@ -278,7 +285,10 @@ def test_must_check_23_a_changed_policy_under_its_old_version_is_refused() -> No
     assert old.digest != changed.digest
     with pytest.raises(SignatureError, match="above 1, got 1"):
         require_newer(identity(changed), than=identity(old))
-    assert released(policy_of(policy_with(snp=snp())), key_policy=changed) == ["policy-mismatch"]
+    assert released(policy_of(policy_with(snp=snp())), key_policy=changed) == [
+        "policy-mismatch",
+        "references-mismatch",  # the two have other reference values as well
+    ]
 
 
 @pytest.mark.parametrize("version", [0, -1, 1.5, "2", True, None, 2**31 + 1])

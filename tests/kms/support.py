@@ -15,6 +15,7 @@ from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.secret import SecretBytes
+from kms.references import StoredDocument
 from kms.releases import ReleaseService
 from kms.services import Services, initialise, open_services
 from kms.settings import Settings
@@ -146,7 +147,14 @@ class Harness:
     def audience(self) -> str:
         return self.services.identity.public.text
 
-    def add_key(self, key_id: str, *, material: bytes = MATERIAL, policy: bytes | None = None) -> None:
+    def add_key(
+        self,
+        key_id: str,
+        *,
+        material: bytes = MATERIAL,
+        policy: bytes | None = None,
+        references: tuple[StoredDocument, ...] = (),
+    ) -> None:
         add_key(
             self.services.store,
             self.services.kek,
@@ -155,6 +163,7 @@ class Harness:
             policy=policy_text() if policy is None else policy,
             kind=KEY_IMPORTED,
             at=self.clock(),
+            references=references,
         )
 
     def entries(self) -> list[dict[str, object]]:

@@ -9,10 +9,24 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release import VerifierKey
 from kms.cli import main
 from tests.kms.process import ServedProcess, command, environment
+from tests.kms.references import (
+    ALICE,
+    GOOD,
+    STRANGER,
+    Json,
+    by_signers,
+    document_file,
+    fingerprint,
+    images,
+    key_file,
+    naming,
+    signature_file,
+)
 from tests.kms.support import MATERIAL, policy_text
 
 ORIGIN = "kms.test/cli"
@@ -213,7 +227,7 @@ def test_settings_are_shown_with_their_origin(shell: Shell) -> None:
 
 def test_a_current_database_needs_no_migration(shell: Shell) -> None:
     shell.init()
-    assert shell.with_config("migrate")[0] == "schema 0001: nothing to do\n"
+    assert shell.with_config("migrate")[0] == "schema 0002: nothing to do\n"
 
 
 @pytest.mark.parametrize(
@@ -306,3 +320,96 @@ def test_serve_refuses_to_start_on_what_is_missing_or_open(shell: Shell, change:
         more = ("--endorsements", str(folder / "none"))
     _, err = shell.with_config("serve", *more, code=2)
     assert "hint: " in err
+
+
+# -- documents of reference values
+
+
+class Documents:
+    """Documents, signatures and keys as files."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.folder = shell.folder
+        self.shell = shell
+        self.policy = shell.folder / "naming.yaml"
+        self.policy.write_bytes(naming(by_signers(ALICE)))
+
+    def write(self, document: Json, key: Ed25519PrivateKey) -> tuple[str, str, str]:
+        files = {"document.json": document_file(document), "document.sig": signature_file(document, key)}
+        for name, file in (files | {"key.pub": key_file(key)}).items():
+            (self.folder / name).write_bytes(file.data)
+        first, second, third = (str(self.folder / name) for name in ("document.json", "document.sig", "key.pub"))
+        return first, second, third
+
+    def import_key(self, document: Json, *, command: str = "import", key_id: str = "model") -> None:
+        file, signature, key = self.write(document, ALICE)
+        source = ("--from", str(self.shell.key)) if command == "import" else ()
+        named = ("--references", file, "--references-signature", signature, "--references-key", key)
+        self.shell.with_config("key", command, key_id, *source, "--policy", str(self.policy), *named)
+
+    def add(self, document: Json, key: Ed25519PrivateKey = ALICE, *, code: int = 0) -> tuple[str, str]:
+        file, signature, public = self.write(document, key)
+        return self.shell.with_config("references", "add", file, "--signature", signature, "--key", public, code=code)
+
+
+@pytest.fixture
+def documents(shell: Shell) -> Documents:
+    shell.init()
+    return Documents(shell)
+
+
+CURRENT: Json = {"issued": "2020-01-01T00:00:00Z", "expires": {"unchecked": "a test that runs whenever it runs"}}
+
+
+def test_a_key_comes_in_with_the_documents_of_its_policy(shell: Shell, documents: Documents) -> None:
+    assert "no documents" in shell.with_config("references", "list")[1]
+    missing = ("--from", str(shell.key), "--policy", str(documents.policy))
+    _, err = shell.with_config("key", "import", "model", *missing, code=2)
+    assert "[references-missing]" in err
+    assert "hint: give the document with --references" in err
+    documents.import_key(images(**CURRENT))
+    documents.import_key(images(**CURRENT), command="create", key_id="made")
+    (listed,) = json.loads(shell.with_config("references", "list", "--json")[0])["references"]
+    assert (listed["name"], listed["version"], listed["state"], listed["expires"]) == ("images", 1, "current", None)
+    assert (listed["keys"], listed["signers"]) == (["made", "model"], [fingerprint(ALICE)])
+    assert "until no end  for made, model" in shell.with_config("references", "list")[0]
+    shown = json.loads(shell.with_config("key", "show", "model", "--json")[0])
+    assert shown["references"] == [{"name": "images", "version": 1, "sha256": listed["sha256"]}]
+    assert shown["obstacle"] is None
+    assert f"references:     images version 1 {listed['sha256']}" in shell.with_config("key", "show", "model")[0]
+    assert "references-added  images@1" in shell.with_config("log", "list")[0]
+
+
+def test_a_newer_document_is_one_command_and_there_is_no_way_back(shell: Shell, documents: Documents) -> None:
+    documents.import_key(images(2, **CURRENT))
+    out, _ = documents.add(images(3, **CURRENT))
+    assert "images version 3" in out
+    assert "is in force for model" in out
+    assert "was there already" in documents.add(images(3, **CURRENT))[0]
+    _, err = documents.add(images(2, **CURRENT), code=1)
+    assert "[references-rolled-back]" in err
+    _, err = documents.add(images(4, **CURRENT), STRANGER, code=2)
+    assert "[references-not-accepted]" in err
+    _, err = documents.add(images(4, **CURRENT | {"expires": "2020-01-02T00:00:00Z"}), code=1)
+    assert "[references-not-current]" in err
+    _, err = documents.add(images(4, name="others", **CURRENT), code=1)
+    assert "[references-not-named]" in err
+    ended = images(4, **CURRENT, revoked=[{"value": GOOD, "reason": "CVE-1"}])
+    assert "warning: the key model is released to nobody now" in documents.add(ended)[1]
+    out, err = shell.with_config("key", "show", "model")
+    assert "warning: the key is released to nobody now" in err
+    assert "CVE-1" in json.loads(shell.with_config("key", "show", "model", "--json")[0])["obstacle"]
+    shell.with_config("log", "verify")
+
+
+def test_what_is_no_document_no_signature_and_no_key_is_refused(shell: Shell, documents: Documents) -> None:
+    documents.import_key(images(**CURRENT))
+    file, signature, key = documents.write(images(2, **CURRENT), ALICE)
+    for given in (
+        (str(shell.policy), "--signature", signature, "--key", key),
+        (file, "--signature", file, "--key", key),
+        (file, "--signature", signature, "--key", signature),
+        (file, "--signature", signature),
+        (str(shell.folder / "absent"),),
+    ):
+        shell.with_config("references", "add", *given, code=2)

@@ -17,7 +17,7 @@ from attest import (
     verify,
 )
 from attest.verification import Freshness
-from kms.decide import Demand, KeyState, Reason, ReleaseDecision, Verdict, decide
+from kms.decide import Demand, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
 from tests.kms.support import AT, CHIP, Workload, policy_text
 
 BINDING = Binding(context="kms-release/v1", role="workload", audience="kms", nonce=b"n" * 32, key=b"recipient")
@@ -51,7 +51,14 @@ RESULT = result_of()
 
 
 def state(key_id: str = "a", **changes: object) -> KeyState:
-    made = KeyState(key_id=key_id, version=1, purpose="model-key", policy_digest=POLICY.digest, enabled=True)
+    made = KeyState(
+        key_id=key_id,
+        version=1,
+        purpose="model-key",
+        policy_digest=POLICY.digest,
+        enabled=True,
+        reference_digest=POLICY.reference_digest,
+    )
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -214,3 +221,21 @@ def test_results_about_different_evidence_are_refused() -> None:
     other = result_of(binding=replace(BINDING, key=b"another recipient"))
     keys = {"a": state("a"), "b": state("b")}
     assert codes(decided("a", "b", keys=keys, results={"a": RESULT, "b": other})) == ["results-differ"]
+
+
+def test_a_result_under_other_reference_values_is_refused() -> None:
+    for digest in (bytes(32), None):
+        assert codes(decided(keys={"a": state(reference_digest=digest)})) == ["references-mismatch"]
+
+
+def test_a_policy_that_its_documents_leave_without_values_releases_nothing() -> None:
+    blocked = state(obstacle="every value is revoked", reference_digest=None)
+    decision = decided(keys={"a": blocked}, results={})
+    assert codes(decision) == ["references-unusable", "not-appraised"]
+    assert "every value is revoked" in decision.reasons[0].text
+    assert codes(decided(keys={"a": state(obstacle="x")})) == ["references-unusable"]
+
+
+def test_a_decision_tells_the_documents_that_were_in_force() -> None:
+    told = ReferenceState(name="images", version=2, digest=bytes(32))
+    assert decided(keys={"a": state(references=(told,))}).keys[0].references == (told,)

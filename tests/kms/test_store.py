@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.command import upgrade
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -18,7 +19,7 @@ from kms.log.render import parse_head, verify_log
 from kms.services import initialise, open_vault
 from kms.store import create_database, migrate_database, open_store
 from kms.store.schema import REVISIONS, metadata
-from kms.store.sqlite import open_engine
+from kms.store.sqlite import create_file, open_engine
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, Workload, settings_for
 
 
@@ -152,18 +153,40 @@ def test_mc_39_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_a_database_that_needs_migration_is_refused_until_it_is_migrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # There is one schema so far; a version that knows a second one refuses a database of the first.
+    # A version that knows one more schema than this one refuses a database of this one.
     path = tmp_path / "kms.db"
     make(path)
-    monkeypatch.setattr("kms.store.opening.REVISIONS", ("0001", "0002"))
+    monkeypatch.setattr("kms.store.opening.REVISIONS", (*REVISIONS, "9999"))
     with pytest.raises(ConfigurationError) as caught:
         open_store(str(path))
     assert caught.value.code == "database-needs-migration"
     assert "kms migrate" in (caught.value.hint or "")
 
 
+def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "kms.db"
+    create_file(path)
+    engine = open_engine(path)
+    with engine.connect() as connection, connection.begin():
+        config = Config()
+        config.set_main_option("script_location", "kms.store:migrations")
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        upgrade(config, "0001")
+        connection.exec_driver_sql("INSERT INTO meta VALUES ('a', x'62')")
+    engine.dispose()
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(str(path))
+    assert caught.value.code == "database-needs-migration"
+    assert migrate_database(str(path)) == ("0001", "0002")
+    store = open_store(str(path))
+    with store.reading() as reader:
+        assert (reader.fact("a"), reader.reference_names()) == (b"b", ())
+    store.close()
+
+
 def test_a_migration_of_what_is_current_changes_nothing(tmp_path: Path) -> None:
-    assert migrate_database(make(tmp_path / "kms.db")) == ("0001", "0001")
+    assert migrate_database(make(tmp_path / "kms.db")) == ("0002", "0002")
 
 
 def test_a_version_table_without_its_row_is_no_database_of_ours(tmp_path: Path) -> None:

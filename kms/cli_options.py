@@ -1,0 +1,181 @@
+"""What the commands share: settings as options, files, and what is printed where."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import click
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kms.references.records import StoredDocument
+    from kms.services import Vault
+    from kms.settings import LoadedSettings
+
+__all__ = [
+    "AS_JSON",
+    "SERVING",
+    "SETTINGS",
+    "load",
+    "moment",
+    "print_json",
+    "read_documents",
+    "read_input",
+    "references_options",
+    "say",
+    "vault",
+    "with_options",
+]
+
+P = ParamSpec("P")
+_MAX_INPUT_BYTES = 2 * 1024 * 1024
+
+
+def say(line: str) -> None:
+    """Tell a person, on standard error."""
+    click.echo(line, err=True)
+
+
+def print_json(document: object) -> None:
+    """Print for programs."""
+    click.echo(json.dumps(document, indent=2, sort_keys=True))
+
+
+def moment() -> datetime:
+    """Return the moment of a command."""
+    from kms.clock import system_clock
+
+    return system_clock()
+
+
+SETTINGS = (
+    click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML); else KMS_CONFIG."),
+    click.option("--database", metavar="FILE", help="SQLite database."),
+    click.option("--kek-file", type=click.Path(path_type=Path), help="Key-encryption key."),
+    click.option("--origin", metavar="NAME", help="The service's name, such as kms.example/prod."),
+)
+SERVING = (
+    click.option("--host", help="Address to listen on (default 127.0.0.1)."),
+    click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
+    click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
+    click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),
+    click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
+    click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
+    click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
+    click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
+    click.option("--max-body-bytes", type=int, help="Longest request body (default 16777216)."),
+    click.option("--request-seconds", type=int, help="Longest time for one request (default 30)."),
+    click.option("--max-concurrent", type=int, help="Most releases at the same time (default 32)."),
+    click.option(
+        "--allow-simulated/--no-allow-simulated",
+        default=None,
+        help="Accept evidence of the simulator, which proves nothing.",
+    ),
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def with_options(
+    *options: Callable[[Any], Any],  # Any: click's own
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Add several options, shown in this order."""
+
+    def decorate(function: Callable[P, None]) -> Callable[P, None]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> None:
+            function(*args, **kwargs)
+
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return decorate
+
+
+def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
+    """Put the settings together."""
+    from kms.settings import load_settings
+
+    given = {name: value for name, value in flags.items() if value not in {None, ()}}
+    return load_settings(flags=given, environ=os.environ, config=config)
+
+
+def vault(config: Path | None, flags: dict[str, object]) -> Vault:
+    """Open the database and the key-encryption key."""
+    from kms.services import open_vault
+
+    return open_vault(load(config, flags).settings, random=secrets.token_bytes)
+
+
+def read_input(path: Path) -> bytes:
+    """Read a file, or standard input for ``-``.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    from attest.errors import ConfigurationError
+
+    try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read(_MAX_INPUT_BYTES)
+        with path.open("rb") as file:
+            return file.read(_MAX_INPUT_BYTES)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"cannot read {path}: {exc.strerror or exc}", code="file-unreadable", field=str(path)
+        ) from exc
+
+
+_REFERENCES = (
+    click.option(
+        "--references",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Document of reference values that the policy names, unless it is in force already.",
+    ),
+    click.option(
+        "--references-signature", multiple=True, type=click.Path(path_type=Path), help="Signature over such a document."
+    ),
+    click.option(
+        "--references-key", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM)."
+    ),
+)
+
+
+def references_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--references`` and what proves who signed them; the command gets the documents as ``references``."""
+
+    @wraps(command)
+    def called(
+        *,
+        references: tuple[Path, ...],
+        references_signature: tuple[Path, ...],
+        references_key: tuple[Path, ...],
+        **options: object,
+    ) -> None:
+        command(references=read_documents(references, references_signature, references_key), **options)
+
+    for option in reversed(_REFERENCES):
+        called = option(called)
+    return called
+
+
+def read_documents(
+    documents: tuple[Path, ...], signatures: tuple[Path, ...], keys: tuple[Path, ...]
+) -> tuple[StoredDocument, ...]:
+    """Read documents of reference values with what proves who signed them."""
+    from kms.references.intake import GivenFile, read_given
+
+    files = (
+        [GivenFile(name=str(path), data=read_input(path)) for path in each] for each in (documents, signatures, keys)
+    )
+    given, signed, publics = files
+    return read_given(given, signatures=signed, keys=publics)

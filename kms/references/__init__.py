@@ -1,0 +1,7 @@
+"""Documents of reference values: taken in by an operator, proved again each time, in force while they are current."""
+
+from __future__ import annotations
+
+from kms.references.records import Proof, StoredDocument
+
+__all__ = ["Proof", "StoredDocument"]

@@ -1,0 +1,291 @@
+"""Taking a document of reference values in: proved, current, accepted by a policy, and never going back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError, ConfigurationError
+from attest.policy.authoring.signing import DocumentSignature, PolicyPublicKey, key_id, read_public_key, read_signature
+from attest.policy.decode import Relaxed
+from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
+from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
+from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
+from kms.errors import KeyConflictError
+from kms.keys.records import DEFAULT_TENANT
+from kms.references.records import Proof, StoredDocument
+from kms.references.resolving import find_guard, in_force, proved, stored_policy
+from kms.store import Reader, Store, Writer
+
+__all__ = [
+    "REFERENCES_ADDED",
+    "GivenFile",
+    "InForce",
+    "Intake",
+    "add_document",
+    "added_body",
+    "effects",
+    "list_documents",
+    "read_given",
+    "reference_members",
+    "require_current",
+    "take_in",
+]
+
+REFERENCES_ADDED = "references-added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenFile:
+    """A file that an operator named."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What came of adding a document.
+
+    Attributes:
+        document: what was added.
+        new: whether anything of it was not there before: the document, or a signature over it.
+        keys: the keys for which it is in force now.
+        blocked: the keys that are released to nobody now, each with the reason.
+    """
+
+    document: ReferenceDocument
+    new: bool
+    keys: tuple[str, ...]
+    blocked: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """A stored document, and the keys for which it is in force."""
+
+    document: ReferenceDocument
+    keys: tuple[str, ...]
+
+
+# -- what the operator gives
+
+
+def read_given(
+    documents: Iterable[GivenFile], *, signatures: Iterable[GivenFile], keys: Iterable[GivenFile]
+) -> tuple[StoredDocument, ...]:
+    """Read documents with the signatures over them and the keys that made these.
+
+    Each signature has to be over one of the documents and by one of the keys: whoever gives one means something by it.
+
+    Raises:
+        ConfigurationError: a file is not what it should be; ``references-not-accepted``, a signature that does not hold
+            or that belongs to no document and no key here.
+    """
+    publics = {key_id(key): key for key in (read_public_key(file.data) for file in keys)}
+    signed = [(file, read_signature(file.data)) for file in signatures]
+    found: list[StoredDocument] = []
+    for file in documents:
+        document = read_signed_document(
+            file.data, signatures=[one for _, one in signed], keys=publics.values(), name=file.name
+        )
+        own = {one.key_id: given for given, one in signed if one.document == identity_in(document)}
+        proofs = tuple(
+            Proof(key_id=one, public_key=_pem(publics[one]), signature=own[one].data)
+            for one in sorted(document.signers)
+        )
+        found.append(
+            StoredDocument(
+                digest=document.digest,
+                name=document.name,
+                version=document.version,
+                document=file.data,
+                proofs=proofs,
+            )
+        )
+    for file, one in signed:
+        _require_used(file, one, found)
+    return tuple(found)
+
+
+def _require_used(file: GivenFile, signature: DocumentSignature, documents: list[StoredDocument]) -> None:
+    for stored in documents:
+        if any(proof.key_id == signature.key_id for proof in stored.proofs) and signature.document == identity_in(
+            proved(stored)
+        ):
+            return
+    raise ConfigurationError(
+        f"{file.name}: a signature of key {signature.key_id.hex()} over {signature.document}, of which the key or the "
+        "document was not given",
+        code="references-not-accepted",
+        hint="give the public key of each signature, and the document that was signed",
+    )
+
+
+def _pem(key: PolicyPublicKey) -> bytes:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+# -- taking it in
+
+
+def add_document(store: Store, given: StoredDocument, *, at: datetime) -> Intake:
+    """Take in a document, or a newer version of one, for every key whose policy accepts it.
+
+    Raises:
+        KeyConflictError: as ``take_in``; ``references-not-named``: no key's policy names it.
+        ConfigurationError: ``references-not-accepted``: they name it, and none accepts it.
+        IntegrityError: something stored is not what it was.
+        UnavailableError: the database is in use.
+    """
+    with store.writing() as writer:
+        rows = [row for rows in _rows_of_keys(writer).values() for row in rows]
+        new = take_in(writer, given, rows=rows, at=at)
+        done = effects(writer, given, new=new)
+        if new:
+            writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=added_body(done)))
+    return done
+
+
+def take_in(writer: Writer, given: StoredDocument, *, rows: Iterable[AcceptedDocument], at: datetime) -> bool:
+    """Keep a document that one of these rows accepts.
+
+    Returns:
+        Whether anything of it was not there before.
+
+    Raises:
+        KeyConflictError: ``references-not-named``; ``references-not-current``; ``references-rolled-back``: a version
+            that is not below this one is in force for every row that accepts it.
+        ConfigurationError: ``references-not-accepted``.
+    """
+    document = proved(given)
+    naming = [row for row in rows if row.document == document.name]
+    if not naming:
+        raise KeyConflictError(
+            f"no policy names a document {document.name!r}",
+            code="references-not-named",
+            field=document.name,
+            hint="it comes in with the first key whose policy names it: 'kms key import --references'",
+        )
+    require_current(document, at=at)
+    accepting = _accepting(naming, document)
+    before = [in_force(writer, (row,)) for row in accepting]
+    if all(_goes_back(row, given, current) for row, current in zip(accepting, before, strict=True)):
+        current = before[0][0]
+        raise KeyConflictError(
+            f"document {given.name!r}: expected a version above {current.version}, got {given.version}",
+            code="references-rolled-back",
+            field=given.name,
+            expected=f"above {current.version}",
+            got=str(given.version),
+            hint="raise the version with every change; what was withdrawn by a newer version stays withdrawn",
+        )
+    return writer.add_reference_document(given, at=at)
+
+
+def _accepting(rows: list[AcceptedDocument], document: ReferenceDocument) -> list[AcceptedDocument]:
+    """Return the rows that accept a document; where none does, say why the first does not."""
+    found: list[AcceptedDocument] = []
+    first: AttestError | None = None
+    for row in rows:
+        try:
+            accept_document(row, {row.document: document})
+        except ConfigurationError as exc:
+            first = first or exc
+        else:
+            found.append(row)
+    if first is not None and not found:
+        raise first
+    return found
+
+
+def _goes_back(row: AcceptedDocument, given: StoredDocument, current: tuple[StoredDocument, ...]) -> bool:
+    """Say whether another document that is not older is in force; by its digest a policy means exactly one."""
+    return (
+        row.sha256 is None
+        and bool(current)
+        and current[0].digest != given.digest
+        and current[0].version >= given.version
+    )
+
+
+def require_current(document: ReferenceDocument, *, at: datetime) -> None:
+    """Refuse a document that does not count at this moment.
+
+    Raises:
+        KeyConflictError: ``references-not-current``.
+    """
+    state = document.state(at)
+    if state is DocumentState.CURRENT:
+        return
+    end = document.expires.value
+    until = "without an end" if isinstance(end, Relaxed) else f"to {rfc3339_text(end)}"
+    raise KeyConflictError(
+        f"document {document.name!r} version {document.version} is {state}",
+        code="references-not-current",
+        field=document.name,
+        expected=f"a moment from {rfc3339_text(document.issued)} {until}",
+        got=rfc3339_text(at),
+        hint="take a newer version of the document",
+    )
+
+
+def _policies_of_keys(reader: Reader) -> dict[str, bytes]:
+    """Return the policy of the newest version of each key."""
+    return {record.key_id: record.policy_digest for record in reader.all_keys(DEFAULT_TENANT)}
+
+
+def _rows_of_keys(reader: Reader) -> dict[str, tuple[AcceptedDocument, ...]]:
+    """Return what the policy of each key names."""
+    newest = _policies_of_keys(reader)
+    return {one: stored_policy(reader, digest)[1] for one, digest in newest.items()}
+
+
+def effects(reader: Reader, given: StoredDocument, *, new: bool) -> Intake:
+    """Find out for which keys a document is in force, and which of these nobody gets now."""
+    keys: list[str] = []
+    blocked: dict[str, str] = {}
+    for one, digest in _policies_of_keys(reader).items():
+        guard = find_guard(reader, digest)
+        if any(document.digest == given.digest for document in guard.documents):
+            keys.append(one)
+            if guard.problem is not None:
+                blocked[one] = guard.problem.message
+    return Intake(document=proved(given), new=new, keys=tuple(keys), blocked=blocked)
+
+
+def added_body(done: Intake) -> dict[str, JsonValue]:
+    """Say what came in, for the log."""
+    return {
+        "references": [reference_members(done.document)],
+        "signers": [one.hex() for one in sorted(done.document.signers)],
+        "in_force_for": list(done.keys),
+        "blocked": list(done.blocked),
+    }
+
+
+def list_documents(reader: Reader) -> tuple[InForce, ...]:
+    """Return every stored document by name, the newest first.
+
+    Raises:
+        IntegrityError: something stored is not what it was.
+    """
+    guards = {one: find_guard(reader, digest).documents for one, digest in _policies_of_keys(reader).items()}
+    digests = [digest for name in reader.reference_names() for _, digest in reader.reference_versions(name)]
+    stored = [one for digest in digests if (one := reader.reference_document(digest)) is not None]
+    return tuple(
+        InForce(
+            document=proved(one),
+            keys=tuple(key_id for key_id, held in guards.items() if any(each.digest == one.digest for each in held)),
+        )
+        for one in stored
+    )
+
+
+def reference_members(document: ReferenceDocument) -> dict[str, JsonValue]:
+    """Say which document, for the log."""
+    return {"name": document.name, "version": document.version, "sha256": document.digest.hex()}
