@@ -182,6 +182,16 @@ def test_what_a_new_version_of_a_document_adds_and_removes() -> None:
     assert ("snp.measurement", "stricter") in effects(rows, rows, before=new, after=without)
 
 
+def test_a_new_version_of_a_document_is_no_change_of_the_policy() -> None:
+    signed = {key_id(ALICE.public_key())}
+    old, new = images().signed_by(signed), images(version=4).signed_by(signed)
+    rows = policy(by_signers(ALICE))
+    first, second = (decode_policy(rows, documents={"images": one}) for one in (old, new))
+    assert [one.path for one in diff_policies(first, second).changes] == ["reference_values.image"]
+    other = decode_policy(rows | {"description": "x"}, documents={"images": new})
+    assert "version" in [one.path for one in diff_policies(first, other).changes]
+
+
 def test_who_may_vouch_for_a_document() -> None:
     document = images().signed_by({key_id(ALICE.public_key()), key_id(BOB.public_key())})
 

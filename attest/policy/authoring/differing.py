@@ -8,7 +8,7 @@ reference value, or another cut of the same range of versions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeGuard, cast
 
 from attest.policy.authoring.comparing import (
@@ -112,7 +112,14 @@ def diff_policies(old: PolicyDocument, new: PolicyDocument) -> PolicyDifference:
         *_other(old, new),
         *diff_bodies(old, new, old_references=old.reference_values, new_references=new.reference_values),
     )
-    return PolicyDifference(changes=(*_version(old, new, changed=bool(changes)), *changes))
+    changed = bool(changes) and _alone(old) != _alone(new)
+    return PolicyDifference(changes=(*_version(old, new, changed=changed), *changes))
+
+
+def _alone(policy: PolicyDocument) -> PolicyDocument:
+    """Return a policy as its author wrote it: a new version of a document is no change of the policy."""
+    own = {name: one for name, one in policy.reference_values.items() if one.document is None}
+    return replace(policy, reference_values=own)
 
 
 def diff_bodies(
