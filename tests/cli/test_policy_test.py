@@ -1,12 +1,18 @@
 """`attest policy test`, and the pytest plugin over the same files."""
 
+import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from attest.encoding import JsonValue
+from attest.policy.authoring.signing import key_id, sign_policy, signature_json
 from tests.cli.conftest import WHEN, Attest, Files
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -134,6 +140,40 @@ def test_pytest_collects_the_same_cases(attest: Attest, files: Files, beside: Pa
     assert "2 failed, 2 passed" in out
     assert "expected affirmed, got not-affirmed" in out
     assert "Traceback" not in out
+
+
+def test_cases_of_a_policy_that_names_a_signed_document(attest: Attest, files: Files) -> None:
+    key = Ed25519PrivateKey.from_private_bytes(b"a" * 32)
+    document: dict[str, JsonValue] = {
+        "schema": "attest.references/1",
+        "name": "images",
+        "version": 1,
+        "origin": "a test",
+        "issued": "2026-01-01T00:00:00Z",
+        "expires": "2027-01-01T00:00:00Z",
+        "values": {"workload": {"kind": "snp-measurement", "values": [files.guest.measurement.hex()]}},
+    }
+    signature = signature_json(sign_policy(document, key=key, at=datetime(2026, 6, 1, tzinfo=UTC)))
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    for name, data in (("images.json", document), ("images.sig", signature)):
+        files.write(name, json.dumps(data).encode())
+    files.write("builder.pem", public)
+    policy = files.policy().read_text()
+    begin, _, rest = policy.partition("reference_values:")
+    row = f'references:\n  - {{document: images, signers: ["{key_id(key.public_key()).hex()}"]}}\n'
+    files.write("unit.yaml", (begin + row + rest[rest.index("snp:") :].replace("[good]", "[workload]")).encode())
+    named = b"references:\n  - {document: images.json, signatures: [images.sig], keys: [builder.pem]}\n"
+    good = cases(case("good", files.extended.name, "affirmed"))
+    path = files.write("unit.tests.yaml", named + good)
+    assert attest("policy", "test", path).code == 0
+    code, out = run_pytest(files.folder)
+    assert (code, "1 passed" in out) == (0, True), out
+    unsigned = b"references:\n  - {document: images.json}\n"
+    for without in (b"", unsigned):
+        files.write("unit.tests.yaml", without + good)
+        assert attest("policy", "test", path).code == 2
+    code, out = run_pytest(files.folder)
+    assert (code, "not signed by whom the policy names" in out) == (2, True), out
 
 
 def test_pytest_tells_a_wrong_file_in_one_line(attest: Attest, files: Files, beside: Path) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from attest.cli.main import cli
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import parse_envelope
+from attest.policy.reference_values.reference_documents import read_reference_document
 from attest.release.wire import Challenge
 from tests.cli.conftest import LAB, Ran, attest  # noqa: F401  a fixture
 from tests.cli.test_endorsements import kds  # noqa: F401  a fixture
@@ -232,6 +233,22 @@ def test_a_policy_that_would_be_met_is_told(on: On, root: Path) -> None:
     by_id = {one["id"]: one for one in ran.document["findings"]}
     assert by_id["evidence"]["found"] == "sev-snp by configfs-tsm, 0 GPUs"
     assert by_id["policy unit"]["found"].startswith("would be affirmed")
+
+
+def test_a_policy_takes_its_documents_of_reference_values(on: On, root: Path) -> None:
+    values = {"workload": {"kind": "snp-measurement", "values": [snp_guest().measurement.hex()]}}
+    head = {"schema": "attest.references/1", "name": "images", "version": 1, "origin": "a test"}
+    dates = {"issued": "2020-01-01T00:00:00Z", "expires": {"unchecked": "a test that runs whenever it runs"}}
+    data = json.dumps({**head, **dates, "values": values}).encode()
+    Path("images.json").write_bytes(data)
+    begin, _, rest = POLICY.partition("reference_values:")
+    row = f'references:\n  - {{document: images, sha256: "{read_reference_document(data).digest.hex()}"}}\n'
+    Path("p.yaml").write_text(begin + row + rest[rest.index("snp:") :].replace("[good]", "[workload]"))
+    asked = ("doctor", "--policy", "p.yaml", "--allow-simulated", "--json")
+    ran = on(snp_machine(root), *asked, "--references", "images.json")
+    assert (ran.code, "would be affirmed" in ran.out) == (0, True)
+    ran = on(snp_machine(root / "other"), *asked)
+    assert (ran.code, "--references" in ran.err) == (2, True)
 
 
 def test_each_failure_of_a_policy_comes_with_a_fix(on: On, root: Path) -> None:
