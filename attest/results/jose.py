@@ -15,13 +15,24 @@ from typing import cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from attest.encoding import JsonValue, base64_bytes, base64url_bytes, json_value
+from attest.encoding import JsonValue, base64_bytes, base64url_bytes, base64url_text, json_value
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError, SignatureError
 from attest.results.signing import jwk_thumbprint, public_key_of, signature_holds
 
-__all__ = ["MAX_JWKS_BYTES", "MAX_TOKEN_BYTES", "SignedToken", "TokenKey", "is_jwks", "read_jwks", "verify_token"]
+__all__ = [
+    "MAX_JWKS_BYTES",
+    "MAX_TOKEN_BYTES",
+    "RSA_BITS",
+    "SignedToken",
+    "TokenKey",
+    "is_jwks",
+    "read_jwks",
+    "rsa_jwk",
+    "verify_token",
+]
 
 MAX_TOKEN_BYTES = 1024 * 1024
 """A token that carries the raw evidence of eight GPUs has some 200 KiB."""
@@ -29,6 +40,8 @@ MAX_JWKS_BYTES = 256 * 1024
 MAX_KEYS = 64
 MAX_CERTIFICATES = 8
 MAX_TEXT_CHARACTERS = 512
+RSA_BITS = range(2048, 8193)
+"""Lengths of a modulus: shorter ones are broken too easily, longer ones cost a second each."""
 
 _KEY_TYPES = frozenset({"EC", "OKP", "RSA"})
 _PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
@@ -133,10 +146,52 @@ def _key(entry: JsonValue, path: str) -> TokenKey:
         raise _bad_jwks(f"{path}.x5c: expected at most {MAX_CERTIFICATES} certificates")
     try:
         certificates = tuple(base64_bytes(cast("str", der), what=f"{path}.x5c") for der in chain)
-        _spki_of(entry)
-    except (AttributeError, EvidenceError, ValueError, TypeError) as exc:
+        jwk = _agreeing(entry, certificates)
+        if jwk.get("kty") == "RSA":
+            _require_rsa(jwk)
+        _spki_of(jwk)
+    except (AttributeError, EvidenceError, ValueError, TypeError, UnsupportedAlgorithm) as exc:
         raise _bad_jwks(f"{path}: cannot be read: {exc}") from exc
-    return TokenKey(kid=kid, jwk=entry, certificates=certificates)
+    return TokenKey(kid=kid, jwk=jwk, certificates=certificates)
+
+
+def _agreeing(entry: Mapping[str, JsonValue], certificates: tuple[bytes, ...]) -> Mapping[str, JsonValue]:
+    """Return the key, which has to be that of its certificate (RFC 7517, section 4.7).
+
+    Azure publishes certificates alone; the key is then that of the first.
+
+    Raises:
+        ValueError: they are two keys, or the certificate cannot be read.
+    """
+    if not certificates:
+        return entry
+    public = x509.load_der_x509_certificate(certificates[0]).public_key()
+    if entry.get("kty") == "RSA" and not {"n", "e"} & set(entry) and isinstance(public, rsa.RSAPublicKey):
+        return {**entry, **rsa_jwk(public)}
+    if public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != _spki_of(entry):
+        msg = "the key is not the one in its certificate"
+        raise ValueError(msg)
+    return entry
+
+
+def _require_rsa(jwk: Mapping[str, JsonValue]) -> None:
+    """Require a modulus of an accepted length, before any library looks at it.
+
+    Raises:
+        ValueError: another length, or no modulus.
+    """
+    modulus = jwk.get("n")
+    bits = int.from_bytes(base64url_bytes(modulus, what="n"), "big").bit_length() if isinstance(modulus, str) else 0
+    if bits not in RSA_BITS:
+        msg = f"a modulus of {bits} bits, expected {RSA_BITS.start} to {RSA_BITS.stop - 1}"
+        raise ValueError(msg)
+
+
+def rsa_jwk(public: rsa.RSAPublicKey) -> dict[str, JsonValue]:
+    """Return the required public members of an RSA key (RFC 7518, section 6.3.1)."""
+    numbers = public.public_numbers()
+    n, e = (base64url_text(number.to_bytes((number.bit_length() + 7) // 8, "big")) for number in (numbers.n, numbers.e))
+    return {"kty": "RSA", "n": n, "e": e}
 
 
 def _spki_of(jwk: Mapping[str, JsonValue]) -> bytes:
@@ -170,6 +225,7 @@ def verify_token(
     algorithms: frozenset[str],
     what: str,
     ignored_header: frozenset[str] = frozenset(),
+    by_kid: bool = True,
 ) -> SignedToken:
     """Check that one of these keys signed a token.
 
@@ -180,6 +236,8 @@ def verify_token(
         what: what to call the token in messages.
         ignored_header: header members that this issuer is known to send and that are passed over. With ``jwk`` among
             them, a token without ``kid`` is looked up by that key's thumbprint; only a trusted key is ever used.
+        by_kid: whether the key has to be the one that the header names. False takes the only one of ``keys``, which
+            the caller found in another way.
 
     Raises:
         EvidenceError: ``token-malformed``.
@@ -201,7 +259,7 @@ def verify_token(
             got=str(algorithm)[:40],
             clause=_CLAUSE,
         )
-    key = _find(keys, header)
+    key = _find(keys, header) if by_kid else next(iter(keys))
     if key is None:
         raise EndorsementError(
             f"no trusted key may have signed {what}",
@@ -216,7 +274,10 @@ def verify_token(
         if algorithm in ("EdDSA", "Ed25519"):  # two names of one algorithm; joserfc warns of the older one
             _require_eddsa(token, key)
         else:
-            jws.deserialize_compact(token, import_key(dict(key.jwk)), algorithms=[algorithm])  # type: ignore[arg-type]  # its own TypedDict
+            registry = jws.JWSRegistry(algorithms=[algorithm])
+            # Its own limits are below what real tokens have: a chain in the header, an event log in the claims.
+            registry.max_header_length = registry.max_payload_length = MAX_TOKEN_BYTES
+            jws.deserialize_compact(token, import_key(dict(key.jwk)), registry=registry)  # type: ignore[arg-type]  # its own TypedDict
     except (JoseError, EvidenceError, ValueError, TypeError) as exc:
         raise SignatureError(
             f"the signature of {what} does not verify",

@@ -44,6 +44,12 @@ def test_a_token_signed_by_a_trusted_key_gives_its_claims() -> None:
     assert (dict(found.claims), found.algorithm, found.kid) == ({"iss": "x"}, "ES384", "kid-1")
 
 
+def test_a_token_may_be_as_long_as_its_limit_says() -> None:
+    claims = {"iss": "x", "more": "x" * 300_000}
+    found = verify_token(SIGNER.sign(claims), keys=SIGNER.keys(), algorithms=ES384, what="the token")
+    assert found.claims == claims
+
+
 def test_every_bit_of_payload_and_signature_counts() -> None:
     good = SIGNER.sign({"iss": "x", "n": 1})
     head, payload, signature = good.split(".")
@@ -207,11 +213,48 @@ def test_a_key_that_the_pinned_ca_certifies_is_known_within_its_days() -> None:
     second = timedelta(seconds=1)
     assert [key.is_certified_by(ca.pin, at=at) for at in (AT - day, AT, AT + day)] == [True] * 3
     assert [key.is_certified_by(ca.pin, at=at) for at in (AT - day - second, AT + day + second)] == [False] * 2
-    # Another pin, no issuer, another issuer, a leaf for another key, bytes that are no certificate.
+    # Another pin, no issuer, another issuer, an issuer that is no certificate.
     other = Ca()
-    stranger = ec.generate_private_key(ec.SECP384R1()).public_key()
     assert not key.is_certified_by(other.pin, at=AT)
     assert not certified(ca, [leaf]).is_certified_by(ca.pin, at=AT)
     assert not certified(ca, [leaf, other.certificate]).is_certified_by(ca.pin, at=AT)
-    assert not certified(ca, [ca.issue(stranger), ca.certificate]).is_certified_by(ca.pin, at=AT)
-    assert not certified(ca, [b"junk", ca.certificate]).is_certified_by(ca.pin, at=AT)
+    assert not certified(ca, [leaf, b"junk"]).is_certified_by(ca.pin, at=AT)
+
+
+def test_a_key_is_the_one_in_its_certificate_or_no_key() -> None:
+    ca = Ca()
+    stranger = ec.generate_private_key(ec.SECP384R1()).public_key()
+    for leaf in (ca.issue(stranger), ca.certificate, b"junk"):
+        with pytest.raises(ConfigurationError, match="keys\\[0\\]: cannot be read"):
+            certified(ca, [leaf])
+
+
+def rsa_set(**members: object) -> bytes:
+    return json.dumps({"keys": [{"kty": "RSA", "kid": "r", **members}]}).encode()
+
+
+def test_a_key_that_is_told_by_its_certificate_alone_is_read_from_there() -> None:
+    ca = Ca()
+    chain = [base64.b64encode(ca.certificate).decode()]
+    (key,) = read_jwks(rsa_set(x5c=chain))
+    numbers = ca.key.public_key().public_numbers()
+    assert key.jwk["e"] == "AQAB"
+    assert int.from_bytes(base64.urlsafe_b64decode(str(key.jwk["n"]) + "=="), "big") == numbers.n
+    again = read_jwks(rsa_set(x5c=chain, n=key.jwk["n"], e="AQAB"))[0]
+    assert again.jwk == key.jwk
+    for members in ({"e": "AQAB"}, {"n": key.jwk["n"]}, {"n": key.jwk["n"], "e": "Aw"}, {"n": 5, "e": "AQAB"}):
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            read_jwks(rsa_set(x5c=chain, **members))
+
+
+@pytest.mark.parametrize("bits", [0, 1024, 2047, 8193, 16384])
+def test_rsa_keys_that_are_too_short_or_too_long_are_refused(bits: int) -> None:
+    number = (1 << bits - 1 | 1) if bits else 0
+    text = base64.urlsafe_b64encode(number.to_bytes((bits + 7) // 8 or 1, "big")).rstrip(b"=").decode()
+    with pytest.raises(ConfigurationError, match=f"a modulus of {bits} bits"):
+        read_jwks(rsa_set(n=text, e="AQAB"))
+
+
+def test_a_key_without_modulus_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_jwks(rsa_set(e="AQAB"))
