@@ -13,7 +13,17 @@ from typing import Any, TypeAlias
 
 from attest.encoding import JsonValue
 
-__all__ = ["Claim", "ClaimTree", "ClaimType", "ClaimValue", "Origin", "StatedClaims", "claims_document", "value_text"]
+__all__ = [
+    "Claim",
+    "ClaimTree",
+    "ClaimType",
+    "ClaimValue",
+    "Origin",
+    "StatedClaims",
+    "claims_document",
+    "nested_document",
+    "value_text",
+]
 
 ClaimTree: TypeAlias = "bool | int | str | bytes | tuple[ClaimTree, ...] | Mapping[str, ClaimTree]"
 """A value that is there, whole; what a mapping does not know is not among its keys."""
@@ -96,12 +106,15 @@ class Claim:
 
 def claims_document(claims: Iterable[Claim], verified: object) -> dict[str, JsonValue]:
     """Return all claims that the evidence carries, nested by their dotted names, bytes as lower-case hex."""
+    values = ((claim.name, claim.get(verified)) for claim in claims)
+    return nested_document({name: value for name, value in values if value is not None})
+
+
+def nested_document(values: Mapping[str, ClaimTree]) -> dict[str, JsonValue]:
+    """Return values nested by their dotted names, bytes as lower-case hex."""
     document: dict[str, JsonValue] = {}
-    for claim in claims:
-        value = claim.get(verified)
-        if value is None:
-            continue
-        *parents, leaf = claim.name.split(".")
+    for name, value in values.items():
+        *parents, leaf = name.split(".")
         place: dict[str, Any] = document  # Any: a tree under construction
         for parent in parents:
             place = place.setdefault(parent, {})

@@ -14,12 +14,15 @@ from attest.appraisal import AttestationResult
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError
+from attest.evidence.claims import nested_document
 from attest.results.ear import EAR_PROFILE
 from attest.results.ear_codec import ear_to_json
 from attest.results.ear_details import ReliedOn
 from attest.results.ear_verify import VerifiedEar
 from attest.results.nras import VerifiedNrasToken
 from attest.results.relied_on import relied_on
+from attest.results.service_token import VerifiedServiceToken
+from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "appraised_document",
     "ear_document",
     "refused_document",
+    "service_token_document",
     "token_document",
     "verified_document",
 ]
@@ -83,11 +87,7 @@ def token_document(
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
     """Tell that somebody else's result is genuine and, with ``policy_checks``, whether what it says is acceptable."""
-    command, outcome, checks = "verify", "verified", token.checks
-    if policy_checks is not None:
-        failed = any(check.outcome is Outcome.FAIL for check in policy_checks)
-        command, outcome = "appraise", "not-affirmed" if failed else "affirmed"
-        checks = (*(check for check in token.checks if check.id != "freshness"), *policy_checks)
+    command, outcome, checks = _outcome(token.checks, policy_checks)
     submodules: dict[str, JsonValue] = {name: dict(claims) for name, claims in token.submodules.items()}
     claims: dict[str, JsonValue] = {
         "issuer": token.issuer,
@@ -95,6 +95,7 @@ def token_document(
         "nonce": token.nonce.hex(),
         "overall": dict(token.claims),
         "submodules": submodules,
+        "facts": {facts.name: _facts(facts) for facts in token.facts},
     }
     return {
         **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
@@ -106,6 +107,55 @@ def token_document(
     }
 
 
+def service_token_document(
+    token: VerifiedServiceToken,
+    *,
+    unchecked: tuple[Unchecked, ...] = (),
+    policy_checks: tuple[Check, ...] | None = None,
+) -> dict[str, JsonValue]:
+    """Tell that a token of Azure, Intel or Google is genuine and, with ``policy_checks``, whether it is acceptable."""
+    command, outcome, checks = _outcome(token.checks, policy_checks)
+    claims: dict[str, JsonValue] = {
+        "service": token.frame.service,
+        "issuer": token.frame.issuer,
+        "key_id": token.key_id,
+        "algorithm": token.algorithm,
+        "issued": rfc3339_text(token.frame.issued),
+        "expires": rfc3339_text(token.frame.expires),
+        "audience": list(token.audience),
+        "nonces": [nonce.hex() for nonce in token.nonces],
+        "facts": {facts.name: _facts(facts) for facts in token.facts},
+        "token": dict(token.claims),
+    }
+    return {
+        **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
+        "simulated": False,
+        "freshness": str(token.freshness),
+        "error": None,
+        "items": [{"name": "token", "kind": "token", "claims": claims}],
+        "checks": _checks(checks),
+    }
+
+
+def _outcome(verified: tuple[Check, ...], policy: tuple[Check, ...] | None) -> tuple[str, str, tuple[Check, ...]]:
+    """Return the command, its outcome and all checks; the freshness of an appraisal is the policy's."""
+    if policy is None:
+        return "verify", "verified", verified
+    failed = any(check.outcome is Outcome.FAIL for check in policy)
+    checks = (*(check for check in verified if check.id != "freshness"), *policy)
+    return "appraise", "not-affirmed" if failed else "affirmed", checks
+
+
+def _facts(facts: TokenFacts) -> JsonValue:
+    """Tell what a token states about one TEE or device: our claims and the Verifier's statements, nested."""
+    told: dict[str, JsonValue] = {
+        "kind": facts.kind,
+        "claims": nested_document(facts.claims),
+        "statements": nested_document(facts.statements),
+    }
+    return told if facts.held_data is None else {**told, "held_data": facts.held_data.hex()}
+
+
 def ear_document(
     token: VerifiedEar,
     *,
@@ -113,11 +163,7 @@ def ear_document(
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
     """Tell that an EAR is genuine and, with ``policy_checks``, whether what it says is acceptable."""
-    command, outcome, checks = "verify", "verified", token.checks
-    if policy_checks is not None:
-        failed = any(check.outcome is Outcome.FAIL for check in policy_checks)
-        command, outcome = "appraise", "not-affirmed" if failed else "affirmed"
-        checks = (*(check for check in token.checks if check.id != "freshness"), *policy_checks)
+    command, outcome, checks = _outcome(token.checks, policy_checks)
     claims: dict[str, JsonValue] = {
         "issuer": token.issuer,
         "key_id": token.key_id,

@@ -19,6 +19,8 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value, rfc3339_text
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
 from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
+from attest.results.nvidia_token_claims import nvidia_kind, nvidia_token_claims
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame
 from attest.verification import Freshness
 
 __all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUER", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]
@@ -48,6 +50,7 @@ class VerifiedNrasToken:
         key_id: the key that signed.
         at: the moment for which all this holds.
         freshness: whether the nonce is the expected one.
+        facts: what it states about each device, in the vocabulary of verified evidence.
         checks: every check of the procedure.
     """
 
@@ -58,6 +61,7 @@ class VerifiedNrasToken:
     key_id: str
     at: datetime
     freshness: Freshness
+    facts: tuple[TokenFacts, ...]
     checks: tuple[Check, ...]
 
 
@@ -73,7 +77,7 @@ def verify_nras_token(
         nonce: what the token must answer, 32 bytes; None leaves freshness not evaluated.
 
     Raises:
-        EvidenceError: ``token-malformed``, ``json-invalid`` or ``base64-invalid``.
+        EvidenceError: ``token-malformed``, ``token-claim-invalid``, ``json-invalid`` or ``base64-invalid``.
         SignatureError: ``token-signature-invalid``, ``token-algorithm-refused`` or ``token-digest-mismatch``.
         BindingError: ``token-issuer-mismatch``, ``token-nonce-mismatch``, ``nonce-mismatch``.
         VerificationError: ``token-expired`` or ``token-not-yet-valid``.
@@ -99,7 +103,9 @@ def verify_nras_token(
         for what, token in (("the overall token", overall), *((f"the token of {n}", t) for n, t in devices.items())):
             _require_in_time(token, what, at)
         _tell(checks, "token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
-        # (5) It answers this question.
+        # (5) Every claim that has a name of ours is of its type.
+        facts = tuple(_facts(overall, name, device, nonce=stated) for name, device in devices.items())
+        # (6) It answers this question.
         freshness = _require_nonce(stated, nonce, checks)
     except AttestError as exc:
         exc.checks = (*checks, _failed(exc))
@@ -112,6 +118,7 @@ def verify_nras_token(
         key_id=overall.kid,
         at=at,
         freshness=freshness,
+        facts=facts,
         checks=tuple(checks),
     )
 
@@ -253,6 +260,20 @@ def _moment(token: SignedToken, name: str, what: str) -> datetime:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LATEST:
         raise _malformed(f"{what}: {name}: expected whole seconds since 1970")
     return datetime.fromtimestamp(value, tz=UTC)
+
+
+def _facts(overall: SignedToken, name: str, device: SignedToken, *, nonce: bytes) -> TokenFacts:
+    kind = nvidia_kind(device.claims, name)
+    issued, expires = (_moment(overall, each, "the overall token") for each in ("nbf", "exp"))
+    result = overall.claims.get("x-nvidia-overall-att-result")
+    return TokenFacts(
+        frame=TokenFrame(service="nras", issuer=str(overall.claims["iss"]), issued=issued, expires=expires),
+        name=name,
+        kind=kind,
+        claims=nvidia_token_claims(ClaimReader(members=device.claims, path=name), kind),
+        statements={"overall_result": result} if isinstance(result, bool) else {},
+        nonces=(nonce,),
+    )
 
 
 def _require_nonce(stated: bytes, nonce: bytes | None, checks: list[Check]) -> Freshness:

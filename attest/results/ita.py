@@ -1,0 +1,156 @@
+"""Claims of Intel Trust Authority (ITA), under our names.
+
+Version 2 of the tokens has an object for each TEE or device (``tdx``, ``sgx``, ``nvgpu``), and so have older composite
+ones; version 1 has the claims of its only TEE at the top. Objects of other devices (``tpm``) are not read.
+
+Spec: Intel Trust Authority, EAT profile 1.0.1 and the documentation of its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attest.errors import BindingError, UnsupportedError
+from attest.evidence.claims import ClaimTree
+from attest.results.nvidia_token_claims import nvidia_token_claims
+from attest.results.tee_token_claims import evaluation_claims, present, sgx_claims, tdx_claims
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, claim_tree
+
+__all__ = ["ita_facts", "ita_nonces"]
+
+_Read = Callable[[ClaimReader], dict[str, ClaimTree]]
+_CLAUSE = "Intel Trust Authority, EAT profile 1.0.1"
+
+
+def _tdx(token: ClaimReader) -> dict[str, ClaimTree]:
+    return {**tdx_claims(token), **evaluation_claims(token, collateral="tdx_collateral")}
+
+
+def _sgx(token: ClaimReader) -> dict[str, ClaimTree]:
+    return {**sgx_claims(token), **evaluation_claims(token, collateral="sgx_collateral")}
+
+
+def _gpu(token: ClaimReader) -> dict[str, ClaimTree]:
+    return nvidia_token_claims(token, "nvidia-gpu")
+
+
+_SECTIONS: Mapping[str, tuple[str, str, TokenKind, _Read]] = {
+    "tdx": ("TDX", "cpu", "tdx", _tdx),
+    "sgx": ("SGX", "cpu", "sgx", _sgx),
+    "nvgpu": ("NVGPU", "gpu0", "nvidia-gpu", _gpu),
+}
+"""Member of the token: attester type, name of the item, its kind, and the reader of its claims."""
+
+
+def ita_nonces(token: ClaimReader) -> tuple[bytes, ...]:
+    """Return the nonce that ITA handed out, and the data that the TEE holds, which may be a Relying Party's nonce.
+
+    Raises:
+        EvidenceError: ``token-claim-invalid``.
+        BindingError: ``token-nonce-mismatch``, parts of the token answer different questions.
+    """
+    parts = (token, *(section for section in map(token.object, _SECTIONS) if section is not None))
+    stated = dict.fromkeys(nonce for nonce in map(_verifier_nonce, parts) if nonce is not None)
+    if len(stated) > 1:
+        raise BindingError(
+            "the parts of the token answer different questions",
+            code="token-nonce-mismatch",
+            field="verifier_nonce",
+            expected="one nonce throughout",
+            got=", ".join(nonce.hex() for nonce in stated)[:200],
+            clause=_CLAUSE,
+        )
+    held = dict.fromkeys(data for data in map(_held, parts) if data)
+    return (*stated, *held)
+
+
+def _verifier_nonce(part: ClaimReader) -> bytes | None:
+    nonce = part.object("verifier_nonce")
+    return None if nonce is None else nonce.required("val", nonce.encoded("val", url=False))
+
+
+def _held(part: ClaimReader) -> bytes | None:
+    return part.encoded("attester_held_data", url=False)
+
+
+def ita_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
+    """Return what a token of ITA states about its TEE and the devices beside it.
+
+    Raises:
+        EvidenceError: ``token-claim-invalid``.
+        BindingError: as ``ita_nonces``.
+        UnsupportedError: ``token-kind-unsupported``.
+    """
+    sections = {name: section for name in _SECTIONS if (section := token.object(name)) is not None}
+    if not sections:
+        kind = token.text("attester_type") or "none"
+        name = next((name for name, (stated, *_) in _SECTIONS.items() if stated == kind), None)
+        if name is None:
+            raise _unsupported(kind)
+        sections = {name: token}
+    elif {"tdx", "sgx"} <= set(sections):
+        raise claim_invalid("sgx", "one TEE: tdx or sgx", None)
+    nonces, statements = ita_nonces(token), _statements(token)
+    return tuple(_facts(name, section, frame, nonces, statements) for name, section in sections.items())
+
+
+def _facts(
+    name: str, section: ClaimReader, frame: TokenFrame, nonces: tuple[bytes, ...], shared: dict[str, ClaimTree]
+) -> TokenFacts:
+    attester, item, kind, read = _SECTIONS[name]
+    stated = section.text("attester_type")
+    if stated not in (None, attester):
+        raise claim_invalid(section.where("attester_type"), attester, stated)
+    runtime = section.object("attester_runtime_data")
+    statements: dict[str, ClaimTree | None] = {
+        **shared,
+        "debug_status": section.text("dbgstat"),
+        "runtime_data": None if runtime is None else claim_tree(dict(runtime.members), runtime.path),
+    }
+    return TokenFacts(
+        frame=frame,
+        name=item,
+        kind=kind,
+        claims=read(section),
+        statements=present(statements),
+        nonces=nonces,
+        held_data=_held(section),
+    )
+
+
+def _statements(token: ClaimReader) -> dict[str, ClaimTree]:
+    """Return which of the asked policies matched, and what they added of their own."""
+    matched, unmatched = (_policies(token, f"policy_ids_{word}") for word in ("matched", "unmatched"))
+    defined = token.object("policy_defined_claims")
+    return present(
+        {
+            "policies_matched": matched,
+            "policies_unmatched": unmatched,
+            "policy_defined": None if defined is None else claim_tree(dict(defined.members), defined.path),
+        }
+    )
+
+
+def _policies(token: ClaimReader, name: str) -> tuple[ClaimTree, ...]:
+    """Read a list of policies, or its absence, which is an empty one: id, version, and hash where there is one."""
+    return tuple(
+        present(
+            {
+                "id": policy.required("id", policy.text("id")),
+                "version": policy.text("version"),
+                "hash": policy.text("hash"),
+            }
+        )
+        for policy in token.objects(name) or ()
+    )
+
+
+def _unsupported(kind: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"token: an attester of type {kind[:40]!r} is not read here",
+        code="token-kind-unsupported",
+        field="attester_type",
+        expected="TDX, SGX, NVGPU, or objects of these names",
+        got=kind[:40],
+        clause=_CLAUSE,
+    )

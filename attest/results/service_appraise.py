@@ -1,0 +1,113 @@
+"""Is what a token of Azure, Intel or Google says acceptable? The baseline for them: it is no production policy.
+
+Every TEE and device has to be one, without debugging; the Verifier has to call it compliant where it has a word for
+that; Intel's TCB has to be ``UpToDate`` or ``SWHardeningNeeded``. What is missing fails like what says no. What runs in
+the machine is not judged: that is for policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attest.checks import Check, Outcome
+from attest.evidence.claims import ClaimTree, ClaimValue, value_text
+from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH
+from attest.results.service_token import VerifiedServiceToken
+from attest.results.token_facts import TokenFacts
+
+__all__ = ["appraise_service_token"]
+
+_CLAUSE = "CLI.md, baseline"
+_WITHOUT_DEBUG: Mapping[str, str] = {
+    "sev-snp": "policy.debug",
+    "tdx": "td_attributes.debug",
+    "sgx": "attributes.debug",
+}
+_ACCEPTED_TCB = ("UpToDate", "SWHardeningNeeded")
+_COMPLIANT = ("azure-compliant-cvm", "azure-compliant-uvm")
+_DEBUG_STATUSES = ("disabled", "disabled-since-boot", "disabled-permanently", "disabled-fully-and-permanently")
+"""``dbgstat`` of RFC 9711, without ``enabled``."""
+_STABLE = "STABLE"
+_UNSIGNED = ("sev", "sev-es")
+
+
+def appraise_service_token(token: VerifiedServiceToken) -> tuple[Check, ...]:
+    """Return what the token says as checks. Freshness is told apart, by ``attest.appraisal.freshness_check``."""
+    return tuple(check for facts in token.facts for check in _checks(facts))
+
+
+def _checks(facts: TokenFacts) -> Iterator[Check]:
+    yield _tee(facts)
+    yield from _nvidia(facts) if facts.kind.startswith("nvidia") else _machine(facts)
+    if facts.frame.service == "ita":
+        unmatched = facts.statements.get("policies_unmatched", ())
+        yield _check("policy.token.policies", facts, unmatched == (), "every policy that was asked matches", unmatched)
+
+
+def _tee(facts: TokenFacts) -> Check:
+    """Judge whether hardware stands behind it. Of AMD's older kinds no processor signs a report; Google vouches."""
+    outcome = Outcome.FAIL if facts.kind == "vm" else Outcome.WARNING if facts.kind in _UNSIGNED else Outcome.PASS
+    got = {"vm": "a virtual machine without a TEE"}.get(facts.kind, facts.kind)
+    return Check(
+        id="policy.token.tee",
+        outcome=outcome,
+        expected="a TEE or device that signs its own report",
+        got=got + (", which signs no report" if facts.kind in _UNSIGNED else ""),
+        clause=_CLAUSE,
+        item=facts.name,
+    )
+
+
+def _machine(facts: TokenFacts) -> Iterator[Check]:
+    yield from _debugging(facts)
+    service, stated = facts.frame.service, facts.statements
+    if service == "maa" and facts.kind != "sgx":
+        status = stated.get("compliance_status")
+        yield _check("policy.token.compliance", facts, status in _COMPLIANT, " or ".join(_COMPLIANT), status)
+    if service == "google":
+        attributes = stated.get("confidential_space.support_attributes")
+        supported = isinstance(attributes, tuple) and _STABLE in attributes
+        yield _check("policy.token.compliance", facts, supported, f"an image that Google calls {_STABLE}", attributes)
+        secure = stated.get("secure_boot")
+        yield _check("policy.token.secure_boot", facts, secure is True, "true", secure)
+    if facts.kind in ("tdx", "sgx"):
+        status = facts.claims.get("tcb_status", stated.get("gcp_tcb_status"))
+        yield _check("policy.token.tcb_status", facts, status in _ACCEPTED_TCB, " or ".join(_ACCEPTED_TCB), status)
+
+
+def _debugging(facts: TokenFacts) -> Iterator[Check]:
+    """Judge debugging by the report's own bits, and by the Verifier's summary where there is one or nothing else."""
+    claims, status = facts.claims, facts.statements.get("debug_status")
+    bit = _WITHOUT_DEBUG.get(facts.kind)
+    has_report = "measurement" in claims or "mr_td" in claims or "mr_enclave" in claims
+    if bit is not None and has_report:
+        debug = claims.get("td_attributes.under_debug") or claims.get(bit)
+        yield _check("policy.token.debug", facts, debug is False, "false", debug)
+    if status is not None or not has_report:
+        holds = status in _DEBUG_STATUSES
+        yield _check("policy.token.debug_status", facts, holds, "disabled, or disabled since boot", status)
+
+
+def _nvidia(facts: TokenFacts) -> Iterator[Check]:
+    """Judge a device: by NVIDIA's words where the token has them, else by what Google says of its mode."""
+    if facts.frame.service == "google":
+        mode = facts.statements.get("cc_mode")
+        yield _check("policy.token.cc_mode", facts, mode == "ON", "ON", mode)
+        return
+    words = facts.claims.get("nvidia")
+    result: ClaimValue = words.get("measres") if isinstance(words, Mapping) else None
+    yield _check("policy.token.measres", facts, result in MEASUREMENTS_MATCH, "success", result)
+    overall: ClaimValue = words.get("x-nvidia-overall-att-result") if isinstance(words, Mapping) else None
+    if overall is not None:
+        yield _check("policy.token.overall_result", facts, overall is True, "true", overall)
+
+
+def _check(check_id: str, facts: TokenFacts, holds: bool, expected: str, got: ClaimTree | None) -> Check:  # noqa: FBT001
+    return Check(
+        id=check_id,
+        outcome=Outcome.PASS if holds else Outcome.FAIL,
+        expected=expected,
+        got=value_text(got)[:200],
+        clause=_CLAUSE,
+        item=facts.name,
+    )

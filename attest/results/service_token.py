@@ -1,0 +1,443 @@
+"""Tokens of other Verifiers in the cloud, read as Attestation Results: of Azure, Intel and Google.
+
+The Verifier judged the evidence and signed what it found. Whoever relies on such a token relies on that service and on
+the keys that the operator named for it; here is proved that the token is genuine, whole, in time, for this Relying
+Party and for this question. Whether what it says is acceptable is for ``appraise_service_token``.
+
+Spec: RFC 7519 and RFC 8725; specs/azure-skr.md, sections 7 and 12; specs/must-check.md, items 14 and 20.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cryptography.x509 import Certificate
+
+from attest.checks import Check, Outcome
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value, rfc3339_text
+from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, VerificationError
+from attest.results.google import google_facts, google_nonces
+from attest.results.ita import ita_facts, ita_nonces
+from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
+from attest.results.maa import maa_facts, maa_nonces
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
+from attest.results.token_roots import certified_key
+from attest.verification import Freshness
+
+__all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "service_of", "verify_service_token"]
+
+SKEW = timedelta(seconds=60)
+"""How far ahead ``iat`` and ``nbf`` may be; ``exp`` has no tolerance."""
+MAX_AGE = timedelta(days=1)
+"""However late ``exp`` is. Azure's tokens count for eight hours, Google's for one, Intel's for five minutes."""
+MAX_AUDIENCES = 16
+_LATEST = 253402300799
+"""9999-12-31T23:59:59Z, the last second that has a date."""
+_CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
+_FRESHNESS = "RFC 9334, section 10; must-check.md 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Service:
+    """How one service writes its tokens.
+
+    Attributes:
+        title: what to call it.
+        algorithms: all that it signs with.
+        ignored: header members that it sends and that are passed over.
+        issuers: its issuers, as far as they are fixed.
+        domains: ends of the host names of those that are not.
+        nonces: reads what the token repeats.
+        facts: reads what it states.
+    """
+
+    title: str
+    algorithms: frozenset[str]
+    ignored: frozenset[str]
+    issuers: frozenset[str]
+    nonces: Callable[[ClaimReader], tuple[bytes, ...]]
+    facts: Callable[[ClaimReader, TokenFrame], tuple[TokenFacts, ...]]
+    domains: tuple[str, ...] = ()
+
+    def owns(self, issuer: str) -> bool:
+        """Say whether an issuer is known to be this service."""
+        host = issuer.removeprefix("https://")
+        return issuer in self.issuers or (host != issuer and "/" not in host and host.endswith(self.domains or ("\0",)))
+
+
+# ``jku`` names an address and ``x5t`` a certificate. Neither is followed: a key is found by ``kid`` among trusted ones.
+_SERVICES: Mapping[TokenService, _Service] = {
+    "maa": _Service(
+        title="Microsoft Azure Attestation",
+        algorithms=frozenset({"RS256"}),
+        ignored=frozenset({"jku", "x5t", "x5t#S256"}),
+        issuers=frozenset(),
+        domains=(".attest.azure.net", ".attest.azure.us", ".attest.azure.cn"),
+        nonces=maa_nonces,
+        facts=maa_facts,
+    ),
+    "ita": _Service(
+        title="Intel Trust Authority",
+        algorithms=frozenset({"PS384", "RS256"}),
+        ignored=frozenset({"jku"}),
+        issuers=frozenset(
+            {
+                "https://portal.trustauthority.intel.com",
+                "https://portal.eu.trustauthority.intel.com",
+                "Intel Trust Authority",
+            }
+        ),
+        nonces=ita_nonces,
+        facts=ita_facts,
+    ),
+    "google": _Service(
+        title="Google Cloud Attestation",
+        algorithms=frozenset({"RS256"}),
+        ignored=frozenset(),
+        issuers=frozenset({"https://confidentialcomputing.googleapis.com"}),
+        nonces=google_nonces,
+        facts=google_facts,
+    ),
+}
+_BY_INTEL_FOR_GOOGLE = _Service(
+    title="Intel Trust Authority, for Google Cloud",
+    algorithms=_SERVICES["ita"].algorithms,
+    ignored=_SERVICES["ita"].ignored,
+    issuers=_SERVICES["ita"].issuers,
+    nonces=google_nonces,
+    facts=google_facts,
+)
+"""Confidential Space lets a workload choose Intel as its Verifier; the token then has Google's claims."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedServiceToken:
+    """A token that is genuine, whole, in time, for us and for our question. Built by ``verify_service_token`` only.
+
+    Attributes:
+        frame: whose token it is, its issuer, ``iat`` and ``exp``.
+        claims: all claims, as they were signed.
+        facts: what it states about each TEE and device, in our vocabulary; at least one.
+        audience: for whom it is; empty for anybody.
+        nonces: what it repeats of the question.
+        key_id: the key that signed; of a key with a certificate, the SHA-256 of its SubjectPublicKeyInfo.
+        algorithm: the algorithm that was used.
+        at: the moment for which all this holds.
+        freshness: whether one of the nonces is the expected one.
+        checks: every check of the procedure.
+    """
+
+    frame: TokenFrame
+    claims: Mapping[str, JsonValue]
+    facts: tuple[TokenFacts, ...]
+    audience: tuple[str, ...]
+    nonces: tuple[bytes, ...]
+    key_id: str
+    algorithm: str
+    at: datetime
+    freshness: Freshness
+    checks: tuple[Check, ...]
+
+
+def service_of(data: bytes) -> TokenService | None:
+    """Say whose token this looks like, by its claims; None for any other. Nothing is verified."""
+    try:
+        _, claims = _unverified(data)
+    except EvidenceError:
+        return None
+    return _shape(claims)
+
+
+def verify_service_token(
+    data: bytes,
+    *,
+    trusted: Mapping[str, tuple[TokenKey, ...]],
+    roots: Mapping[str, tuple[Certificate, ...]] | None = None,
+    at: datetime,
+    nonce: bytes | None = None,
+    audience: str | None = None,
+) -> VerifiedServiceToken:
+    """Check that a trusted Verifier issued this token, for this Relying Party and this question.
+
+    Args:
+        data: the JWT in compact form, ASCII; white space around it is passed over.
+        trusted: for each issuer, as ``iss`` spells it, the keys that may sign for it.
+        roots: for each issuer the roots whose certificates may sign for it, when the token carries its chain.
+        at: moment of appraisal, aware; ``iat`` and ``nbf`` at most ``SKEW`` later, ``at < exp``.
+        nonce: what the token must answer; None leaves freshness not evaluated. It may stand there as it is, in
+            lower-case hex, or in base64, with padding or that of URLs without.
+        audience: who the Relying Party is. A token for somebody is refused to everybody else, and one for nobody to a
+            Relying Party that names itself.
+
+    Raises:
+        EvidenceError: ``token-malformed``, ``token-claim-invalid``, ``json-invalid`` or ``base64-invalid``.
+        UnsupportedError: ``token-kind-unsupported``, a TEE that is not read here.
+        SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
+        ChainError: ``token-chain-invalid``, or a code of X.509 chains.
+        BindingError: ``token-audience-mismatch``, ``nonce-mismatch``, ``token-nonce-mismatch``.
+        VerificationError: ``token-expired``, ``token-not-yet-valid`` or ``token-too-old``.
+        EndorsementError: ``token-issuer-untrusted`` or ``token-key-unknown``.
+    """
+    run = _Procedure(at=at, nonce=nonce, audience=audience)
+    try:
+        return run.verify(data, trusted, roots or {})
+    except AttestError as exc:
+        exc.check = exc.check or _CHECK_OF.get(exc.code, "token.claims")
+        failed = Check(
+            id=exc.check,
+            outcome=Outcome.FAIL,
+            expected=exc.expected or "a token of a known Verifier",
+            got=exc.got or exc.message,
+            clause=exc.clause or _CLAUSE,
+        )
+        exc.checks = (*run.checks, failed)
+        raise
+
+
+_CHECK_OF = {
+    "token-malformed": "token.format",
+    "json-invalid": "token.format",
+    "base64-invalid": "token.format",
+    "token-issuer-untrusted": "token.signature",
+    "token-key-unknown": "token.signature",
+    "token-signature-invalid": "token.signature",
+    "token-algorithm-refused": "token.signature",
+    "token-expired": "token.time",
+    "token-not-yet-valid": "token.time",
+    "token-too-old": "token.time",
+    "token-audience-mismatch": "token.audience",
+    "token-nonce-mismatch": "freshness",
+    "nonce-mismatch": "freshness",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Procedure:
+    """The steps, and the checks that were made so far."""
+
+    at: datetime
+    nonce: bytes | None
+    audience: str | None
+    checks: list[Check] = field(default_factory=list)
+
+    def verify(
+        self, data: bytes, trusted: Mapping[str, tuple[TokenKey, ...]], roots: Mapping[str, tuple[Certificate, ...]]
+    ) -> VerifiedServiceToken:
+        """Run the steps; the first refusal ends them."""
+        # (1) Shape, and whose token it claims to be: this only chooses among what the caller trusts.
+        text, unverified = _unverified(data)
+        name, service, issuer = _claimed(unverified)
+        # (2) A key that is trusted for exactly this issuer, an algorithm of this service, and the signature.
+        keys, certified = self._keys(text, issuer, trusted, roots)
+        signed = _signed(text, service, keys, certified=certified)
+        self._tell("token.signature", f"a key of {issuer}", f"{signed.algorithm} by {signed.kid}")
+        # (3) Time.
+        token = ClaimReader(members=signed.claims)
+        issued, expires = self._require_in_time(token)
+        self._tell("token.time", f"{rfc3339_text(issued)} <= at < {rfc3339_text(expires)}", rfc3339_text(self.at))
+        # (4) Every claim that is read has its type; what it is about is known.
+        frame = TokenFrame(service=name, issuer=issuer, issued=issued, expires=expires)
+        facts = service.facts(token, frame)
+        self._tell("token.claims", service.title, ", ".join(f"{one.name}: {one.kind}" for one in facts))
+        # (5) It is for this Relying Party, and (6) answers its question.
+        stated = self._require_audience(token)
+        nonces = service.nonces(token)
+        return VerifiedServiceToken(
+            frame=frame,
+            claims=signed.claims,
+            facts=facts,
+            audience=stated,
+            nonces=nonces,
+            key_id=signed.kid,
+            algorithm=signed.algorithm,
+            at=self.at,
+            freshness=self._require_nonce(nonces),
+            checks=tuple(self.checks),
+        )
+
+    def _keys(
+        self,
+        text: str,
+        issuer: str,
+        trusted: Mapping[str, tuple[TokenKey, ...]],
+        roots: Mapping[str, tuple[Certificate, ...]],
+    ) -> tuple[tuple[TokenKey, ...], bool]:
+        """Return the keys that may have signed, and whether it is the one that a chain in the header certifies."""
+        if not trusted.get(issuer) and not roots.get(issuer):
+            raise EndorsementError(
+                f"no keys are trusted for the issuer {issuer[:120]!r}",
+                code="token-issuer-untrusted",
+                field="iss",
+                expected=" or ".join({**trusted, **roots}) or "an issuer named with --trust",
+                got=issuer[:120],
+                clause=_CLAUSE,
+                hint=f"say which keys may sign for it: --trust {issuer[:120]}=jwks.json",
+            )
+        if roots.get(issuer):
+            # A chain in the header counts only for an issuer whose root the caller named, and only up to that root.
+            key = certified_key(text, roots[issuer], at=self.at)
+            if key is not None:
+                return (key,), True
+        return trusted.get(issuer, ()), False
+
+    def _tell(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
+        self.checks.append(Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause))
+
+    def _require_in_time(self, token: ClaimReader) -> tuple[datetime, datetime]:
+        """Require ``iat`` and ``nbf`` to have come, ``exp`` not; return the first and the last."""
+        times = {name: _moment(token, name) for name in ("iat", "nbf", "exp")}
+        issued, expires, at = times["iat"], times["exp"], self.at
+        begins = max(issued, times["nbf"])
+        if begins - at > SKEW:
+            raise self._not_in_time("token-not-yet-valid", "iat", f"{rfc3339_text(begins)} or later", "not valid yet")
+        if at >= expires:
+            raise self._not_in_time("token-expired", "exp", f"before {rfc3339_text(expires)}", "expired")
+        if at - issued > MAX_AGE:
+            raise self._not_in_time("token-too-old", "iat", f"a day after {rfc3339_text(issued)}", "too old")
+        return issued, expires
+
+    def _not_in_time(self, code: str, claim: str, expected: str, problem: str) -> VerificationError:
+        return VerificationError(
+            f"the token is {problem} at {rfc3339_text(self.at)}",
+            code=code,
+            field=claim,
+            expected=expected,
+            got=rfc3339_text(self.at),
+            clause=_CLAUSE,
+            hint="ask for a new one, or judge it at its time with --at",
+        )
+
+    def _require_audience(self, token: ClaimReader) -> tuple[str, ...]:
+        value, wanted = token.members.get("aud"), self.audience
+        one = token.text("aud") if isinstance(value, str) else None
+        stated = (one,) if one is not None else token.texts("aud") or ()
+        if len(stated) > MAX_AUDIENCES:
+            raise claim_invalid("aud", f"at most {MAX_AUDIENCES} audiences", value)
+        if wanted in stated:
+            self._tell("token.audience", str(wanted), ", ".join(stated), clause="RFC 7519, section 4.1.3")
+        elif stated or wanted is not None:
+            raise BindingError(
+                "the token is for another Relying Party",
+                code="token-audience-mismatch",
+                field="aud",
+                expected=wanted or "a token for anybody, or the audience of this Relying Party",
+                got=", ".join(stated)[:200] or "none",
+                clause="RFC 7519, section 4.1.3; must-check.md 20",
+                hint="say who the Relying Party is: --audience NAME" if stated else "leave --audience out: it has none",
+            )
+        return stated
+
+    def _require_nonce(self, stated: tuple[bytes, ...]) -> Freshness:
+        if self.nonce is None:
+            wanted, outcome = "a nonce to compare with", Outcome.NOT_EVALUATED
+            self.checks.append(
+                Check(id="freshness", outcome=outcome, expected=wanted, got="none was given", clause=_FRESHNESS)
+            )
+            return Freshness.NOT_EVALUATED
+        got = ", ".join(nonce.hex() for nonce in stated)[:200] or "none"
+        matches = [hmac.compare_digest(one, nonce) for one in _spellings(self.nonce) for nonce in stated]
+        if not any(matches):
+            raise BindingError(
+                "the nonce in the token is not the expected one",
+                code="nonce-mismatch",
+                field="nonce",
+                expected=self.nonce.hex(),
+                got=got,
+                clause=_FRESHNESS,
+                hint="this token answers another question: an old one, or somebody else's",
+            )
+        self._tell("freshness", self.nonce.hex(), got, clause=_FRESHNESS)
+        return Freshness.MATCHED
+
+
+def _spellings(nonce: bytes) -> tuple[bytes, ...]:
+    """Return the texts in which a service that takes only text may have been handed these bytes, and the bytes."""
+    padded = base64url_text(nonce) + "=" * (-len(base64url_text(nonce)) % 4)
+    standard = padded.translate(str.maketrans("-_", "+/"))
+    texts = (nonce.hex(), base64url_text(nonce), padded, standard)
+    return (nonce, *(text.encode() for text in texts))
+
+
+# -- the token
+
+
+def _unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
+    """Return the token's text and its claims, which nobody has vouched for yet."""
+    if len(data) > MAX_TOKEN_BYTES:
+        raise _malformed(f"{len(data)} bytes, more than {MAX_TOKEN_BYTES}")
+    try:
+        text = data.decode("ascii").strip()
+    except UnicodeDecodeError as exc:
+        raise _malformed("it is no ASCII text") from exc
+    words = text.split(".")
+    if len(words) != 3:
+        raise _malformed("expected three words with dots between them")
+    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
+    if not isinstance(claims, dict):
+        raise _malformed("the payload is no object")
+    return text, claims
+
+
+def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
+    """Say whose claims these are, if they are those of exactly one service."""
+    there = {name for name, value in claims.items() if value is not None}
+    sections = any(isinstance(claims.get(name), dict) for name in ("tdx", "sgx", "nvgpu", "tpm"))
+    found: list[TokenService] = []
+    if "x-ms-attestation-type" in there:
+        found.append("maa")
+    if {"hwmodel", "swname"} <= there:
+        found.append("google")
+    elif "attester_type" in there or sections:
+        found.append("ita")
+    return found[0] if len(found) == 1 else None
+
+
+def _claimed(claims: Mapping[str, JsonValue]) -> tuple[TokenService, _Service, str]:
+    """Return whose token this claims to be, and its issuer; the issuer of one service does not speak for another."""
+    name = _shape(claims)
+    if name is None:
+        raise _malformed("its claims are those of no service, or of several")
+    issuer = ClaimReader(members=claims).text("iss")
+    if issuer is None:
+        raise claim_invalid("iss", "the issuer", None)
+    service = _SERVICES[name]
+    if name == "google" and _BY_INTEL_FOR_GOOGLE.owns(issuer):
+        return name, _BY_INTEL_FOR_GOOGLE, issuer
+    owner = next((each for each in _SERVICES.values() if each.owns(issuer)), service)
+    if owner is not service:
+        raise claim_invalid("iss", f"an issuer of {service.title}", issuer)
+    return name, service, issuer
+
+
+def _signed(text: str, service: _Service, keys: tuple[TokenKey, ...], *, certified: bool) -> SignedToken:
+    """Verify the signature.
+
+    Raises:
+        EvidenceError: ``token-malformed``; also another ``typ``, or a second spelling of the signature.
+        EndorsementError: as ``verify_token``.
+        SignatureError: likewise.
+    """
+    signed = verify_token(
+        text,
+        keys=keys,
+        algorithms=service.algorithms,
+        what="the token",
+        ignored_header=service.ignored | ({"x5c"} if certified else frozenset()),
+        by_kid=not certified,
+    )
+    if (signed.typ or "JWT").upper() != "JWT":
+        raise _malformed("typ: another kind of token")
+    base64url_bytes(text.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
+    return signed
+
+
+def _moment(token: ClaimReader, name: str) -> datetime:
+    seconds = token.required(name, token.integer(name, most=_LATEST))
+    return datetime.fromtimestamp(seconds, tz=UTC)
+
+
+def _malformed(problem: str) -> EvidenceError:
+    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)
