@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
-from attest.evidence.gpu.verify import VerifiedGpu
 
-__all__ = ["DEVICE_SET_CLAIMS", "DeviceSet", "device_set_claim"]
+__all__ = ["DEVICE_SET_CLAIMS", "DeviceSet", "SetMember", "device_set_claim"]
 
 _CLAUSE = "nvidia-gpu.md 14"
 
 
+class SetMember(Protocol):
+    """A device, as far as a set of them is judged: one that was verified, or one that another Verifier states."""
+
+    @property
+    def architecture(self) -> str | None:
+        """``hopper``, ``blackwell`` or ``ls10``; None when nobody says."""
+        ...
+
+    @property
+    def driver_version(self) -> str | None:
+        """NVIDIA's driver; None when nobody says."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSet:
-    """Every verified device of one evidence.
+    """Every device of one evidence, or of one token.
 
     Attributes:
         gpus: the GPUs.
@@ -24,8 +38,8 @@ class DeviceSet:
         bound: whether the CPU's signed report commits to exactly these devices and their settings.
     """
 
-    gpus: tuple[VerifiedGpu, ...]
-    switches: tuple[VerifiedGpu, ...]
+    gpus: tuple[SetMember, ...]
+    switches: tuple[SetMember, ...]
     cpu_kind: str | None
     bound: bool
 

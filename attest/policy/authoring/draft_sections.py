@@ -290,16 +290,19 @@ def _intel_tcb(section: Section, get: _Get, at: datetime) -> None:
 
 def device_sections(devices: DeviceSet, chosen: Mapping[str, str]) -> list[Section]:
     """Write down GPUs and NVSwitches, each kind and all of them together."""
-    if not devices.gpus and not devices.switches:
+    gpus, switches = (
+        tuple(one for one in members if isinstance(one, VerifiedGpu)) for members in (devices.gpus, devices.switches)
+    )
+    if not gpus and not switches:
         return []
     found: list[Section] = []
     together = Section(key="devices")
-    if devices.gpus:
-        found.append(_gpus(devices.gpus, chosen))
-        together.put("gpus", len(devices.gpus))
-    if devices.switches:
-        found.append(_switches(devices.switches, chosen))
-        together.put("switches", len(devices.switches))
+    if gpus:
+        found.append(_gpus(gpus, chosen))
+        together.put("gpus", len(gpus))
+    if switches:
+        found.append(_switches(switches, chosen))
+        together.put("switches", len(switches))
     return [*found, together]
 
 

@@ -1,0 +1,205 @@
+"""A policy over what another Verifier found: the passport model of RFC 9334.
+
+The services of Azure, Intel, Google and NVIDIA state claims, which are put to the same rules as verified evidence. An
+EAR carries a verdict and no claims, so it counts when its Verifier applied this very policy, or one that this policy
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from attest.appraisal import Judgement, freshness_check, judge_items, reasons_of, simulation_check
+from attest.checks import Check, Outcome, Tier, Unchecked
+from attest.encoding import base64url_text
+from attest.evidence.claims import StatedClaims
+from attest.evidence.gpu.device_set import DeviceSet
+from attest.policy.load import Policy
+from attest.policy.verifiers import verifier_checks
+from attest.results.ear_appraise import appraise_ear
+from attest.results.ear_details import EarDetails
+from attest.results.ear_verify import VerifiedEar
+from attest.results.token_facts import TokenFacts
+from attest.verification import Freshness
+
+__all__ = ["judge_ear", "judge_facts"]
+
+_SPOKEN_OF = frozenset({"policy.token.debug", "policy.token.tcb_status", "policy.token.measres"})
+"""Checks of the baseline for which policies have demands of their own, strict ones where they are left out."""
+_CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    """One TEE or device of a token, as rules look at it."""
+
+    name: str
+    kind: str
+    verified: StatedClaims
+    eventlog: None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Device:
+    """A GPU or switch of a token, as far as a set of them is judged."""
+
+    architecture: str | None
+    driver_version: str | None
+
+
+def judge_facts(
+    facts: tuple[TokenFacts, ...],
+    *,
+    freshness: Freshness,
+    policy: Policy,
+    at: datetime,
+    baseline: tuple[Check, ...],
+    unchecked: tuple[Unchecked, ...] = (),
+) -> Judgement:
+    """Judge what a genuine token states about an Attester.
+
+    Args:
+        facts: of one token, at least one.
+        freshness: whether the token repeats the expected nonce.
+        policy: what is demanded; it has to name the token's issuer among its ``verifiers``.
+        at: moment of appraisal, that of the token's verification.
+        baseline: the checks of the token's baseline. The Verifier's own verdicts among them count here too: a policy
+            that takes its word takes its no.
+        unchecked: the caller's relaxations.
+    """
+    whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
+    reasons = reasons_of(whole)
+    frame = facts[0].frame
+    checks, set_aside = judge_items(
+        [_Item(name=one.name, kind=one.kind, verified=StatedClaims(values=one.claims)) for one in facts],
+        devices=lambda: _device_set(facts),
+        policy=policy,
+        at=at,
+        reasons=reasons,
+    )
+    return Judgement(
+        policy=policy,
+        at=at,
+        policy_checks=(
+            freshness_check(freshness, reasons.get("freshness")),
+            *verifier_checks(
+                policy.verifiers, issuer=frame.issuer, issued=frame.issued, policy_ids=_policies_of(facts), at=at
+            ),
+            *(check for check in baseline if check.id not in _SPOKEN_OF),
+            *checks,
+        ),
+        categories=policy.categories,
+        unchecked=whole,
+        set_aside=set_aside,
+    )
+
+
+def _policies_of(facts: Iterable[TokenFacts]) -> tuple[str, ...]:
+    """Return what the services call the policies that they applied: MAA's hash, and the ids that matched of ITA."""
+    found: list[str] = []
+    for one in facts:
+        digest, matched = one.statements.get("policy_hash"), one.statements.get("policies_matched")
+        if isinstance(digest, bytes):
+            found.append(base64url_text(digest))
+        if isinstance(matched, tuple):
+            found += [str(entry["id"]) for entry in matched if isinstance(entry, dict)]
+    return tuple(dict.fromkeys(found))
+
+
+def _device_set(facts: tuple[TokenFacts, ...]) -> DeviceSet:
+    """Return the devices of a token. No token says that a CPU's report commits to them."""
+    cpu = next((one for one in facts if not one.kind.startswith("nvidia")), None)
+    return DeviceSet(
+        gpus=tuple(map(_device, (one for one in facts if one.kind == "nvidia-gpu"))),
+        switches=tuple(map(_device, (one for one in facts if one.kind == "nvidia-switch"))),
+        cpu_kind=None if cpu is None else cpu.kind,
+        bound=False,
+    )
+
+
+def _device(facts: TokenFacts) -> _Device:
+    architecture, driver = (facts.claims.get(name) for name in ("architecture", "driver_version"))
+    return _Device(
+        architecture=architecture if isinstance(architecture, str) else None,
+        driver_version=driver if isinstance(driver, str) else None,
+    )
+
+
+def judge_ear(token: VerifiedEar, *, policy: Policy, at: datetime, unchecked: tuple[Unchecked, ...] = ()) -> Judgement:
+    """Judge a genuine EAR: its Verifier applied this very policy, or one that this policy names, and affirms.
+
+    Args:
+        token: the EAR.
+        policy: what is demanded; it has to name the EAR's issuer among its ``verifiers``.
+        at: moment of appraisal, that of the EAR's verification.
+        unchecked: the caller's relaxations.
+    """
+    whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
+    named, issued = _named_by_all(token), datetime.fromtimestamp(token.ear.issued_at, tz=UTC)
+    who = verifier_checks(policy.verifiers, issuer=token.issuer, issued=issued, policy_ids=named, at=at)
+    details = token.ear.details
+    if details is not None and any(one.digest == policy.digest for one in details.policies):
+        # Of a Verifier that applied this very policy no other one is asked.
+        verdict = (
+            *(check for check in who if check.id != "policy.verifier.policy_ids"),
+            *_as_by_ourselves(token, details, policy),
+        )
+    else:
+        verdict = (*who, _names_another(policy, token.issuer, named), *_affirming(token))
+    simulated = token.simulated
+    return Judgement(
+        policy=policy,
+        at=at,
+        policy_checks=(
+            freshness_check(token.freshness, reasons_of(whole).get("freshness")),
+            *(() if simulated is None else (simulation_check(simulated=simulated, tolerated=policy.simulated),)),
+            *verdict,
+        ),
+        categories=policy.categories,
+        unchecked=whole,
+    )
+
+
+def _as_by_ourselves(token: VerifiedEar, details: EarDetails, policy: Policy) -> Iterator[Check]:
+    """Judge the verdict of a Verifier that applied this policy: what the policy relaxes, its author relaxed here too.
+
+    Such a relaxation makes the EAR's status a warning. What the Verifier's operator relaxed beyond the policy counts
+    against it: nobody here decided so.
+    """
+    yield _check("policy.verifier.applied", f"this policy, digest {policy.digest.hex()}", "this policy", holds=True)
+    told = "affirmed" if details.affirmed else f"failed {', '.join(one.check for one in details.failed) or 'a check'}"
+    yield _check("policy.verifier.affirmed", "affirmed", told, holds=details.affirmed)
+    own = {(entry.check, entry.reason) for entry in policy.unchecked}
+    beyond = [entry for entry in details.relaxed if (entry.check, entry.reason) not in own]
+    shown = "; ".join(f"{entry.check}: {entry.reason}" for entry in beyond) or "nothing else"
+    yield _check("policy.verifier.relaxed", "nothing but what this policy relaxes", shown, holds=not beyond)
+    sound = token.status in (Tier.AFFIRMING, Tier.WARNING)
+    yield _check("policy.token.status", "affirming, or warning of what is relaxed", str(token.status), holds=sound)
+
+
+def _affirming(token: VerifiedEar) -> Iterator[Check]:
+    return (check for check in appraise_ear(token) if check.id != "policy.token.not_simulated")
+
+
+def _named_by_all(token: VerifiedEar) -> tuple[str, ...]:
+    """Return the policies that every submodule was judged by: one that judged the CPU alone vouches for no GPU."""
+    first, *others = (one.policy_ids for one in token.ear.submods.values())
+    return tuple(name for name in first if all(name in ids for ids in others))
+
+
+def _names_another(policy: Policy, issuer: str, named: tuple[str, ...]) -> Check:
+    """Require that the policy says by which other one its Verifier may judge; whether it did is a check of its own."""
+    stated = any(one.issuer == issuer and one.policy_ids is not None for one in policy.verifiers)
+    return _check(
+        "policy.verifier.applied",
+        f"this policy, digest {policy.digest.hex()}, or one of its policy_ids",
+        ", ".join(named) or "no policy that every submodule was judged by",
+        holds=stated,
+    )
+
+
+def _check(check_id: str, expected: str, got: str, *, holds: bool) -> Check:
+    outcome = Outcome.PASS if holds else Outcome.FAIL
+    return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=_CLAUSE)
