@@ -255,10 +255,10 @@ def _read_log(evidence: Evidence, cpu: _Cpu | None) -> ParsedEventLog | None:
             f"an event log came along, and {kind} has no registers that it could replay to",
             code="eventlog-without-registers",
             field="eventlog",
-            expected="evidence with runtime measurement registers",
+            expected="evidence with registers that a boot is measured into",
             got=kind,
         )
-    return parse_event_log(found[0].value)
+    return parse_event_log(found[0].value, kind=cpu.format.registers.log)
 
 
 def _read_binding(evidence: Evidence) -> Binding | None:
@@ -331,7 +331,7 @@ class _Findings:
             unchecked=given.unchecked,
         )
         verified = self._attempt(cpu.item.name, verify_item)
-        replayed = self._judge_log(log, cpu)
+        replayed = self._judge_log(log, cpu, given.unchecked)
         if verified is not None:
             self.items.append(VerifiedItem(name=cpu.item.name, format=cpu.format, verified=verified, eventlog=replayed))
 
@@ -366,14 +366,20 @@ class _Findings:
             self.refused += [replace(check, item=name) for check in exc.checks]
             return None
 
-    def _judge_log(self, log: ParsedEventLog | None, cpu: _Cpu) -> VerifiedEventLog | None:
+    def _judge_log(
+        self, log: ParsedEventLog | None, cpu: _Cpu, unchecked: tuple[Unchecked, ...]
+    ) -> VerifiedEventLog | None:
         """Require that the log replays to the registers and that its data is what was measured; add the check."""
         if log is None or cpu.format.registers is None:
             return None
         expected, verified = "the registers of the evidence, and data that was measured", None
         outcome, got = Outcome.PASS, f"{len(log.events)} events replay"
+        reasons = [relaxed.reason for relaxed in unchecked if relaxed.check == "eventlog"]
         try:
-            verified = verify_event_log(log, rtmrs=cpu.format.registers(cpu.parsed))
+            verified = verify_event_log(log, signed=cpu.format.registers.read(cpu.parsed), tolerant=bool(reasons))
+            if verified.unjudged:
+                outcome, expected = Outcome.NOT_EVALUATED, f"unchecked: {'; '.join(reasons)}"
+                got = f"{got}, but not to {', '.join(verified.unjudged)}"
         except VerificationError as exc:
             exc.check = "eventlog.replay"
             self.failures.append(exc)

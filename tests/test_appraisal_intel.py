@@ -291,7 +291,7 @@ def test_of_two_reasons_the_callers_is_told() -> None:
 
 LOADER = {"kernel_command_lines": [LINE], "grub_commands": [f"linux {LINE}"]}
 FACTS = facts_of(verified_td(log=True).items[0].eventlog)  # type: ignore[arg-type]  # the log is given
-STORES = {name: [dict(fact.values)["value_sha384"]] for name, fact in FACTS.signature_stores}
+STORES = {name: [dict(fact.values)["value_sha384"]] for name, fact in FACTS.signature_stores or ()}
 GOOD = {"secure_boot": True, "signature_stores": STORES, "boot_variables": ["0000"], **LOADER}
 
 
@@ -413,7 +413,7 @@ def test_a_command_line_that_is_filed_as_something_else_is_refused_all_the_same(
         unchecked=(Unchecked(check="freshness", reason="a test"),),
     )
     facts = facts_of(verified.items[0].eventlog)  # type: ignore[arg-type]  # the log is given
-    assert [dict(fact.values)["text"] for fact in facts.kernel_command_lines] == [LINE]
+    assert [dict(fact.values)["text"] for fact in facts.kernel_command_lines or ()] == [LINE]
     result = judged(tdx_document(event_log=LOADER), verified)
     assert failed(result) == {"event_log.other_loader_events"}
 

@@ -53,6 +53,10 @@ def _intel(claims: _Claims) -> Iterator[tuple[str, Text]]:
             "TCB status",
             plain(f"{claims['tcb_status']} ({named}), evaluation {claims.get('tcb_evaluation_data_number')}"),
         )
+    yield from _event_log(claims)
+
+
+def _event_log(claims: _Claims) -> Iterator[tuple[str, Text]]:
     if "eventlog" in claims:
         yield "event log", plain("replays to the registers; its facts are in --verbose and --json")
 
@@ -75,6 +79,7 @@ def _azure(claims: _Claims) -> Iterator[tuple[str, Text]]:
     for index in _PCRS_SHOWN:
         if index in pcrs:
             yield f"PCR {index}", plain(pcrs[index])
+    yield from _event_log(claims)
     yield "nonce", plain(tpm.get("extra_data"))
     yield "user data", plain(claims.get("user_data", ""))
     counters = f"{tpm.get('reset_count')} resets, {tpm.get('restart_count')} resumptions"

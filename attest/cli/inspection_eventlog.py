@@ -5,9 +5,10 @@ from __future__ import annotations
 from attest.encoding import JsonValue
 from attest.errors import VerificationError
 from attest.evidence.eventlog.content import event_text, verification
+from attest.evidence.eventlog.kinds import TCG2_SHA256, Growth, LogKind
 from attest.evidence.eventlog.replay import replay
-from attest.evidence.eventlog.structure import ParsedEvent, parse_event_log
-from attest.evidence.eventlog.vocabulary import ALGORITHMS, CCEL, SHA384, TCG2_SHA256, LogKind
+from attest.evidence.eventlog.structure import ParsedEvent, ParsedEventLog, parse_event_log
+from attest.evidence.eventlog.vocabulary import ALGORITHMS, SHA384
 
 __all__ = ["event_log"]
 
@@ -32,10 +33,19 @@ def event_log(data: bytes) -> _Facts:
         "padding_bytes": log.padding_bytes,
         "event_count": len(log.events),
     }
-    if log.kind == CCEL:
-        facts["replayed"] = {f"rtmr{number}": value.hex() for number, value in enumerate(replay(log).rtmrs)}
+    facts["replayed"] = _replayed(log)
     facts["events"] = [_event(event, log.kind) for event in log.events]
     return facts
+
+
+def _replayed(log: ParsedEventLog) -> _Facts:
+    """Say what the log leads to; what only an operating system extends is left out unless the log has it."""
+    replayed = replay(log)
+    return {
+        register.name.lower(): replayed.values[register.name].hex()
+        for register in log.kind.registers
+        if replayed.counts.get(register.name) or (register.growth is Growth.NONE and register.initial is not None)
+    }
 
 
 def _declares_sha384_alone(data: bytes) -> bool:

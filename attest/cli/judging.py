@@ -257,7 +257,7 @@ def _require_agreement(nonce: bytes | None, report_data: bytes | None) -> None:
 
 
 def _with_log(evidence: Evidence, file: str | None) -> Evidence:
-    """Put the event log beside the quote to whose registers it must replay.
+    """Put the event log beside the evidence to whose registers it must replay.
 
     Raises:
         ConfigurationError: ``eventlog-without-registers``, or the file cannot be read.
@@ -271,7 +271,7 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
         raise ConfigurationError(
             "--eventlog: this evidence has no registers that an event log could replay to",
             code="eventlog-without-registers",
-            expected="evidence with runtime measurement registers: a TDX quote",
+            expected="evidence with registers that a boot is measured into: a TDX quote, an Azure VM's",
             got=", ".join(kind.kind for kind in kinds) or "none",
             hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
         )

@@ -5,21 +5,26 @@ An explanation, not a verdict: it changes no outcome. What is acceptable is for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from attest.cli.files import read_file
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_EVENT_LOG, Evidence
+from attest.evidence.eventlog.kinds import Growth, LogKind, Register
 from attest.evidence.eventlog.reference import ComparedEvent, RegisterDifference, compare_logs
-from attest.evidence.eventlog.replay import replay
+from attest.evidence.eventlog.replay import continuation, replay
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.formats import FORMATS
 
 __all__ = ["ReferenceLog", "compared_document", "read_reference_log"]
 
-_Registers = tuple[bytes, bytes, bytes, bytes]
+_WHERE = {
+    "CCEL": ("the event log of a TDX guest (CCEL)", "/sys/firmware/acpi/tables/data/CCEL"),
+    "TCG2": ("the event log of a TPM (TCG2)", "/sys/kernel/security/tpm0/binary_bios_measurements"),
+}
+"""What logs of each kind are called, and where Linux has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +33,12 @@ class ReferenceLog:
 
     Attributes:
         log: the reference.
-        registers: RTMR0 to RTMR3, as the evidence states them.
+        registers: as the evidence states them, by name.
         eventlog: the log that came with the evidence, if one did.
     """
 
     log: ParsedEventLog
-    registers: _Registers
+    registers: Mapping[str, bytes]
     eventlog: ParsedEventLog | None
 
 
@@ -47,39 +52,46 @@ def read_reference_log(file: str | None, evidence: Evidence) -> ReferenceLog | N
     if file is None:
         return None
     data = read_file(file, limit=MAX_ITEM_BYTES, what="--reference-log")
+    found = next(_registers(evidence), None)
+    if found is None:
+        raise ConfigurationError(
+            "--reference-log: this evidence has no registers that an event log could explain",
+            code="eventlog-without-registers",
+            expected="evidence with registers that a boot is measured into: a TDX quote, an Azure VM's",
+            hint="leave --reference-log out",
+        )
+    kind, registers = found
+    logs = [item.value for item in evidence.items if item.essence == MEDIA_EVENT_LOG]
+    return ReferenceLog(
+        log=_reference(file, data, kind),
+        registers=registers,
+        eventlog=parse_event_log(logs[0], kind=kind) if len(logs) == 1 else None,
+    )
+
+
+def _reference(file: str, data: bytes, kind: LogKind) -> ParsedEventLog:
     try:
-        reference = parse_event_log(data)
+        return parse_event_log(data, kind=kind)
     except EvidenceError as exc:
+        called, path = _WHERE[kind.name]
         raise ConfigurationError(
             f"--reference-log: {file}: {exc.message}",
             code="reference-log-malformed",
             field=exc.field,
             offset=exc.offset,
-            expected="the event log of a TDX guest (CCEL)",
-            hint="copy /sys/firmware/acpi/tables/data/CCEL of a boot that you trust",
+            expected=called,
+            hint=f"copy {path} of a boot that you trust",
         ) from exc
-    registers = next(_registers(evidence), None)
-    if registers is None:
-        raise ConfigurationError(
-            "--reference-log: this evidence has no registers that an event log could explain",
-            code="eventlog-without-registers",
-            expected="evidence with runtime measurement registers: a TDX quote",
-            hint="leave --reference-log out",
-        )
-    logs = [item.value for item in evidence.items if item.essence == MEDIA_EVENT_LOG]
-    return ReferenceLog(
-        log=reference, registers=registers, eventlog=parse_event_log(logs[0]) if len(logs) == 1 else None
-    )
 
 
-def _registers(evidence: Evidence) -> Iterator[_Registers]:
+def _registers(evidence: Evidence) -> Iterator[tuple[LogKind, Mapping[str, bytes]]]:
     for item in evidence.items:
         media = FORMATS.get(item.essence)
         if media is not None:
             parsed = media.parse(item.value)
             registers = media.kind_of(parsed).registers
             if registers is not None:
-                yield registers(parsed)
+                yield registers.log, registers.read(parsed)
 
 
 def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, JsonValue]:
@@ -93,9 +105,13 @@ def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, J
         {} if reference.eventlog is None else {d.register: d for d in compare_logs(reference.eventlog, reference.log)}
     )
     registers: list[JsonValue] = []
-    for number, (expected, got) in enumerate(zip(replay(reference.log).rtmrs, reference.registers, strict=True)):
-        name = f"RTMR{number}"
-        if expected != got or name in events:
+    replayed = replay(reference.log)
+    for register in reference.log.kind.registers:
+        name, got = register.name, reference.registers.get(register.name)
+        if register.initial is None or got is None:
+            continue
+        expected = replayed.values[name]
+        if name in events or not _explained(reference.log.kind, register, expected, got, replayed.counts[name]):
             told: dict[str, JsonValue] = {"register": name, "expected": expected.hex(), "got": got.hex()}
             registers.append(told | (_difference(events[name]) if name in events else {}))
     return {
@@ -104,6 +120,12 @@ def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, J
         "agrees": not registers,
         "registers": registers,
     }
+
+
+def _explained(kind: LogKind, register: Register, expected: bytes, got: bytes, count: int) -> bool:
+    """Say whether a register is what the known good boot had, as far as its log can tell."""
+    left_out = register.growth is Growth.SYSTEM_ALONE and not count
+    return left_out or continuation(kind, register, expected, got) is not None
 
 
 def _difference(difference: RegisterDifference) -> dict[str, JsonValue]:

@@ -63,7 +63,7 @@ MEDIA_NVIDIA_DEVICE = f"application/vnd.{PROJECT}.nvidia-device+json"
 MEDIA_AZURE_CVM = f"application/vnd.{PROJECT}.azure-cvm+json"
 """An Azure confidential VM as Trustee writes it: the paravisor's report, the TPM's quote, perhaps a TD quote."""
 MEDIA_EVENT_LOG = f"application/vnd.{PROJECT}.tcg-event-log"
-"""CCEL, binary."""
+"""CCEL of a TDX guest, or the log of a TPM, binary; the CPU's evidence says which."""
 MEDIA_BINDING = f"application/vnd.{PROJECT}.binding+cbor"
 MEDIA_ENDORSEMENTS = f"application/vnd.{PROJECT}.endorsements+cbor"
 

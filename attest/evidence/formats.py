@@ -9,7 +9,7 @@ devices beside the CPU, which answer under a nonce of their own. A new format ad
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from attest.evidence.azure.structure import HclReportType
 from attest.evidence.azure.verify import VerifiedAzureEvidence, verify_azure_evidence
 from attest.evidence.claims import Claim
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE
+from attest.evidence.eventlog.kinds import CCEL, TCG2_SHA256, LogKind
 from attest.evidence.gpu.claims import GPU_CLAIMS, SWITCH_CLAIMS
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS, ParsedGpuEvidence
 from attest.evidence.gpu.tolerances import DeviceTolerances
@@ -39,6 +40,7 @@ __all__ = [
     "PERIPHERALS",
     "CpuFormat",
     "DeviceFormat",
+    "MeasuredRegisters",
     "MediaFormat",
     "PeripheralFormat",
     "VerifiedDevice",
@@ -110,6 +112,19 @@ class DeviceFormat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRegisters:
+    """The registers to which the event log of such a machine leads.
+
+    Attributes:
+        log: what the indices of such a log mean.
+        read: the registers that the evidence states, by name, of what was parsed. They count once it is verified.
+    """
+
+    log: LogKind
+    read: Callable[[Any], Mapping[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CpuFormat(DeviceFormat):
     """One kind of CPU evidence.
 
@@ -118,13 +133,13 @@ class CpuFormat(DeviceFormat):
         verify: the procedure.
         nonce: the field of its own in which such evidence carries the nonce, of what was parsed; None for a kind that
             carries it in its report data, left-aligned.
-        registers: runtime measurement registers to which an event log can replay; None for a kind without any.
+        registers: those to which an event log can replay; None for a kind without any.
     """
 
     report_data: Callable[[Any], bytes]  # Any: each row is about the parsed and verified types of its own package
     verify: VerifyDevice
     nonce: Callable[[Any], bytes] | None = None
-    registers: Callable[[Any], tuple[bytes, bytes, bytes, bytes]] | None = None
+    registers: MeasuredRegisters | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +188,14 @@ def _extra_data(evidence: ParsedAzureEvidence) -> bytes:
     return evidence.stated_extra_data
 
 
-def _registers(quote: ParsedQuote) -> tuple[bytes, bytes, bytes, bytes]:
+def _rtmrs(quote: ParsedQuote) -> Mapping[str, bytes]:
     body: Any = quote.body  # the row below is for TDX quotes, whose bodies have registers
     registers: tuple[bytes, bytes, bytes, bytes] = body.rtmrs
-    return registers
+    return {f"RTMR{number}": value for number, value in enumerate(registers)}
+
+
+def _pcrs(evidence: ParsedAzureEvidence) -> Mapping[str, bytes]:
+    return {f"PCR{index}": value for index, value in evidence.stated_pcrs}
 
 
 def _device_nonce(parsed: ParsedGpuEvidence) -> bytes:
@@ -190,15 +209,23 @@ _VERIFY_AZURE: Callable[..., VerifiedAzureEvidence] = verify_azure_evidence
 
 SNP = CpuFormat(kind="sev-snp", report_data=_snp_report_data, verify=_VERIFY_SNP, claims=SNP_CLAIMS)
 TDX = CpuFormat(
-    kind="tdx", report_data=_quote_report_data, verify=_VERIFY_QUOTE, claims=TDX_CLAIMS, registers=_registers
+    kind="tdx",
+    report_data=_quote_report_data,
+    verify=_VERIFY_QUOTE,
+    claims=TDX_CLAIMS,
+    registers=MeasuredRegisters(log=CCEL, read=_rtmrs),
 )
 SGX = CpuFormat(kind="sgx", report_data=_quote_report_data, verify=_VERIFY_QUOTE, claims=SGX_CLAIMS)
+_PCRS = MeasuredRegisters(log=TCG2_SHA256, read=_pcrs)
 AZURE_SNP = CpuFormat(
-    kind="azure-snp", report_data=_user_data, verify=_VERIFY_AZURE, claims=AZURE_SNP_CLAIMS, nonce=_extra_data
+    kind="azure-snp",
+    report_data=_user_data,
+    verify=_VERIFY_AZURE,
+    claims=AZURE_SNP_CLAIMS,
+    nonce=_extra_data,
+    registers=_PCRS,
 )
-AZURE_TDX = CpuFormat(
-    kind="azure-tdx", report_data=_user_data, verify=_VERIFY_AZURE, claims=AZURE_TDX_CLAIMS, nonce=_extra_data
-)
+AZURE_TDX = replace(AZURE_SNP, kind="azure-tdx", claims=AZURE_TDX_CLAIMS)
 
 GPU = DeviceFormat(kind="nvidia-gpu", claims=GPU_CLAIMS)
 SWITCH = DeviceFormat(kind="nvidia-switch", claims=SWITCH_CLAIMS)

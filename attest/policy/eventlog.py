@@ -244,7 +244,7 @@ def _application_text(accepted: tuple[ApplicationEvents, ...]) -> str:
 
 
 def _claim(name: str, kind: ClaimType, read: Callable[[EventLogFacts], ClaimValue]) -> Claim:
-    """Make a claim that is absent when no log came along, and only then."""
+    """Make a claim that is absent when no log came along, or when the log cannot prove it."""
 
     def get(facts: EventLogFacts | None) -> ClaimValue:
         return None if facts is None else read(facts)
@@ -252,23 +252,33 @@ def _claim(name: str, kind: ClaimType, read: Callable[[EventLogFacts], ClaimValu
     return Claim(name=f"eventlog.{name}", type=kind, origin=Origin.GUEST, clause=_CLAUSE, get=get)
 
 
-def _facts_named(name: str) -> Callable[[EventLogFacts], tuple[EventFact, ...]]:
-    def facts_named(facts: EventLogFacts) -> tuple[EventFact, ...]:
-        found: tuple[EventFact, ...] = getattr(facts, name)
+def _facts_named(name: str) -> Callable[[EventLogFacts], tuple[EventFact, ...] | None]:
+    def facts_named(facts: EventLogFacts) -> tuple[EventFact, ...] | None:
+        found: tuple[EventFact, ...] | None = getattr(facts, name)
         return found
 
     return facts_named
 
 
 def _store(name: str) -> Claim:
-    return _list(
-        name, lambda facts: tuple(fact for store, fact in facts.signature_stores if store == name), "value_sha384"
-    )
+    def members(facts: EventLogFacts) -> tuple[EventFact, ...] | None:
+        stores = facts.signature_stores
+        return None if stores is None else tuple(fact for store, fact in stores if store == name)
+
+    return _list(name, members, "value_sha384")
 
 
-def _list(name: str, facts_of: Callable[[EventLogFacts], tuple[EventFact, ...]], *values: str) -> Claim:
-    """Make the claim of a list: of each fact its digest, or these values, with a space between."""
-    return _claim(name, ClaimType.LIST, lambda facts: tuple(_said(fact, values) for fact in facts_of(facts)))
+def _list(name: str, facts_of: Callable[[EventLogFacts], tuple[EventFact, ...] | None], *values: str) -> Claim:
+    """Make the claim of a list: of each fact its digest, or these values, with a space between.
+
+    It is absent where the log cannot prove the list, which is not the same as an empty one.
+    """
+
+    def read(facts: EventLogFacts) -> ClaimValue:
+        found = facts_of(facts)
+        return None if found is None else tuple(_said(fact, values) for fact in found)
+
+    return _claim(name, ClaimType.LIST, read)
 
 
 def _said(fact: EventFact, names: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,16 @@ import pytest
 from attest.evidence.azure.forms import raw_tpm_quote_bytes
 from attest.evidence.azure.structure import HclReportType
 from attest.simulator.certificates import simulated_crl
+from attest.simulator.tpm_log import (
+    extended,
+    replayed_pcrs,
+    startup_locality,
+    typical_tpm_boot,
+    write_tpm_log,
+)
 from tests.cli.conftest import LAB, Attest, Ran
 from tests.evidence.azure.made import CHIP, NONCE, PLATFORM, AzureVm, quote
+from tests.evidence.azure.test_event_log import booted
 from tests.samples import AT
 
 SNP, TDX = AzureVm(), AzureVm(kind=HclReportType.TDX)
@@ -79,9 +88,73 @@ def test_nonce_and_user_data_are_two_fields(ask: Ask) -> None:
     assert ask("verify", vm, "--nonce", "").code == 2
 
 
-def test_an_event_log_has_nothing_to_replay_to(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"log")
-    assert ask("verify", TDX, "--nonce", NONCE.hex(), "--eventlog", str(tmp_path / "log")).code == 2
+BOOT = typical_tpm_boot(command_line="ro quiet")
+
+
+def logged(tmp_path: Path, data: bytes = write_tpm_log(BOOT)) -> tuple[str, str]:
+    """Return the option that names a log."""
+    (tmp_path / "log").write_bytes(data)
+    return "--eventlog", str(tmp_path / "log")
+
+
+def test_the_log_of_the_boot_replays_to_the_pcrs(ask: Ask, tmp_path: Path) -> None:
+    for kind in HclReportType:
+        ran = ask("verify", booted(BOOT, kind=kind), "--nonce", NONCE.hex(), *logged(tmp_path), "--json")
+        assert ran.code == 0, ran.err
+        claims = ran.document["items"][0]["claims"]["eventlog"]
+        assert [line["text"] for line in claims["kernel_command_lines"]] == ["ro quiet"]
+        assert claims["secure_boot"]["register"] == "PCR7"
+    page = ask("verify", booted(BOOT), "--nonce", NONCE.hex(), *logged(tmp_path)).out
+    assert f"eventlog.replay: {len(BOOT)} events replay" in page
+    assert "replays to the registers" in page
+
+
+def test_a_log_that_does_not_is_refused(ask: Ask, tmp_path: Path) -> None:
+    fresh = ("--nonce", NONCE.hex(), "--json")
+    other = ask("verify", booted(), *fresh, *logged(tmp_path))
+    assert (other.code, other.document["error"]["code"]) == (4, "eventlog-register-mismatch")
+    broken = ask("verify", booted(BOOT), *fresh, *logged(tmp_path, b"log"))
+    assert (broken.code, broken.document["error"]["code"]) == (3, "eventlog-malformed")
+
+
+def test_what_the_system_extended_since_can_be_left_unjudged(ask: Ask, tmp_path: Path) -> None:
+    vm = booted(BOOT, changed={8: bytes(range(32))})
+    arguments = ("--nonce", NONCE.hex(), *logged(tmp_path), "--json")
+    refused = ask("verify", vm, *arguments)
+    assert (refused.code, refused.document["error"]["field"]) == (4, "PCR8")
+    assert "--unchecked eventlog=REASON" in refused.document["error"]["hint"]
+    ran = ask("verify", vm, *arguments, "--unchecked", "eventlog=init data")
+    assert ran.code == 0
+    assert ran.check("eventlog.replay")["outcome"] == "not evaluated"
+    assert "kernel_command_lines" not in ran.document["items"][0]["claims"]["eventlog"]
+
+
+def test_a_known_good_boot_tells_which_event_differs(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "good").write_bytes(write_tpm_log(typical_tpm_boot()))
+    given = ("--nonce", NONCE.hex(), "--reference-log", str(tmp_path / "good"), "--json")
+    late = {10: bytes(range(32)), 1: extended(replayed_pcrs(BOOT)[1], sha256(b"os-separator").digest())}
+    told = ask("verify", booted(BOOT, changed=late), *given, *logged(tmp_path)).document["reference_log"]
+    assert [register["register"] for register in told["registers"]] == ["PCR8", "PCR9"]
+    first = told["registers"][0]
+    assert (first["position"], first["got_event"]["text"]) == (1, "grub_cmd: linux ro quiet")
+    assert "/vmlinuz" in first["expected_event"]["text"]
+    same = ask("verify", booted(changed=late), *given).document["reference_log"]
+    assert (same["agrees"], same["eventlog"]) == (True, False)
+    few = ask("verify", booted(selected=(4, 7)), *given).document["reference_log"]
+    assert few["agrees"] is True
+    (tmp_path / "good").write_bytes(b"no log")
+    ran = ask("verify", booted(), *given)
+    assert (ran.code, "binary_bios_measurements" in ran.err) == (2, True)
+
+
+def test_a_log_alone_is_inspected(attest: Attest, tmp_path: Path) -> None:
+    boot = (startup_locality(3), *BOOT)
+    (tmp_path / "log").write_bytes(write_tpm_log(boot))
+    (file,) = attest("inspect", tmp_path / "log", "--json").document["files"]
+    assert (file["form"], file["event_log"]["kind"]) == ("ccel", "TCG2")
+    values = replayed_pcrs(boot)
+    assert file["event_log"]["replayed"] == {f"pcr{index}": values[index].hex() for index in (*range(10), 14)}
+    assert attest("inspect", tmp_path / "log").code == 0
 
 
 def test_inspection_shows_every_layer_and_verifies_none(attest: Attest, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
-from attest.errors import EvidenceError, UnsupportedError
+from attest.errors import BindingError, EvidenceError, UnsupportedError
 from attest.evidence.azure.runtime import parse_runtime_claims
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport, parse_hcl_report
 from attest.evidence.envelope import MEDIA_AZURE_CVM
@@ -37,6 +37,7 @@ from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.reader import ByteReader
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import parse_report
+from attest.evidence.tpm.quote import require_pcr_values
 from attest.evidence.tpm.structure import MAX_PCRS, SHA256_BYTES, parse_tpm_quote
 
 __all__ = [
@@ -108,6 +109,17 @@ class ParsedAzureEvidence:
             return parse_tpm_quote(self.tpm.message).extra_data
         except EvidenceError:
             return b""
+
+    @property
+    def stated_pcrs(self) -> tuple[tuple[int, bytes], ...]:
+        """The registers that the quote is over, ascending, with their values; none where the two do not agree.
+
+        For comparisons, before verification; the procedure refuses a quote that is not over these values.
+        """
+        try:
+            return require_pcr_values(parse_tpm_quote(self.tpm.message), self.tpm.pcrs)
+        except (BindingError, EvidenceError):
+            return ()
 
 
 def is_azure_json(document: JsonValue) -> bool:

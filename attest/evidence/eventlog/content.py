@@ -10,10 +10,10 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256, sha384
 from uuid import UUID
 
 from attest.errors import VerificationError
+from attest.evidence.eventlog.kinds import LogKind
 from attest.evidence.eventlog.structure import ParsedEvent, ParsedEventLog
 from attest.evidence.eventlog.vocabulary import (
     EV_EFI_VARIABLE_AUTHORITY,
@@ -23,9 +23,7 @@ from attest.evidence.eventlog.vocabulary import (
     EV_EVENT_TAG,
     EV_IPL,
     EV_NO_ACTION,
-    SHA256,
     WHOLE_DATA_TYPES,
-    LogKind,
 )
 
 __all__ = [
@@ -39,6 +37,7 @@ __all__ = [
     "grub_text",
     "is_extended",
     "require_data",
+    "stub_text",
     "tag_of",
     "uefi_variable",
     "verification",
@@ -98,7 +97,7 @@ class GrubText:
 
 def is_extended(event: ParsedEvent, kind: LogKind) -> bool:
     """Say whether an event extended a register that is compared."""
-    return event.type != EV_NO_ACTION and event.index >= kind.first_extended
+    return event.type != EV_NO_ACTION and kind.registers[event.index].initial is not None
 
 
 def verification(event: ParsedEvent, kind: LogKind) -> Verification:
@@ -112,7 +111,7 @@ def verification(event: ParsedEvent, kind: LogKind) -> Verification:
     """
     if not is_extended(event, kind):
         return Verification.UNVERIFIED
-    whole = _hash(kind, event.data) == event.digest
+    whole = kind.hashed(event.data) == event.digest
     if event.type in WHOLE_DATA_TYPES or tag_of(event) == AAEL_TAG:
         if whole:
             return Verification.VERIFIED
@@ -122,10 +121,12 @@ def verification(event: ParsedEvent, kind: LogKind) -> Verification:
         variable = uefi_variable(event.data)
         if whole and variable is not None:
             return Verification.VERIFIED
-        if variable is not None and _hash(kind, variable.value) == event.digest:
+        if variable is not None and kind.hashed(variable.value) == event.digest:
             return Verification.VALUE_ONLY
         raise _mismatch(event, kind, event.data if variable is None else variable.value)
-    if event.type == EV_IPL and any(_hash(kind, text) == event.digest for text in _grub_texts(event.data)):
+    if whole and stub_text(event) is not None:
+        return Verification.VERIFIED
+    if event.type == EV_IPL and any(kind.hashed(text) == event.digest for text in _grub_texts(event.data)):
         return Verification.VALUE_ONLY
     return Verification.UNVERIFIED
 
@@ -139,12 +140,8 @@ def require_data(log: ParsedEventLog) -> tuple[Verification, ...]:
     return tuple(verification(event, log.kind) for event in log.events)
 
 
-def _hash(kind: LogKind, data: bytes) -> bytes:
-    return (sha256 if kind.bank == SHA256 else sha384)(data).digest()
-
-
 def _mismatch(event: ParsedEvent, kind: LogKind, hashed: bytes) -> VerificationError:
-    expected, got = event.digest.hex(), _hash(kind, hashed).hex()
+    expected, got = event.digest.hex(), kind.hashed(hashed).hex()
     return VerificationError(
         f"event {event.number} ({event.type_name}, {event.register}): the digest is {expected}, its data gives {got} "
         f"(offset {event.offset:#x})",
@@ -219,6 +216,20 @@ def grub_text(event: ParsedEvent) -> GrubText | None:
     return GrubText(is_command_line=prefix[1] != b"grub_cmd", text=text)
 
 
+def stub_text(event: ParsedEvent) -> str | None:
+    """Read an EV_IPL event of systemd's EFI stub or boot menu: text in UTF-16 with one NUL at its end; None for others.
+
+    A kernel command line is hashed as it is logged, NUL included. Of all else that they measure the log has a name.
+    """
+    if event.type != EV_IPL or len(event.data) < 4 or _GRUB.match(event.data):
+        return None
+    try:
+        text = event.data.decode("utf-16-le")
+    except UnicodeDecodeError:
+        return None
+    return text[:-1] if text.find("\0") == len(text) - 1 else None
+
+
 def event_text(event: ParsedEvent) -> str | None:
     """Write the data of an event for people, verified or not; None when it is not readable.
 
@@ -234,7 +245,8 @@ def event_text(event: ParsedEvent) -> str | None:
     tag = tag_of(event)
     if tag is not None:
         return f"tag {tag:#010x}: {_readable(event.data[8:]) or event.data[8:].hex()}"
-    return _readable(event.data)
+    wide = stub_text(event)
+    return _readable(event.data) or (None if wide is None else _readable(wide.encode()))
 
 
 def _readable(data: bytes) -> str | None:

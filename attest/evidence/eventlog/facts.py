@@ -1,15 +1,16 @@
 """What a verified log states about the boot, for policies and for ``claims.eventlog``.
 
 A type is not covered by any digest, so each fact is read only from the registers in which it is measured. The
-variables of Secure Boot count only in front of the first separator of RTMR0: until then nothing but the measured
-firmware extends it. The separator is found by its digest, which nobody can relabel.
+variables of Secure Boot count only in front of the first separator of their register: until then nothing but the
+measured firmware extends it. The separator is found by its digest, which nobody can relabel.
 
 A text is given only where it was hashed. Otherwise the digest is the fact, and says that it is ``unverified``.
+A list is absent, and not empty, when a register that it is read from was not proven: it might have had events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha384
 from typing import TypeAlias
@@ -22,9 +23,11 @@ from attest.evidence.eventlog.content import (
     application_event,
     grub_text,
     is_extended,
+    stub_text,
     tag_of,
     uefi_variable,
 )
+from attest.evidence.eventlog.kinds import CCEL, TCG2_SHA256, LogKind
 from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.eventlog.structure import ParsedEvent
 from attest.evidence.eventlog.vocabulary import (
@@ -49,8 +52,57 @@ _SIGNATURE_STORES = {
 }
 _STUB_INITRD = 0x8F3B22EC
 _STUB_LOAD_OPTIONS = 0x8F3B22ED
-_SEPARATOR_DIGEST = sha384(bytes(4)).digest()
-_FIRMWARE, _BOOT, _LOADER, _RUNTIME = "RTMR0", "RTMR1", "RTMR2", "RTMR3"
+_SEPARATORS = (bytes(4), b"\xff" * 4, b"\1\0\0\0")
+"""What a separator may hold; the last one means that the firmware failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """In which registers each kind of fact is measured; nowhere, when logs of this kind cannot prove it.
+
+    Attributes:
+        secure_boot: state and key stores of Secure Boot, and what vouched for images.
+        boot_variables: the firmware's boot options.
+        applications: images that the firmware started.
+        grub: texts of GRUB.
+        stub: kernel command lines that systemd's EFI stub and boot menu measured.
+        kernel_stub: what Linux's EFI stub measured.
+        loader: everything that boot loaders measure, these texts included.
+        runtime: what the guest's software measures, into the log.
+    """
+
+    secure_boot: str
+    boot_variables: tuple[str, ...]
+    applications: tuple[str, ...]
+    grub: tuple[str, ...]
+    stub: tuple[str, ...]
+    kernel_stub: tuple[str, ...]
+    loader: tuple[str, ...]
+    runtime: tuple[str, ...]
+
+
+_PLACES: Mapping[str, _Places] = {
+    CCEL.name: _Places(
+        secure_boot="RTMR0",
+        boot_variables=("RTMR0", "RTMR1"),
+        applications=("RTMR0", "RTMR1"),
+        grub=("RTMR2",),
+        stub=(),  # This register is everybody's: its texts stay among the other events, by digest.
+        kernel_stub=("RTMR2",),
+        loader=("RTMR2",),
+        runtime=("RTMR3",),
+    ),
+    TCG2_SHA256.name: _Places(
+        secure_boot="PCR7",
+        boot_variables=("PCR1",),
+        applications=("PCR4",),
+        grub=("PCR8",),
+        stub=("PCR12",),
+        kernel_stub=("PCR9",),
+        loader=("PCR8", "PCR9", "PCR11", "PCR12", "PCR13", "PCR14"),
+        runtime=(),  # Software that runs keeps logs of its own.
+    ),
+}
 
 _LISTS = (
     "authorities",
@@ -77,7 +129,7 @@ class EventFact:
     Attributes:
         event: its number in the log.
         register: where it is measured.
-        digest: as replayed, 48 bytes; always proven.
+        digest: as replayed, of the log's bank; always proven.
         verification: how far the digest vouches for ``values``.
         values: what the hashed data says; empty where it was not hashed.
     """
@@ -93,66 +145,88 @@ class EventFact:
 class EventLogFacts:
     """Everything that a verified log states. Nothing in here rests on data that was not hashed.
 
+    None stands for a list that the log cannot prove: not every register that it is read from was compared.
+
     Attributes:
         event_count: records behind the header.
-        secure_boot: ``enabled``; None when the log has no SecureBoot variable of the firmware, or several.
+        secure_boot: ``enabled``; None when the log has no SecureBoot variable of the firmware, or several, as well.
         signature_stores: ``pk``, ``kek``, ``db`` and ``dbx``, in the order measured.
         authorities: variables that vouched for a boot loader.
         boot_variables: values of BootOrder and Boot####, in the order measured; their names are not hashed.
         boot_applications: images that the firmware started: PE digests.
-        kernel_command_lines: texts of GRUB; the prefix that makes one a command line is not hashed.
+        kernel_command_lines: texts of GRUB, for which the prefix that makes one a command line is not hashed, and of
+            systemd's EFI stub, which has a register for them.
         grub_commands: texts of GRUB, all the others.
         load_options: digests of the command lines that Linux's EFI stub measured.
         initrds: digests of what Linux's EFI stub measured as initial RAM disk.
-        other_loader_events: every other event of the boot loader's register, by digest.
-        application_events: ``domain``, ``operation`` and ``content`` of AAEL events in RTMR3.
-        other_runtime_events: every other event of RTMR3, by digest.
+        other_loader_events: every other event of the boot loader's registers, by digest.
+        application_events: ``domain``, ``operation`` and ``content`` of AAEL events.
+        other_runtime_events: every other event of their register, by digest.
     """
 
     event_count: int
     secure_boot: EventFact | None
-    signature_stores: tuple[tuple[str, EventFact], ...]
-    authorities: tuple[EventFact, ...]
-    boot_variables: tuple[EventFact, ...]
-    boot_applications: tuple[EventFact, ...]
-    kernel_command_lines: tuple[EventFact, ...]
-    grub_commands: tuple[EventFact, ...]
-    load_options: tuple[EventFact, ...]
-    initrds: tuple[EventFact, ...]
-    other_loader_events: tuple[EventFact, ...]
-    application_events: tuple[EventFact, ...]
-    other_runtime_events: tuple[EventFact, ...]
+    signature_stores: tuple[tuple[str, EventFact], ...] | None
+    authorities: tuple[EventFact, ...] | None
+    boot_variables: tuple[EventFact, ...] | None
+    boot_applications: tuple[EventFact, ...] | None
+    kernel_command_lines: tuple[EventFact, ...] | None
+    grub_commands: tuple[EventFact, ...] | None
+    load_options: tuple[EventFact, ...] | None
+    initrds: tuple[EventFact, ...] | None
+    other_loader_events: tuple[EventFact, ...] | None
+    application_events: tuple[EventFact, ...] | None
+    other_runtime_events: tuple[EventFact, ...] | None
 
 
 def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
     """Read the facts of a verified log."""
     log = verified.log
+    places = _PLACES[log.kind.name]
     pairs = tuple(
         (event, how)
         for event, how in zip(log.events, verified.verifications, strict=True)
-        if is_extended(event, log.kind)
+        if is_extended(event, log.kind) and event.register in verified.proven
     )
+    reader = _Reader(pairs=pairs, proven=verified.proven)
+    stores = places.secure_boot in verified.proven
+    texts = (*places.grub, *places.stub)
+    command_lines = reader.all(texts, _kernel_command_line(places))
+    grub_commands = reader.all(places.grub, _grub_command)
+    load_options = reader.all(places.kernel_stub, _tagged(_STUB_LOAD_OPTIONS))
+    initrds = reader.all(places.kernel_stub, _tagged(_STUB_INITRD))
+    named = {fact.event for facts in (command_lines, grub_commands, load_options, initrds) for fact in facts or ()}
     return EventLogFacts(
         event_count=len(log.events),
-        secure_boot=_secure_boot(pairs),
-        signature_stores=_signature_stores(pairs),
-        authorities=_all(pairs, (_FIRMWARE,), _authority),
-        boot_variables=_all(pairs, (_FIRMWARE, _BOOT), _boot_variable),
-        boot_applications=_all(pairs, (_FIRMWARE, _BOOT), _boot_application),
-        kernel_command_lines=_all(pairs, (_LOADER,), _kernel_command_line),
-        grub_commands=_all(pairs, (_LOADER,), _grub_command),
-        load_options=_all(pairs, (_LOADER,), _tagged(_STUB_LOAD_OPTIONS)),
-        initrds=_all(pairs, (_LOADER,), _tagged(_STUB_INITRD)),
-        other_loader_events=_all(pairs, (_LOADER,), _other_of_loader),
-        application_events=_all(pairs, (_RUNTIME,), _application),
-        other_runtime_events=_all(pairs, (_RUNTIME,), _other_of_runtime),
+        secure_boot=_secure_boot(pairs, log.kind) if stores else None,
+        signature_stores=_signature_stores(pairs, log.kind) if stores else None,
+        authorities=reader.all((places.secure_boot,), _authority),
+        boot_variables=reader.all(places.boot_variables, _boot_variable),
+        boot_applications=reader.all(places.applications, _boot_application),
+        kernel_command_lines=command_lines,
+        grub_commands=grub_commands,
+        load_options=load_options,
+        initrds=initrds,
+        # What the other lists leave out, so that together they hold the whole of these registers.
+        other_loader_events=reader.all(places.loader, lambda event, _: None if event.number in named else ()),
+        application_events=reader.all(places.runtime, _application),
+        other_runtime_events=reader.all(places.runtime, _other_of_runtime),
     )
 
 
-def _all(pairs: tuple[_Pair, ...], registers: tuple[str, ...], read: _Read) -> tuple[EventFact, ...]:
-    """Make a fact of each event of these registers that is of the kind."""
-    found = ((pair, read(*pair)) for pair in pairs if pair[0].register in registers)
-    return tuple(_fact(*pair, values) for pair, values in found if values is not None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """The events of proven registers."""
+
+    pairs: tuple[_Pair, ...]
+    proven: frozenset[str]
+
+    def all(self, registers: tuple[str, ...], read: _Read) -> tuple[EventFact, ...] | None:
+        """Make a fact of each event of these registers that is of the kind; None unless each of them was proven."""
+        if not registers or not self.proven.issuperset(registers):
+            return None
+        found = ((pair, read(*pair)) for pair in self.pairs if pair[0].register in registers)
+        return tuple(_fact(*pair, values) for pair, values in found if values is not None)
 
 
 def _fact(event: ParsedEvent, how: Verification, values: _Values) -> EventFact:
@@ -162,21 +236,24 @@ def _fact(event: ParsedEvent, how: Verification, values: _Values) -> EventFact:
 # -- the firmware's variables
 
 
-def _firmware_variables(pairs: tuple[_Pair, ...]) -> Iterator[tuple[ParsedEvent, Verification, UefiVariable]]:
+def _firmware_variables(
+    pairs: tuple[_Pair, ...], kind: LogKind
+) -> Iterator[tuple[ParsedEvent, Verification, UefiVariable]]:
     """Yield the variables that the firmware measured before anything else could extend its register."""
+    separators = {kind.hashed(data) for data in _SEPARATORS}
     for event, how in pairs:
-        if event.register != _FIRMWARE:
+        if event.register != _PLACES[kind.name].secure_boot:
             continue
-        if event.type == EV_SEPARATOR or event.digest == _SEPARATOR_DIGEST:
+        if event.type == EV_SEPARATOR or event.digest in separators:
             return
         variable = uefi_variable(event.data) if event.type == EV_EFI_VARIABLE_DRIVER_CONFIG else None
         if variable is not None:
             yield event, how, variable
 
 
-def _secure_boot(pairs: tuple[_Pair, ...]) -> EventFact | None:
+def _secure_boot(pairs: tuple[_Pair, ...], kind: LogKind) -> EventFact | None:
     """Read the state; two answers are no answer, and an empty variable is one that the firmware does not have."""
-    found = [found for found in _firmware_variables(pairs) if (found[2].guid, found[2].name) == _SECURE_BOOT]
+    found = [found for found in _firmware_variables(pairs, kind) if (found[2].guid, found[2].name) == _SECURE_BOOT]
     if len(found) != 1:
         return None
     event, how, variable = found[0]
@@ -184,14 +261,14 @@ def _secure_boot(pairs: tuple[_Pair, ...]) -> EventFact | None:
     return _fact(event, how, () if enabled is None else (("enabled", enabled),))
 
 
-def _signature_stores(pairs: tuple[_Pair, ...]) -> tuple[tuple[str, EventFact], ...]:
+def _signature_stores(pairs: tuple[_Pair, ...], kind: LogKind) -> tuple[tuple[str, EventFact], ...]:
     """Give size and digest: the values themselves are kilobytes of certificates."""
     return tuple(
         (
             _SIGNATURE_STORES[variable.guid, variable.name],
             _fact(event, how, (("size", len(variable.value)), ("value_sha384", sha384(variable.value).hexdigest()))),
         )
-        for event, how, variable in _firmware_variables(pairs)
+        for event, how, variable in _firmware_variables(pairs, kind)
         if (variable.guid, variable.name) in _SIGNATURE_STORES
     )
 
@@ -225,11 +302,17 @@ def _boot_application(event: ParsedEvent, _: Verification) -> _Values | None:
     return () if event.type == EV_EFI_BOOT_SERVICES_APPLICATION else None
 
 
-def _kernel_command_line(event: ParsedEvent, how: Verification) -> _Values | None:
-    text = grub_text(event)
-    if how is Verification.UNVERIFIED or text is None or not text.is_command_line:
-        return None
-    return (("text", text.text),)
+def _kernel_command_line(places: _Places) -> _Read:
+    def read(event: ParsedEvent, how: Verification) -> _Values | None:
+        if event.register in places.stub:
+            line = stub_text(event) if how is Verification.VERIFIED else None
+            return None if line is None else (("text", line),)
+        text = grub_text(event)
+        if how is Verification.UNVERIFIED or text is None or not text.is_command_line:
+            return None
+        return (("text", text.text),)
+
+    return read
 
 
 def _grub_command(event: ParsedEvent, how: Verification) -> _Values | None:
@@ -241,12 +324,6 @@ def _grub_command(event: ParsedEvent, how: Verification) -> _Values | None:
 
 def _tagged(tag: int) -> _Read:
     return lambda event, _: () if tag_of(event) == tag else None
-
-
-def _other_of_loader(event: ParsedEvent, how: Verification) -> _Values | None:
-    """Take what the other lists leave out, so that together they hold the whole register."""
-    is_text = how is not Verification.UNVERIFIED and grub_text(event) is not None
-    return None if is_text or tag_of(event) in (_STUB_INITRD, _STUB_LOAD_OPTIONS) else ()
 
 
 def _application(event: ParsedEvent, _: Verification) -> _Values | None:
@@ -268,12 +345,14 @@ def facts_document(facts: EventLogFacts) -> dict[str, JsonValue]:
     document: dict[str, JsonValue] = {"event_count": facts.event_count}
     if facts.secure_boot is not None:
         document["secure_boot"] = _document(facts.secure_boot)
-    for store in _SIGNATURE_STORES.values():
-        found: list[JsonValue] = [_document(fact) for name, fact in facts.signature_stores if name == store]
-        document[store] = found
+    if facts.signature_stores is not None:
+        for store in _SIGNATURE_STORES.values():
+            found: list[JsonValue] = [_document(fact) for name, fact in facts.signature_stores if name == store]
+            document[store] = found
     for name in _LISTS:
-        members: tuple[EventFact, ...] = getattr(facts, name)
-        document[name] = [_document(fact) for fact in members]
+        members: tuple[EventFact, ...] | None = getattr(facts, name)
+        if members is not None:
+            document[name] = [_document(fact) for fact in members]
     return document
 
 

@@ -65,8 +65,8 @@ def compare_logs(log: ParsedEventLog, reference: ParsedEventLog) -> tuple[Regist
         msg = f"a {log.kind.name} log cannot be compared with a {reference.kind.name} log"
         raise ValueError(msg)
     differences = (
-        _difference(name, _of_register(reference, index), _of_register(log, index))
-        for index, name in enumerate(log.kind.registers)
+        _difference(register.name, _of_register(reference, index), _of_register(log, index))
+        for index, register in enumerate(log.kind.registers)
     )
     return tuple(difference for difference in differences if difference is not None)
 

@@ -2,37 +2,38 @@
 
 The replay proves the digests; ``require_data`` proves what can be proven of the data. Both make a
 ``VerifiedEventLog``, which is built here and nowhere else.
+
+Two kinds of registers are not compared. One that nobody signed proves nothing. One that an operating system alone
+extends is left out of the firmware's log. No fact is read from either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha384
 
 from attest.errors import BindingError
 from attest.evidence.eventlog.content import Verification, is_extended, require_data
+from attest.evidence.eventlog.kinds import Growth, LogKind, Register
 from attest.evidence.eventlog.structure import ParsedEventLog
-from attest.evidence.eventlog.vocabulary import CCEL
 
-__all__ = ["REGISTER_BYTES", "Registers", "VerifiedEventLog", "replay", "require_replay", "verify_event_log"]
+__all__ = ["Registers", "VerifiedEventLog", "continuation", "replay", "require_replay", "verify_event_log"]
 
-REGISTER_BYTES = 48
-_REGISTERS = 4
-_CLAUSE = "Intel TDX module, TDG.MR.RTMR.EXTEND; intel-tdx-sgx.md 19"
+_CLAUSE = "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19"
 _CHECK = "eventlog.registers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registers:
-    """What a log leads to.
+    """What a log leads to, by the names of all registers that events extend.
 
     Attributes:
-        rtmrs: RTMR0 to RTMR3, 48 bytes each; zero where nothing was extended.
+        values: of the size of the log's bank; the initial value where nothing was extended.
         counts: number of events that extended each.
     """
 
-    rtmrs: tuple[bytes, bytes, bytes, bytes]
-    counts: tuple[int, int, int, int]
+    values: Mapping[str, bytes]
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,84 +45,162 @@ class VerifiedEventLog:
     Attributes:
         log: the log.
         registers: what it led to.
+        proven: names of the registers for which that is what was signed. Events of others prove nothing.
+        unjudged: names of those that differ and were left unjudged, as somebody decided.
         verifications: how far each event's data is vouched for, in the order of ``log.events``.
     """
 
     log: ParsedEventLog
     registers: Registers
+    proven: frozenset[str]
+    unjudged: tuple[str, ...]
     verifications: tuple[Verification, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What comparing came to; attributes as those of ``VerifiedEventLog``."""
+
+    registers: Registers
+    proven: frozenset[str]
+    unjudged: tuple[str, ...]
+
+
 def replay(log: ParsedEventLog) -> Registers:
-    """Extend four empty registers with every event but EV_NO_ACTION and those of MRTD.
+    """Extend the registers, from their initial values, with every event but EV_NO_ACTION.
 
-    Raises:
-        ValueError: the log is of another kind than a TDX guest's.
-
-    Spec: specs/intel-tdx-sgx.md, section 19: R = SHA-384(R ‖ digest), from 48 zero bytes.
+    Spec: specs/intel-tdx-sgx.md, section 19: R = H(R ‖ digest); TPM 2.0 Library, part 1, extend.
     """
-    if log.kind != CCEL:
-        msg = f"a {log.kind.name} log does not replay to RTMRs"
-        raise ValueError(msg)
-    values, counts = [bytes(REGISTER_BYTES)] * _REGISTERS, [0] * _REGISTERS
+    kind = log.kind
+    values = {register.name: register.initial for register in kind.registers if register.initial is not None}
+    counts = dict.fromkeys(values, 0)
+    if kind.locality_index is not None:
+        first = kind.registers[kind.locality_index].name
+        values[first] = values[first][:-1] + bytes([log.startup_locality])
     for event in log.events:
-        if is_extended(event, log.kind):
-            register = event.index - log.kind.first_extended
-            values[register] = sha384(values[register] + event.digest).digest()
-            counts[register] += 1
-    return Registers(
-        rtmrs=(values[0], values[1], values[2], values[3]), counts=(counts[0], counts[1], counts[2], counts[3])
-    )
+        if is_extended(event, kind):
+            values[event.register] = kind.hashed(values[event.register] + event.digest)
+            counts[event.register] += 1
+    return Registers(values=values, counts=counts)
 
 
-def require_replay(log: ParsedEventLog, rtmrs: tuple[bytes, bytes, bytes, bytes]) -> Registers:
-    """Demand that a log leads to these registers; one without events has to be zero.
+def continuation(kind: LogKind, register: Register, replayed: bytes, signed: bytes) -> int | None:
+    """Say how many of the phases that are known lie between what a log leads to and what was signed.
+
+    Returns:
+        0 when both are equal; None when no number of phases leads from the one to the other.
+    """
+    for number, phase in enumerate(register.phases):
+        if replayed == signed:
+            return number
+        replayed = kind.hashed(replayed + phase)
+    return len(register.phases) if replayed == signed else None
+
+
+def require_replay(log: ParsedEventLog, signed: Mapping[str, bytes], *, tolerant: bool = False) -> Replayed:
+    """Demand that a log leads to signed registers; one without events has to have its initial value.
+
+    A register may have been extended by the phases of a boot that are known to follow the log, and one that only an
+    operating system extends may be left out of the log altogether.
 
     Args:
         log: parsed, not trusted.
-        rtmrs: RTMR0 to RTMR3 of a quote whose signature holds, 48 bytes each.
+        signed: by name, the registers that hardware signed; those of a quote whose signature holds.
+        tolerant: leave a register unjudged that differs and that an operating system may have extended since.
 
     Raises:
-        BindingError: ``eventlog-register-mismatch``, with the first register that differs.
-        ValueError: not four registers of 48 bytes, or a log of another kind than a TDX guest's.
+        BindingError: ``eventlog-register-mismatch``, with the first register that differs;
+            ``eventlog-registers-unsigned``, when the log has events and none is of a register that was compared.
+        ValueError: a register that a log of this kind does not have, or of another size.
 
-    Spec: specs/intel-tdx-sgx.md, section 19 and check T13.
+    Spec: specs/intel-tdx-sgx.md, section 19 and check T13; specs/azure-cvm.md, section 5.
     """
-    if len(rtmrs) != _REGISTERS or any(len(rtmr) != REGISTER_BYTES for rtmr in rtmrs):
-        msg = f"expected {_REGISTERS} registers of {REGISTER_BYTES} bytes, got {[len(rtmr) for rtmr in rtmrs]}"
-        raise ValueError(msg)
+    _require_use(log.kind, signed)
     replayed = replay(log)
-    for number, (expected, got) in enumerate(zip(rtmrs, replayed.rtmrs, strict=True)):
-        if expected != got:
-            count = replayed.counts[number]
-            raise BindingError(
-                f"RTMR{number} is {expected.hex()}, the event log gives {got.hex()} from {count} events",
-                code="eventlog-register-mismatch",
-                check=_CHECK,
-                field=f"RTMR{number}",
-                expected=expected.hex(),
-                got=f"{got.hex()} from {count} events",
-                clause=_CLAUSE,
-                hint="the log is of another boot, cut short or changed; take log and quote together",
-            )
-    return replayed
+    proven: list[str] = []
+    unjudged: list[str] = []
+    for register in log.kind.registers:
+        if register.name not in signed or register.initial is None:
+            continue
+        expected, got = signed[register.name], replayed.values[register.name]
+        if continuation(log.kind, register, got, expected) is not None:
+            proven.append(register.name)
+        elif register.growth is Growth.SYSTEM_ALONE and not replayed.counts[register.name]:
+            continue
+        elif register.growth is not Growth.NONE and tolerant:
+            unjudged.append(register.name)
+        else:
+            raise _mismatch(register, expected, got, replayed.counts[register.name])
+    if not proven or (any(replayed.counts.values()) and not any(replayed.counts[name] for name in proven)):
+        raise _unsigned(replayed, signed)
+    return Replayed(registers=replayed, proven=frozenset(proven), unjudged=tuple(unjudged))
 
 
-def verify_event_log(log: ParsedEventLog, *, rtmrs: tuple[bytes, bytes, bytes, bytes]) -> VerifiedEventLog:
+def verify_event_log(log: ParsedEventLog, *, signed: Mapping[str, bytes], tolerant: bool = False) -> VerifiedEventLog:
     """Check that a log leads to signed registers and that its data is what was measured.
 
     Args:
         log: parsed, not trusted.
-        rtmrs: RTMR0 to RTMR3 of a quote whose signature holds, 48 bytes each.
+        signed: by name, the registers that hardware signed; those of a quote whose signature holds.
+        tolerant: leave a register unjudged that differs and that an operating system may have extended since.
 
     Raises:
-        BindingError: ``eventlog-register-mismatch``.
+        BindingError: ``eventlog-register-mismatch`` or ``eventlog-registers-unsigned``.
         VerificationError: ``eventlog-data-mismatch``.
-        ValueError: not four registers of 48 bytes, or a log of another kind than a TDX guest's.
+        ValueError: a register that a log of this kind does not have, or of another size.
 
-    Spec: specs/intel-tdx-sgx.md, section 19 and check T13.
+    Spec: specs/intel-tdx-sgx.md, section 19 and check T13; specs/azure-cvm.md, section 5.
     """
     # (1) Digests, their registers and their order.
-    registers = require_replay(log, rtmrs)
-    # (2) Data that is always what was hashed. Other texts stay unverified and give no claim.
-    return VerifiedEventLog(log=log, registers=registers, verifications=require_data(log))
+    replayed = require_replay(log, signed, tolerant=tolerant)
+    # (2) Data that is always what was hashed, whichever register it is in. Other texts stay unverified and give no
+    # claim; nor does anything of a register that was not compared.
+    found = zip(log.events, require_data(log), strict=True)
+    return VerifiedEventLog(
+        log=log,
+        registers=replayed.registers,
+        proven=replayed.proven,
+        unjudged=replayed.unjudged,
+        verifications=tuple(
+            how if event.register in replayed.proven else Verification.UNVERIFIED for event, how in found
+        ),
+    )
+
+
+def _require_use(kind: LogKind, signed: Mapping[str, bytes]) -> None:
+    names = {register.name for register in kind.registers if register.initial is not None}
+    wrong = {name: len(value) for name, value in signed.items() if name not in names or len(value) != kind.size}
+    if wrong:
+        msg = f"a {kind.name} log has registers of {kind.size} bytes named {', '.join(sorted(names))}, got {wrong}"
+        raise ValueError(msg)
+
+
+def _mismatch(register: Register, expected: bytes, got: bytes, count: int) -> BindingError:
+    hint = "the log is of another boot, cut short or changed; take log and quote together"
+    if register.growth is not Growth.NONE:
+        hint += ", or the system extended it since: --unchecked eventlog=REASON leaves it unjudged"
+    return BindingError(
+        f"{register.name} is {expected.hex()}, the event log gives {got.hex()} from {count} events",
+        code="eventlog-register-mismatch",
+        check=_CHECK,
+        field=register.name,
+        expected=expected.hex(),
+        got=f"{got.hex()} from {count} events",
+        clause=_CLAUSE,
+        hint=hint,
+    )
+
+
+def _unsigned(replayed: Registers, signed: Mapping[str, bytes]) -> BindingError:
+    extended = ", ".join(name for name, count in replayed.counts.items() if count) or "none"
+    names = ", ".join(signed) or "none"
+    return BindingError(
+        f"no register that the event log extends ({extended}) can be compared with a signed one ({names})",
+        code="eventlog-registers-unsigned",
+        check=_CHECK,
+        field="registers",
+        expected=f"a signed value of one of: {extended}",
+        got=names,
+        clause=_CLAUSE,
+        hint="quote the registers that the log extends: for a TPM at least 0 to 7",
+    )

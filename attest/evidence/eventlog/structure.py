@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attest.errors import EvidenceError
-from attest.evidence.eventlog.vocabulary import ALGORITHMS, CCEL, EV_NO_ACTION, LogKind, type_name
+from attest.evidence.eventlog.kinds import CCEL, LogKind
+from attest.evidence.eventlog.vocabulary import ALGORITHMS, EV_NO_ACTION, type_name
 from attest.evidence.reader import ByteReader
 
 __all__ = [
@@ -35,6 +36,10 @@ _CHECK = "eventlog.format"
 _SIGNATURE = b"Spec ID Event03\0"
 _SHA1_BYTES = 20
 _END_INDEX = 0xFFFFFFFF
+_LOCALITY = b"StartupLocality\0"
+_LOCALITIES = (b"\0", b"\3", b"\4")
+"""TPM2_Startup from locality 0 or 3; 4 when something measured before it (H-CRTM)."""
+_LOCALITY_RULE = "one StartupLocality of 0, 3 or 4, in front of the first event of its register"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +105,14 @@ class ParsedEventLog:
         spec_id: the header.
         events: the records behind the header, in order.
         padding_bytes: bytes behind the last record that are no part of the log, its end marker included.
+        startup_locality: with which the first register of a TPM starts, where the log tells; the replay proves it.
     """
 
     kind: LogKind
     spec_id: ParsedSpecId
     events: tuple[ParsedEvent, ...]
     padding_bytes: int
+    startup_locality: int = 0
 
     def to_bytes(self) -> bytes:
         """Encode again; equal to what ``parse_event_log`` accepted, up to the padding."""
@@ -148,7 +155,33 @@ def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedEventLog:
 
 
 def _log(kind: LogKind, spec_id: ParsedSpecId, events: list[ParsedEvent], padding_bytes: int) -> ParsedEventLog:
-    return ParsedEventLog(kind=kind, spec_id=spec_id, events=tuple(events), padding_bytes=padding_bytes)
+    # (3) With what the registers start, where a TPM's log tells.
+    return ParsedEventLog(
+        kind=kind,
+        spec_id=spec_id,
+        events=tuple(events),
+        padding_bytes=padding_bytes,
+        startup_locality=_startup_locality(kind, events),
+    )
+
+
+def _startup_locality(kind: LogKind, events: list[ParsedEvent]) -> int:
+    """Read the event StartupLocality, which stands in front of everything that extends its register.
+
+    Spec: TCG PC Client Platform Firmware Profile, TCG_EfiStartupLocalityEvent.
+    """
+    told: int | None = None
+    extended = False
+    for event in events if kind.locality_index is not None else ():
+        if event.type != EV_NO_ACTION:
+            extended = extended or event.index == kind.locality_index
+        elif event.data.startswith(_LOCALITY):
+            where = event.index == kind.locality_index and not extended and told is None
+            locality = event.data[len(_LOCALITY) :]
+            if not where or locality not in _LOCALITIES:
+                raise _malformed(event.number, event.offset, _LOCALITY_RULE, f"{locality.hex()} in {event.register}")
+            told = locality[0]
+    return told or 0
 
 
 class _LogReader(ByteReader):
@@ -229,7 +262,7 @@ def _record(reader: _LogReader, offset: int, index: int, sizes: dict[int, int], 
         number=number,
         offset=offset,
         index=index,
-        register=kind.registers[index],
+        register=kind.registers[index].name,
         type=event_type,
         type_name=type_name(event_type),
         digests=tuple(ParsedDigest(algorithm=algorithm, value=value) for algorithm, value in digests.items()),

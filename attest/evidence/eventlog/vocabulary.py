@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 __all__ = [
     "ALGORITHMS",
-    "CCEL",
     "EVENT_TYPES",
     "EV_EFI_BOOT_SERVICES_APPLICATION",
     "EV_EFI_VARIABLE_AUTHORITY",
@@ -20,10 +19,8 @@ __all__ = [
     "EV_SEPARATOR",
     "SHA256",
     "SHA384",
-    "TCG2_SHA256",
     "WHOLE_DATA_TYPES",
     "Algorithm",
-    "LogKind",
     "type_name",
 ]
 
@@ -52,29 +49,6 @@ ALGORITHMS: Mapping[int, Algorithm] = {
     0x0012: Algorithm(name="SM3-256", size=32),
 }
 """Known algorithms. A log may declare others with their size; they are carried and mean nothing here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogKind:
-    """What the register indices of a log mean, and which digest counts. Chosen by the caller, never by the log.
-
-    Attributes:
-        name: for messages.
-        registers: name of each index; a higher index is malformed.
-        first_extended: the lowest index whose events extend a register that is compared.
-        bank: algorithm id of the digest that every record must have.
-    """
-
-    name: str
-    registers: tuple[str, ...]
-    first_extended: int
-    bank: int
-
-
-CCEL = LogKind(name="CCEL", registers=("MRTD", "RTMR0", "RTMR1", "RTMR2", "RTMR3"), first_extended=1, bank=SHA384)
-"""Intel TDX. Index 0 stands for MRTD, which no event extends."""
-TCG2_SHA256 = LogKind(name="TCG2", registers=tuple(f"PCR{index}" for index in range(24)), first_extended=0, bank=SHA256)
-"""A TPM's log, by its SHA-256 bank; read and shown so far, not replayed."""
 
 EV_NO_ACTION = 0x00000003
 EV_SEPARATOR = 0x00000004

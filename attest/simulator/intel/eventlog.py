@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
+    "SHA1",
     "SHA256",
     "SHA384",
     "LogEntry",
@@ -34,6 +35,7 @@ __all__ = [
     "write_event_log",
 ]
 
+SHA1: Final = 0x0004
 SHA256: Final = 0x000B
 SHA384: Final = 0x000C
 REGISTER_BYTES: Final = 48
@@ -55,7 +57,7 @@ _EV_EFI_PLATFORM_FIRMWARE_BLOB2 = 0x8000000A
 _EV_EFI_HANDOFF_TABLES2 = 0x8000000B
 _GLOBAL_VARIABLE = bytes.fromhex("61dfe48bca93d211aa0d00e098032b8c")
 _IMAGE_SECURITY_DATABASE = bytes.fromhex("cbb219d73a3d9645a3bcdad00e67656f")
-_HASHES = {SHA256: "sha256", SHA384: "sha384"}
+_HASHES = {SHA1: "sha1", SHA256: "sha256", SHA384: "sha384"}
 _DEVICE_PATH_END = bytes.fromhex("7fff0400")
 
 
@@ -76,22 +78,23 @@ class MeasuredEvent:
     digest: bytes | None = None
 
     def digest_of(self, algorithm: int) -> bytes:
-        """Return the digest of an algorithm by its TCG number.
+        """Return the digest of an algorithm by its TCG number; zeros for an event that is only told and not measured.
 
         Raises:
-            ValueError: neither SHA-256 nor SHA-384.
+            ValueError: none of SHA-1, SHA-256 and SHA-384.
         """
         if algorithm == SHA384 and self.digest is not None:
             return self.digest
         if algorithm not in _HASHES:
-            msg = f"algorithm {algorithm:#06x}: expected SHA-256 or SHA-384"
+            msg = f"algorithm {algorithm:#06x}: expected SHA-1, SHA-256 or SHA-384"
             raise ValueError(msg)
-        return hashlib.new(_HASHES[algorithm], self.data if self.measured is None else self.measured).digest()
+        digest = hashlib.new(_HASHES[algorithm], self.data if self.measured is None else self.measured).digest()
+        return bytes(len(digest)) if self.kind == _EV_NO_ACTION else digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """An event and the index under which the log files it: 0 is MRTD, 1 to 4 are RTMR0 to RTMR3."""
+    """An event and the index under which the log files it: 0 is MRTD, 1 to 4 are RTMR0 to RTMR3; or a PCR."""
 
     index: int
     event: MeasuredEvent
@@ -250,6 +253,7 @@ def write_event_log(
     algorithms: tuple[int, ...] = (SHA384,),
     size: int | None = None,
     fill: int = 0xFF,
+    header_index: int = 1,
 ) -> bytes:
     """Return the log as ``/sys/firmware/acpi/tables/data/CCEL`` gives it.
 
@@ -258,11 +262,12 @@ def write_event_log(
         algorithms: TCG numbers of the digests in each record.
         size: bytes of the log area; None ends the log with its last record.
         fill: the byte that fills the area behind the last record.
+        header_index: register index of the header; a TPM's log has 0.
     """
     widths = tuple(hashlib.new(_HASHES[number]).digest_size.to_bytes(2, "little") for number in algorithms)
     versions = bytes((0, 2, 0, 2))  # minor, major, errata, and 2 for 64-bit integers
     spec = b"Spec ID Event03\0" + _u32(0) + versions + _u32(len(algorithms)) + _algorithms(algorithms, *widths) + b"\0"
-    header = _u32(1, _EV_NO_ACTION) + bytes(20) + _u32(len(spec)) + spec
+    header = _u32(header_index, _EV_NO_ACTION) + bytes(20) + _u32(len(spec)) + spec
     log = header + b"".join(_record(entry, algorithms) for entry in entries)
     return log if size is None else log.ljust(size, bytes([fill]))
 

@@ -17,8 +17,8 @@ from attest.evidence.eventlog.content import (
     uefi_variable,
     verification,
 )
+from attest.evidence.eventlog.kinds import CCEL, TCG2_SHA256
 from attest.evidence.eventlog.structure import ParsedEvent, parse_event_log
-from attest.evidence.eventlog.vocabulary import CCEL, TCG2_SHA256
 from tests.evidence.eventlog import writer as w
 
 VERIFIED, VALUE_ONLY, UNVERIFIED = Verification.VERIFIED, Verification.VALUE_ONLY, Verification.UNVERIFIED

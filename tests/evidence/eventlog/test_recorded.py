@@ -1,6 +1,7 @@
 """Recorded logs of four machines, and what the manifest says about each and about each change of it."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from attest.evidence.eventlog.replay import VerifiedEventLog, replay, require_re
 from attest.evidence.eventlog.structure import parse_event_log
 
 LOGS = ("live1", "live2", "grub", "alibaba-aael")
-Registers = tuple[bytes, bytes, bytes, bytes]
+Registers = Mapping[str, bytes]
 EXPECTED: dict[str, tuple[type[AttestError], set[str]]] = {
     "format": (EvidenceError, {"eventlog-malformed"}),
     "format_or_no_matching_bank": (EvidenceError, {"eventlog-malformed"}),
@@ -41,19 +42,17 @@ def recorded(vectors_dir: Path, name: str) -> bytes:
 
 def quote_registers(quote: bytes) -> Registers:
     """RTMR0 to RTMR3 of a version 4 quote: behind its header of 48 bytes, at 328 of the body."""
-    first, second, third, fourth = (quote[48 + 328 + 48 * n :][:48] for n in range(4))
-    return first, second, third, fourth
+    return {f"RTMR{n}": quote[48 + 328 + 48 * n :][:48] for n in range(4)}
 
 
 def report_registers(report: bytes) -> Registers:
     """RTMR0 to RTMR3 of a TDREPORT: TDINFO stands at 512, the registers at 208 of it."""
-    first, second, third, fourth = (report[512 + 208 + 48 * n :][:48] for n in range(4))
-    return first, second, third, fourth
+    return {f"RTMR{n}": report[512 + 208 + 48 * n :][:48] for n in range(4)}
 
 
 def verified(data: bytes) -> VerifiedEventLog:
     log = parse_event_log(data)
-    return verify_event_log(log, rtmrs=replay(log).rtmrs)
+    return verify_event_log(log, signed=replay(log).values)
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -67,7 +66,7 @@ def test_a_recorded_log_is_what_the_manifest_says(vectors_dir: Path, manifest: d
     for event in log.events:
         types[event.type_name.removeprefix("EV_")] = types.get(event.type_name.removeprefix("EV_"), 0) + 1
     assert types == said["event_types"]
-    found = {f"mr{n}": value.hex() for n, value in enumerate(replay(log).rtmrs, start=1) if any(value)}
+    found = {f"mr{n}": value.hex() for n, value in enumerate(replay(log).values.values(), start=1) if any(value)}
     assert found == said["replay_sha384"]
     require_data(log)
 
@@ -75,8 +74,8 @@ def test_a_recorded_log_is_what_the_manifest_says(vectors_dir: Path, manifest: d
 def test_the_logs_replay_to_the_registers_of_their_boots(vectors_dir: Path) -> None:
     quote = quote_registers((vectors_dir / "ccel/live2/quote.bin").read_bytes())
     report = report_registers((vectors_dir / "ccel/live1/tdreport.bin").read_bytes())
-    verify_event_log(parse_event_log(recorded(vectors_dir, "live2")), rtmrs=quote)
-    verify_event_log(parse_event_log(recorded(vectors_dir, "live1")), rtmrs=report)
+    verify_event_log(parse_event_log(recorded(vectors_dir, "live2")), signed=quote)
+    verify_event_log(parse_event_log(recorded(vectors_dir, "live1")), signed=report)
 
 
 def changed(data: bytes, recipe: dict[str, Any]) -> bytes:
@@ -100,11 +99,11 @@ def test_every_change_of_the_manifest_is_refused_as_it_says(vectors_dir: Path, m
         registers = (
             quote_registers((vectors_dir / "ccel" / quote).read_bytes())
             if quote
-            else replay(parse_event_log(base)).rtmrs
+            else replay(parse_event_log(base)).values
         )
         kind, codes = EXPECTED[recipe["expect_error"]]
         with pytest.raises(kind) as caught:
-            verify_event_log(parse_event_log(changed(base, recipe)), rtmrs=registers)
+            verify_event_log(parse_event_log(changed(base, recipe)), signed=registers)
         assert caught.value.code in codes, recipe["id"]
         if "event_offset" in recipe:
             assert caught.value.offset == recipe["event_offset"], recipe["id"]
@@ -114,7 +113,7 @@ def test_every_change_of_the_manifest_is_refused_as_it_says(vectors_dir: Path, m
 def test_every_byte_of_a_recorded_digest_is_needed(vectors_dir: Path, name: str) -> None:
     data = recorded(vectors_dir, name)
     log = parse_event_log(data)
-    good, content = replay(log).rtmrs, data[: len(data) - log.padding_bytes]
+    good, content = replay(log).values, data[: len(data) - log.padding_bytes]
     for event in log.events:
         for at in range(event.offset + 14, event.offset + 62, 1 if name == "live2" else 23):
             flipped = content[:at] + bytes([content[at] ^ 0x80]) + content[at + 1 :]
@@ -126,7 +125,7 @@ def test_every_byte_of_a_recorded_digest_is_needed(vectors_dir: Path, name: str)
 def test_a_recorded_log_cut_short_is_refused(vectors_dir: Path, name: str) -> None:
     data = recorded(vectors_dir, name)
     log = parse_event_log(data)
-    good = replay(log).rtmrs
+    good = replay(log).values
     for event in log.events:
         with pytest.raises(BindingError):
             require_replay(parse_event_log(data[: event.offset]), good)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from attest.evidence.eventlog.kinds import TCG2_SHA256
 from attest.evidence.eventlog.reference import RegisterDifference, compare_logs
 from attest.evidence.eventlog.structure import parse_event_log
-from attest.evidence.eventlog.vocabulary import TCG2_SHA256
 from tests.evidence.eventlog import writer as w
 
 

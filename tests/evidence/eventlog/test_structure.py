@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import EvidenceError
+from attest.evidence.eventlog.kinds import CCEL, TCG2_SHA256, LogKind
 from attest.evidence.eventlog.structure import MAX_EVENTS, MAX_LOG_BYTES, parse_event_log
-from attest.evidence.eventlog.vocabulary import CCEL, TCG2_SHA256, LogKind
 from tests.evidence.eventlog import writer as w
 
 

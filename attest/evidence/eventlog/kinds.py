@@ -1,0 +1,120 @@
+"""Whose log it is: which registers its indices mean, from which values they start, and which digest counts.
+
+The kind is chosen by who calls, from the evidence that the log came with, and never by the log.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256, sha384
+
+from attest.evidence.eventlog.vocabulary import ALGORITHMS, SHA256, SHA384
+
+__all__ = ["CCEL", "TCG2_SHA256", "Growth", "LogKind", "Register"]
+
+
+class Growth(enum.Enum):
+    """What may extend a register once the log has ended."""
+
+    NONE = "none"
+    """Nothing. The log leads to its value, or is of another boot, cut short or changed."""
+    SYSTEM = "system"
+    """The operating system may go on. Whether a difference is its doing cannot be judged by the log."""
+    SYSTEM_ALONE = "system alone"
+    """As ``SYSTEM``, and firmware and boot loaders leave it alone: a log without events says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Register:
+    """One register.
+
+    Attributes:
+        name: as messages and facts spell it.
+        initial: its value before the first event, as long as a digest; None for one that no event extends.
+        growth: what may extend it once the log has ended.
+        phases: what an operating system is known to extend it by then, in this order, as far as it has come.
+    """
+
+    name: str
+    initial: bytes | None
+    growth: Growth = Growth.NONE
+    phases: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogKind:
+    """What the register indices of a log mean, and which digest counts.
+
+    Attributes:
+        name: for messages.
+        registers: of each index; a higher index is malformed.
+        bank: algorithm id of the digest that every record must have, and by which registers are extended.
+        locality_index: index of the register whose last byte starts as the locality of TPM2_Startup, which the log
+            tells; None when there is no such register.
+    """
+
+    name: str
+    registers: tuple[Register, ...]
+    bank: int
+    locality_index: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of a register and of a digest."""
+        return ALGORITHMS[self.bank].size
+
+    def hashed(self, data: bytes) -> bytes:
+        """Return the digest of data in the bank that counts."""
+        return _HASHES[self.bank](data).digest()
+
+
+_HASHES = {SHA256: sha256, SHA384: sha384}
+
+
+def _rtmr(number: int) -> Register:
+    return Register(name=f"RTMR{number}", initial=bytes(48))
+
+
+CCEL = LogKind(
+    name="CCEL", registers=(Register(name="MRTD", initial=None), *(_rtmr(number) for number in range(4))), bank=SHA384
+)
+"""Intel TDX. Index 0 stands for MRTD, which no event extends."""
+
+_OS_SEPARATOR = (b"os-separator",)
+_PHASES: Mapping[int, tuple[bytes, ...]] = {
+    **dict.fromkeys((*range(8), 9, 12, 13, 14), _OS_SEPARATOR),
+    11: (b"enter-initrd", b"leave-initrd", b"sysinit", b"ready", b"shutdown", b"final"),
+}
+"""Words whose hashes systemd extends registers by once the firmware's log has ended (systemd-pcrphase.service(8)): it
+closes those of firmware and boot loader, and tells the phases of a boot from a unified kernel image."""
+_GROWTH: Mapping[int, Growth] = {
+    8: Growth.SYSTEM,  # init data of peer pods (azure-cvm.md 5)
+    9: Growth.SYSTEM,  # the state of systemd's registers in the TPM's memory
+    10: Growth.SYSTEM_ALONE,  # IMA
+    11: Growth.SYSTEM,  # phases of systemd
+    12: Growth.SYSTEM,  # configuration of a unified kernel image, which its system may add to
+    13: Growth.SYSTEM,  # extensions of the system, likewise
+    15: Growth.SYSTEM_ALONE,  # machine id and volume keys, by systemd
+    16: Growth.SYSTEM_ALONE,  # debugging; can be reset
+    **dict.fromkeys(range(17, 23), Growth.SYSTEM_ALONE),  # a late launch (DRTM), which has a log of its own
+    23: Growth.SYSTEM_ALONE,  # applications; can be reset
+}
+
+
+def _pcr(index: int) -> Register:
+    """Return a register of a PC's TPM; those of the late launch start with all bits set.
+
+    Spec: TCG PC Client Platform TPM Profile, the table of PCR attributes.
+    """
+    return Register(
+        name=f"PCR{index}",
+        initial=b"\xff" * 32 if 17 <= index <= 22 else bytes(32),
+        growth=_GROWTH.get(index, Growth.NONE),
+        phases=tuple(sha256(word).digest() for word in _PHASES.get(index, ())),
+    )
+
+
+TCG2_SHA256 = LogKind(name="TCG2", registers=tuple(_pcr(index) for index in range(24)), bank=SHA256, locality_index=0)
+"""A TPM's log, by its SHA-256 bank."""
