@@ -27,7 +27,10 @@ from attest.errors import AttestError
 from attest.evidence.binding import parse_binding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import parse_envelope
-from attest.evidence.eventlog.structure import parse_event_log
+from attest.evidence.eventlog.facts import facts_of
+from attest.evidence.eventlog.kinds import TCG2_SHA256
+from attest.evidence.eventlog.replay import replay, verify_event_log
+from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.forms import read_evidence
 from attest.evidence.gpu.evidence import parse_nvidia_device
 from attest.evidence.gpu.rim import read_rim
@@ -50,6 +53,7 @@ from attest.policy.reference_values.reference_documents import (
 from attest.rego import read_rego_policy
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.simulator.nvidia import SimulatedBoard
+from attest.simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from attest.verification import verify
 from tests.samples import AT, binding, bound_evidence, scene
 
@@ -83,6 +87,10 @@ def _verify(data: bytes) -> None:
     )
 
 
+def _tpm_log(data: bytes) -> ParsedEventLog:
+    return parse_event_log(data, kind=TCG2_SHA256)
+
+
 TARGETS: dict[str, Callable[[bytes], object]] = {
     "report": parse_report,
     "table": parse_certificate_table,
@@ -92,6 +100,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "binding": parse_binding,
     "quote": parse_quote,
     "eventlog": parse_event_log,
+    "tpm-log": lambda data: facts_of(verify_event_log(log := _tpm_log(data), signed=replay(log).values)),
     "gpu-report": parse_gpu_report,
     "gpu-device": parse_nvidia_device,
     "rim": lambda data: read_rim(RimDocument(xml=data)),
@@ -120,6 +129,7 @@ def seeds(target: str) -> Iterator[bytes]:
         "binding": [binding().to_bytes()],
         "quote": [TD.quote(bytes(64)), TD.quote(bytes(64), version=5)],
         "eventlog": [TD.event_log()],
+        "tpm-log": [write_tpm_log((startup_locality(3), *typical_tpm_boot(loader="stub")))],
         "gpu-report": [GPU.report(bytes(32)), SWITCH.report(bytes(32))],
         "gpu-device": [GPU.device_item(bytes(32)), SWITCH.device_item(bytes(32))],
         "rim": [rim.xml for rim in DEVICES.rims],
