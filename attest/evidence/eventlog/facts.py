@@ -189,7 +189,6 @@ def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
         if is_extended(event, log.kind) and event.register in verified.proven
     )
     reader = _Reader(pairs=pairs, proven=verified.proven)
-    stores = places.secure_boot in verified.proven
     texts = (*places.grub, *places.stub)
     command_lines = reader.all(texts, _kernel_command_line(places))
     grub_commands = reader.all(places.grub, _grub_command)
@@ -198,8 +197,8 @@ def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
     named = {fact.event for facts in (command_lines, grub_commands, load_options, initrds) for fact in facts or ()}
     return EventLogFacts(
         event_count=len(log.events),
-        secure_boot=_secure_boot(pairs, log.kind) if stores else None,
-        signature_stores=_signature_stores(pairs, log.kind) if stores else None,
+        secure_boot=_secure_boot(pairs, log.kind),
+        signature_stores=_signature_stores(pairs, log.kind) if places.secure_boot in verified.proven else None,
         authorities=reader.all((places.secure_boot,), _authority),
         boot_variables=reader.all(places.boot_variables, _boot_variable),
         boot_applications=reader.all(places.applications, _boot_application),
