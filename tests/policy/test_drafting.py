@@ -18,6 +18,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AttestError, ConfigurationError
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.forms import read_evidence
+from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy import load_policy
 from attest.policy.authoring.drafting import FIELDS, choose, draft_policy, fields_of
 from attest.policy.authoring.yaml_text import comment_lines, yaml_text
@@ -275,6 +276,7 @@ def test_what_the_machine_does_not_meet_is_relaxed_with_its_reason() -> None:
 def test_a_version_that_nobody_can_read_is_relaxed_with_its_reason() -> None:
     source = source_of(verified_fixture("nvidia-hopper"))
     (gpu,) = source.devices.gpus
+    assert isinstance(gpu, VerifiedGpu)
     odd = replace(gpu, driver_version="unknown")
     items = tuple(replace(item, verified=odd) for item in source.items)
     source = replace(source, items=items, devices=replace(source.devices, gpus=(odd,)))
