@@ -16,6 +16,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN_STAMP := .venv/.installed-run
 DEV_STAMP := .venv/.installed-dev
+TPM_STAMP := .venv/.installed-tpm
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
 CODE := $(wildcard attest kms benchmarks fixtures tests)
@@ -26,7 +27,7 @@ CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/po
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev demo test check lint format types imports tests coverage drift test-fast slow bench fuzz \
+.PHONY: help install install-dev install-tpm demo test check lint format types imports tests coverage drift test-fast slow bench fuzz \
         lock openapi clean distclean
 
 help: ## list the targets
@@ -36,6 +37,7 @@ help: ## list the targets
 
 install: $(RUN_STAMP) ## .venv with the two commands, .venv/bin/attest and .venv/bin/kms
 install-dev: $(DEV_STAMP) ## the same, with everything the checks need
+install-tpm: $(TPM_STAMP) ## tpm2-pytss as well, built here; the tests with a real TPM need it, and swtpm
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -52,6 +54,14 @@ $(RUN_STAMP): .venv/bin/python pyproject.toml requirements/run.txt requirements/
 
 $(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
 	$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	@touch $@
+
+$(TPM_STAMP): $(DEV_STAMP) requirements/tpm-build.txt requirements/tpm.txt
+	@pkg-config --exists tss2-esys 2>/dev/null \
+	    || { echo 'error: the TSS libraries are missing' >&2; \
+	         echo 'hint: on Debian or Ubuntu: apt-get install libtss2-dev pkg-config gcc python3-dev' >&2; exit 1; }
+	$(PIP) install --require-hashes --only-binary :all: -r requirements/tpm-build.txt
+	$(PIP) install --require-hashes --no-deps --no-build-isolation --only-binary :all: --no-binary tpm2-pytss -r requirements/tpm.txt
 	@touch $@
 
 # --- using --------------------------------------------------------------------------------------------------------------
@@ -117,6 +127,8 @@ lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --output-file requirements/dev.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --constraint requirements/dev.txt --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra tpm --constraint requirements/dev.txt --output-file requirements/tpm.txt
+	$(COMPILE) $(UPGRADE) --group tpm-build --constraint requirements/dev.txt --output-file requirements/tpm-build.txt
 
 clean: ## remove what the checks leave behind
 	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov

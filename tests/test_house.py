@@ -11,7 +11,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-LOCK_FILES = ("requirements/build.txt", "requirements/dev.txt", "requirements/run.txt")
+LOCK_FILES = tuple(f"requirements/{name}.txt" for name in ("build", "dev", "run", "tpm", "tpm-build"))
+SOURCE_ONLY = {"tpm2-pytss"}
+"""Packages without wheels, which stand beside what the checks need and not among it."""
 
 # Put together from halves, so that this file passes its own tests.
 REGISTRY_HOSTS = tuple(
@@ -99,7 +101,12 @@ def test_a_lock_file_pins_every_requirement_by_hash_and_names_no_place(name: str
 
 
 @pytest.mark.parametrize(
-    ("name", "extras"), [("requirements/run.txt", ("cli", "kms")), ("requirements/dev.txt", ("cli", "kms", "dev"))]
+    ("name", "extras"),
+    [
+        ("requirements/run.txt", ("cli", "kms")),
+        ("requirements/dev.txt", ("cli", "kms", "dev")),
+        ("requirements/tpm.txt", ("tpm",)),
+    ],
 )
 def test_a_lock_file_satisfies_what_the_project_asks_for(name: str, extras: tuple[str, ...]) -> None:
     pins = locked(name)
@@ -115,6 +122,15 @@ def test_a_lock_file_satisfies_what_the_project_asks_for(name: str, extras: tupl
 def test_the_lock_files_agree_with_each_other(name: str) -> None:
     everything = locked("requirements/dev.txt")
     assert {package: pin for package, pin in locked(name).items() if everything.get(package) != pin} == {}
+
+
+def test_what_is_built_here_changes_no_package_that_is_there() -> None:
+    everything = locked("requirements/dev.txt")
+    pins = locked("requirements/tpm.txt")
+    assert {name: pin for name, pin in pins.items() if everything.get(name) != pin}.keys() == SOURCE_ONLY
+    build = locked("requirements/tpm-build.txt")
+    assert {name: pin for name, pin in build.items() if everything.get(name, pin) != pin} == {}
+    assert SOURCE_ONLY.isdisjoint(everything)
 
 
 @pytest.mark.parametrize("module", ["attest", "kms.decide"])
