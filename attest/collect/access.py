@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from attest.collect.detect import Machine, read_machine
+from attest.collect.azure_added import AzureServices
+from attest.collect.azure_host import AzureHost, HostPatience
+from attest.collect.detect import TPM, Detected, Machine, detect, read_machine
 from attest.collect.ioctl import OpenDevice, open_device
 from attest.collect.nvml import CollectedGpu, GpuState, collect_gpus, gpu_state
+from attest.collect.tpm import DEVICE_TCTI, OpenTpm, Tpm, open_tpm
 from attest.collect.tsm import TsmReports
 
 __all__ = ["THIS_MACHINE", "MachineAccess"]
+
+
+_AZURE_HOST = AzureHost()
 
 
 class CollectGpus(Protocol):
@@ -45,6 +51,10 @@ class MachineAccess:
         gpu_state: asks for their modes.
         random: returns so many random bytes.
         sleep: waits so many seconds.
+        monotonic: seconds that never run backwards.
+        tcti: the way to a TPM, named by a person; None is the machine's own where it needs one.
+        open_tpm: opens it.
+        azure: what an Azure host offers its guests.
     """
 
     root: Path = Path("/")
@@ -54,6 +64,32 @@ class MachineAccess:
     gpu_state: AskGpuState = gpu_state
     random: Callable[[int], bytes] = secrets.token_bytes
     sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    tcti: str | None = None
+    open_tpm: OpenTpm = open_tpm
+    azure: AzureServices = _AZURE_HOST
+
+    @property
+    def tpm_path(self) -> str:
+        """The way to the TPM, as a TCTI."""
+        return f"{DEVICE_TCTI}{self.root / TPM}" if self.tcti is None else self.tcti
+
+    @property
+    def patience(self) -> HostPatience:
+        """How long an Azure host is waited for."""
+        return HostPatience(random=self.random, sleep=self.sleep)
+
+    def tpm(self) -> Tpm:
+        """Return the TPM.
+
+        Raises:
+            CollectionError: ``tpm-binding-missing``.
+        """
+        return self.open_tpm(self.tpm_path)
+
+    def detect(self) -> Detected:
+        """Say what this machine is, and how it gives evidence."""
+        return detect(self.read(), tcti=self.tcti)
 
     def read(self) -> Machine:
         """Read what the files of the machine say."""

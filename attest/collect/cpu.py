@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attest.collect.access import MachineAccess
+from attest.collect.azure import asked_of_azure, collect_azure
 from attest.collect.detect import Detected, Tee, no_tee
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST, read_snp_report, read_td_report
 from attest.collect.refusals import refused_by
-from attest.collect.tsm import PROVIDERS, collect_tsm
+from attest.collect.tsm import PROVIDERS, REPORT_DATA_BYTES, collect_tsm
 from attest.errors import CollectionError, EvidenceError
+from attest.evidence.binding import Binding
 from attest.evidence.envelope import (
     MAX_ITEM_BYTES,
     MEDIA_INTEL_QUOTE,
@@ -35,27 +37,32 @@ class CollectedCpu:
         tee: which kind it is.
         interface: through which it was asked.
         item: ``cpu`` of the envelope.
+        beside: endorsements that came along.
         notes: what was left out, for people.
     """
 
     tee: Tee
     interface: str
     item: EvidenceItem
+    beside: tuple[EvidenceItem, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def collect_cpu(access: MachineAccess, detected: Detected, report_data: bytes, *, vmpl: int | None) -> CollectedCpu:
-    """Ask configfs-tsm for a report or quote; where it has no provider, the drivers' own devices.
+def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
+    """Ask configfs-tsm for a report or quote; where it has no provider, the drivers' own devices; on Azure the TPM.
 
     Args:
         access: how the machine is reached.
         detected: what it is; it has an interface.
-        report_data: 64 bytes to commit to.
+        asked: what to commit to: a binding, or a nonce of 1 to 64 bytes.
         vmpl: SNP: what the report is to state; None is the lowest that the kernel allows.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
     """
+    if detected.interface == "azure-vtpm":
+        return _by_azure(access, asked, vmpl=vmpl)
+    report_data = asked.report_data() if isinstance(asked, Binding) else asked.ljust(REPORT_DATA_BYTES, b"\0")
     if detected.interface == "configfs-tsm":
         try:
             return _by_tsm(access, report_data, vmpl=vmpl)
@@ -69,6 +76,27 @@ def collect_cpu(access: MachineAccess, detected: Detected, report_data: bytes, *
     if detected.tee == "tdx":
         return _by_tdx_guest(access, report_data)
     return _by_sev_guest(access, report_data, vmpl=vmpl if vmpl is not None else access.read().sev_vmpl or 0)
+
+
+def _by_azure(access: MachineAccess, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
+    if vmpl:
+        raise CollectionError(
+            f"the report of an Azure VM states VMPL 0, which is its paravisor's, and not {vmpl}",
+            code="vmpl-refused",
+            field="VMPL",
+            expected="0",
+            got=str(vmpl),
+            hint="leave the VMPL out",
+        )
+    found = collect_azure(
+        access.tpm(),
+        asked_of_azure(asked),
+        services=access.azure,
+        patience=access.patience,
+        monotonic=access.monotonic,
+        sleep=access.sleep,
+    )
+    return CollectedCpu(tee=found.tee, interface="azure-vtpm", item=found.item, beside=found.beside, notes=found.notes)
 
 
 def _by_tsm(access: MachineAccess, report_data: bytes, *, vmpl: int | None) -> CollectedCpu:

@@ -16,16 +16,19 @@ from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
 from attest.collect.tsm import TsmReports
 from attest.errors import CollectionError
 
-__all__ = ["Detected", "Interface", "Machine", "Tee", "detect", "no_tee", "read_machine"]
+__all__ = ["TPM", "Detected", "Interface", "Machine", "Tee", "detect", "no_tee", "read_machine"]
 
-Tee = Literal["sev-snp", "tdx"]
-Interface = Literal["configfs-tsm", "sev-guest", "tdx-guest"]
+Tee = Literal["sev-snp", "tdx", "azure-snp", "azure-tdx"]
+"""The two of Azure are told apart by the evidence, not by a machine's files."""
+Interface = Literal["configfs-tsm", "sev-guest", "tdx-guest", "azure-vtpm"]
 ConfigfsState = Literal["absent", "not mounted", "without tsm", "tsm", "not permitted"]
 
+TPM = Path("dev/tpmrm0")
+"""Below the root directory; through the kernel's resource manager, so that others may use the TPM too."""
 _DEVICES = {
     "sev-guest": SEV_GUEST,
     "tdx_guest": TDX_GUEST,
-    "tpmrm0": Path("dev/tpmrm0"),
+    "tpmrm0": TPM,
     "sev": Path("dev/sev"),
     "nvidiactl": Path("dev/nvidiactl"),
 }
@@ -179,15 +182,17 @@ def _line(path: Path) -> str:
 # -- concluding
 
 
-def detect(machine: Machine) -> Detected:
+def detect(machine: Machine, *, tcti: str | None = None) -> Detected:
     """Say which TEE a machine is, and how it gives evidence. Pure.
 
     Args:
         machine: what its files say.
+        tcti: the way to a TPM, if somebody named one: then that is what is asked.
     """
     virtual = "hypervisor" in machine.flags
-    tee = _tee(machine, virtual=virtual)
-    interface = _interface(machine)
+    below_paravisor = tcti is not None or _is_below_paravisor(machine)
+    tee = None if below_paravisor else _tee(machine, virtual=virtual)
+    interface = "azure-vtpm" if below_paravisor else _interface(machine)
     reason, hint = _why(machine, tee, interface, virtual=virtual)
     return Detected(
         tee=tee,
@@ -198,6 +203,12 @@ def detect(machine: Machine) -> Detected:
         reason=reason,
         hint=hint,
     )
+
+
+def _is_below_paravisor(machine: Machine) -> bool:
+    """Tell a VM on Azure that has a TPM and no interface of its own: a kernel below a paravisor sees no TEE."""
+    own = {"sev-guest", "tdx_guest"} & machine.devices or machine.sev_platform or machine.sev_vmpl is not None
+    return machine.asset_tag == _AZURE_TAG and "tpmrm0" in machine.devices and not own
 
 
 def _tee(machine: Machine, *, virtual: bool) -> Tee | None:
@@ -223,7 +234,7 @@ def _hypervisor(machine: Machine) -> str:
 
 def _why(machine: Machine, tee: Tee | None, interface: Interface | None, *, virtual: bool) -> tuple[str, str]:
     """Explain why there is no TEE, or no way to its evidence."""
-    if tee is not None and interface is not None:
+    if interface is not None and (tee is not None or interface == "azure-vtpm"):
         return "", ""
     if machine.configfs == "not permitted":
         return "this user may not look into /sys/kernel/config", "run as root"
@@ -231,8 +242,8 @@ def _why(machine: Machine, tee: Tee | None, interface: Interface | None, *, virt
         return _no_interface(machine, tee)
     if machine.asset_tag == _AZURE_TAG:
         return (
-            "this is a virtual machine on Azure without a TEE of its own kernel",
-            "evidence of Azure's confidential VMs comes from their vTPM, which this version does not collect",
+            f"this is a virtual machine on Azure without a TPM (/{TPM}), through which confidential ones attest",
+            "modprobe tpm_crb, or tpm_tis; in a container, pass /dev/tpmrm0 through, or name another way with --tcti",
         )
     if virtual and "sev_es" in machine.flags:
         return "the processor's flags tell of SEV-ES without SEV-SNP, which cannot attest", "ask for a SEV-SNP guest"

@@ -12,7 +12,7 @@ from hashlib import sha256
 from attest.collect.access import THIS_MACHINE, MachineAccess
 from attest.collect.ccel import collect_event_log
 from attest.collect.cpu import CollectedCpu, collect_cpu
-from attest.collect.detect import Tee, detect, no_tee
+from attest.collect.detect import Tee, no_tee
 from attest.collect.nvml import NVML_SECONDS, CollectedGpu
 from attest.collect.tsm import REPORT_DATA_BYTES
 from attest.evidence.binding import NONCE_BYTES, Binding
@@ -60,7 +60,7 @@ def collect_machine(
     Args:
         challenge: what the evidence commits to: a binding, whose list of devices is filled in; or a nonce of 1 to 64
             bytes, which stands left-aligned in REPORT_DATA, the rest zero. With GPUs a nonce has 32 bytes and becomes
-            the nonce of ``unasked_binding``.
+            the nonce of ``unasked_binding``. On Azure a nonce has at most 48 bytes; 64 are the user data as a whole.
         access: how the machine is reached.
         vmpl: SNP: privilege level that the report states, 0 to 3; None is the lowest that the kernel allows.
         with_gpus: True demands GPUs, False leaves them out, None takes them where NVIDIA's driver is loaded.
@@ -93,7 +93,7 @@ def collect_all(
         msg = f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, not {len(challenge)}"
         raise ValueError(msg)
     # (1) Who is asked. Without a TEE nothing else is tried: GPUs alone are for 'attest collect gpu'.
-    detected = detect(access.read())
+    detected = access.detect()
     if detected.interface is None:
         raise no_tee(detected)
     gpus_wanted = detected.gpus if with_gpus is None else with_gpus
@@ -108,12 +108,11 @@ def collect_all(
         asked = replace(asked, devices=tuple(item.digest for item in in_order))
         bound = (EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=asked.to_bytes()),)
     # (3) The CPU, which commits to the binding, or to the nonce.
-    report_data = asked.report_data() if isinstance(asked, Binding) else asked.ljust(REPORT_DATA_BYTES, b"\0")
-    cpu = collect_cpu(access, detected, report_data, vmpl=vmpl)
+    cpu = collect_cpu(access, detected, asked, vmpl=vmpl)
     # (4) The log, which replays to registers that the quote just stated.
     log, notes = _log(access, cpu, with_log=with_log)
     return Collected(
-        evidence=Evidence(items=(cpu.item, *log, *gpus, *bound)),
+        evidence=Evidence(items=(cpu.item, *log, *gpus, *bound, *cpu.beside)),
         tee=cpu.tee,
         interface=cpu.interface,
         gpus=len(gpus),
@@ -155,7 +154,11 @@ def _gpu_item(one: CollectedGpu) -> EvidenceItem:
 def _log(
     access: MachineAccess, cpu: CollectedCpu, *, with_log: bool
 ) -> tuple[tuple[EvidenceItem, ...], tuple[str, ...]]:
-    """Return the log, of a kind of CPU that has registers to which it replays."""
+    """Return the log, of a kind of CPU that has registers to which it replays.
+
+    NOTE: the log of an Azure VM's TPM (``azure.TCG_LOG``) stays here: ``attest.verification`` takes none for
+    ``azure-snp`` and ``azure-tdx``, and refuses evidence with one.
+    """
     if not with_log or cpu.tee != "tdx":
         return (), ()
     log = collect_event_log(access.root)

@@ -42,7 +42,14 @@ _SEV_GUEST = {
 _TDX_GUEST = {
     errno.EIO: ("tdx-guest-refused", "the TDX module refused to make a report", "look at the kernel log"),
 }
-_KNOWN = {"configfs-tsm": _CONFIGFS, "sev-guest": _SEV_GUEST, "tdx-guest": _TDX_GUEST}
+_TPM = {
+    errno.ENOENT: (
+        "tpm-missing",
+        "there is no TPM",
+        "modprobe tpm_crb, or tpm_tis; in a container, pass /dev/tpmrm0 through",
+    ),
+}
+_KNOWN = {"configfs-tsm": _CONFIGFS, "sev-guest": _SEV_GUEST, "tdx-guest": _TDX_GUEST, "tpm": _TPM}
 _OTHERWISE = ("collection-failed", "the kernel gave no evidence", "look at the kernel log")
 
 

@@ -185,3 +185,34 @@ def test_a_log_that_may_not_be_read_is_told(
     with pytest.raises(CollectionError) as caught:
         collect_event_log(tmp_path)
     assert caught.value.code == code
+
+
+# -- Azure
+
+
+@pytest.mark.parametrize(
+    ("found", "interface"),
+    [
+        (machine("hypervisor", asset_tag=AZURE, devices=frozenset({"tpmrm0"})), "azure-vtpm"),
+        # Some kernels show the processor's flag, or have the directory, and no interface all the same.
+        (machine("hypervisor", "sev_snp", asset_tag=AZURE, devices=frozenset({"tpmrm0"})), "azure-vtpm"),
+        (machine("hypervisor", asset_tag=AZURE, devices=frozenset({"tpmrm0"}), configfs="tsm"), "azure-vtpm"),
+        # A guest without a paravisor asks for itself.
+        (machine("hypervisor", asset_tag=AZURE, devices=frozenset({"tpmrm0", "sev-guest"})), "sev-guest"),
+        (machine("hypervisor", asset_tag=AZURE, devices=frozenset({"tpmrm0", "tdx_guest"})), "tdx-guest"),
+        (machine("hypervisor", asset_tag=AZURE, devices=frozenset({"tpmrm0"}), sev_platform=True), None),
+        (machine("hypervisor", asset_tag=AZURE, devices=frozenset({"tpmrm0"}), sev_vmpl=2), None),
+        (machine("hypervisor", devices=frozenset({"tpmrm0"})), None),
+        (machine("hypervisor", asset_tag=AZURE), None),
+    ],
+)
+def test_a_vm_below_a_paravisor_is_asked_through_its_tpm(found: Machine, interface: str | None) -> None:
+    detected = detect(found)
+    assert detected.interface == interface
+    if interface == "azure-vtpm":
+        assert (detected.tee, detected.reason) == (None, "")
+
+
+@pytest.mark.parametrize("found", [machine(), machine("hypervisor", "sev_snp", configfs="tsm")])
+def test_a_tpm_that_is_named_is_what_is_asked(found: Machine) -> None:
+    assert detect(found, tcti="swtpm:port=2321").interface == "azure-vtpm"

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_HCL_BYTES",
     "MAX_RUNTIME_BYTES",
     "TD_INFO_BYTES",
+    "TD_REPORT_BYTES",
     "HclReportType",
     "ParsedHclReport",
     "parse_hcl_report",

@@ -1,0 +1,325 @@
+"""Evidence of an Azure confidential VM: the paravisor's report with user data of ours, and a quote of its TPM.
+
+The guest writes 64 bytes into one NV index, and the paravisor remakes its report in another; how long that takes
+nobody says, so the report is read until it names them. Then the TPM quotes all registers under the nonce. Registers
+can change between a quote and reading them, reports while they are read: what does not fit together is asked anew.
+
+Nothing is verified: what comes out is what a remote verifier will judge.
+
+Spec: specs/azure-cvm.md, sections 5 to 8.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+from attest.collect.azure_added import AzureServices, from_snp, from_td, ignored, malformed
+from attest.collect.azure_host import HostPatience
+from attest.collect.tpm import Tpm
+from attest.errors import CollectionError, EvidenceError
+from attest.evidence.azure.forms import RawTpmQuote, azure_json
+from attest.evidence.azure.runtime import AK_KID, USER_DATA_BYTES, RuntimeClaims, parse_runtime_claims
+from attest.evidence.azure.structure import (
+    MAX_HCL_BYTES,
+    HclReportType,
+    ParsedHclReport,
+    parse_hcl_report,
+)
+from attest.evidence.binding import EXTRA_DATA_BYTES, Binding
+from attest.evidence.envelope import MEDIA_AZURE_CVM, EvidenceItem
+from attest.evidence.snp.structure import parse_report
+from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
+
+__all__ = [
+    "AK_HANDLE",
+    "REPORT_INDEX",
+    "TCG_LOG",
+    "USER_DATA_INDEX",
+    "AzureAsked",
+    "AzureParts",
+    "asked_of_azure",
+    "collect_azure",
+    "read_hcl_report",
+    "require_ak",
+]
+
+REPORT_INDEX = 0x01400001
+USER_DATA_INDEX = 0x01400002
+AK_HANDLE = 0x81000003
+TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
+"""Below the root directory: the log of the boot, which replays to the TPM's registers."""
+REPORT_SECONDS = 30.0
+"""For the paravisor to remake its report; it usually takes three."""
+FIRST_WAIT_SECONDS = 0.1
+MAX_WAIT_SECONDS = 1.0
+MAX_QUOTES = 5
+"""Quotes during which a register changed, before we give up; after boot they change seldom."""
+REPORT_DATA_BYTES = 64
+
+AzureTee = Literal["azure-snp", "azure-tdx"]
+_TEES: dict[HclReportType, AzureTee] = {HclReportType.SNP: "azure-snp", HclReportType.TDX: "azure-tdx"}
+
+_one_at_a_time = Lock()
+"""There is one place for user data: two collections at once would each wait for a report that names theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureAsked:
+    """What the evidence is to commit to, in the two places that there are.
+
+    Attributes:
+        user_data: 64 bytes, covered by the CPU's signature.
+        extra_data: 1 to 48 bytes, the nonce of the TPM's quote.
+    """
+
+    user_data: bytes
+    extra_data: bytes
+
+    @property
+    def version(self) -> int:
+        """Version of the JSON: from 2 on the user data repeats the quote's extraData, and nothing else is there."""
+        return 2 if self.user_data == self.extra_data.ljust(USER_DATA_BYTES, b"\0") else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureParts:
+    """What was collected.
+
+    Attributes:
+        tee: which CPU is below the paravisor.
+        item: ``cpu`` of the envelope.
+        beside: the issuers of the VCEK, where the host told them.
+        notes: what was left out, for people.
+    """
+
+    tee: AzureTee
+    item: EvidenceItem
+    beside: tuple[EvidenceItem, ...]
+    notes: tuple[str, ...]
+
+
+def asked_of_azure(challenge: Binding | bytes) -> AzureAsked:
+    """Say what goes where.
+
+    Args:
+        challenge: a binding; a nonce of 1 to 48 bytes; or 64 bytes, which are the user data as a whole, and whose first
+            48 are extraData as those of a binding are.
+
+    Raises:
+        CollectionError: ``azure-nonce-length``.
+    """
+    data = challenge.report_data() if isinstance(challenge, Binding) else challenge
+    if not 0 < len(data) <= EXTRA_DATA_BYTES and len(data) != REPORT_DATA_BYTES:
+        raise CollectionError(
+            f"a nonce of {len(data)} bytes does not fit into a quote of a TPM",
+            code="azure-nonce-length",
+            field="nonce",
+            expected=f"1 to {EXTRA_DATA_BYTES} bytes, or the {REPORT_DATA_BYTES} of the report data",
+            got=f"{len(data)} bytes",
+            hint=f"ask for a nonce of at most {EXTRA_DATA_BYTES} bytes; 32 are plenty",
+        )
+    return AzureAsked(user_data=data.ljust(USER_DATA_BYTES, b"\0"), extra_data=data[:EXTRA_DATA_BYTES])
+
+
+def collect_azure(
+    tpm: Tpm,
+    asked: AzureAsked,
+    *,
+    services: AzureServices,
+    patience: HostPatience,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> AzureParts:
+    """Take the evidence of this VM.
+
+    Args:
+        tpm: its virtual TPM.
+        asked: what the evidence is to commit to.
+        services: of its host.
+        patience: how long the host is waited for.
+        monotonic: seconds that never run backwards.
+        sleep: waits so many seconds.
+
+    Raises:
+        CollectionError: see ``docs/errors.md``, "Collection".
+    """
+    with _one_at_a_time:
+        # (1) Whose TPM this is, before anything is written to it.
+        hcl = read_hcl_report(tpm)
+        require_ak(tpm, hcl)
+        # (2) The user data, and the report that names it.
+        hcl = _with_user_data(tpm, asked.user_data, hcl, monotonic=monotonic, sleep=sleep)
+        require_ak(tpm, hcl)
+        # (3) The registers of now, under the nonce.
+        quote = _quoted(tpm, asked.extra_data)
+    # (4) What the host adds: a quote instead of a TDREPORT, or the certificate of the chip.
+    added = (from_td if hcl.report_type is HclReportType.TDX else from_snp)(hcl, services, patience)
+    value = azure_json(hcl=hcl.raw, tpm=quote, td_quote=added.td_quote, vcek=added.vcek, version=asked.version)
+    return AzureParts(
+        tee=_TEES[hcl.report_type],
+        item=EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=value),
+        beside=added.beside,
+        notes=added.notes,
+    )
+
+
+# -- the report
+
+
+def read_hcl_report(tpm: Tpm) -> ParsedHclReport:
+    """Read the paravisor's report as it stands.
+
+    Raises:
+        CollectionError: ``azure-report-missing``, ``collected-malformed``, or the TPM's.
+    """
+    found = tpm.read_nv(REPORT_INDEX, limit=MAX_HCL_BYTES)
+    if found is None or not (found.data or b"").strip(b"\0\xff"):
+        raise CollectionError(
+            f"the TPM holds no report of a paravisor (NV index {REPORT_INDEX:#010x})",
+            code="azure-report-missing",
+            field=f"NV index {REPORT_INDEX:#010x}",
+            expected="an HCL report",
+            got="no such index" if found is None else "nothing written",
+            hint="this is no confidential VM: make it of a DCasv5, ECasv5, DCesv5 or ECesv5 series or newer, "
+            "with the security type ConfidentialVM",
+        )
+    try:
+        return parse_hcl_report(found.data or b"")
+    except EvidenceError as exc:
+        raise malformed("report in the TPM", exc) from exc
+
+
+def require_ak(tpm: Tpm, hcl: ParsedHclReport) -> None:
+    """Require that the key which will sign is the one that the report speaks of: no verifier would take another's.
+
+    Raises:
+        CollectionError: ``azure-ak-missing``, ``azure-ak-mismatch``, ``collected-malformed``, or the TPM's.
+    """
+    wanted = _claims(hcl).ak.public_numbers()
+    found = tpm.read_key(AK_HANDLE)
+    if found is None:
+        raise CollectionError(
+            f"the TPM has no attestation key (persistent handle {AK_HANDLE:#010x})",
+            code="azure-ak-missing",
+            field=f"handle {AK_HANDLE:#010x}",
+            expected=AK_KID,
+            got="no key",
+            hint="tpm2_getcap handles-persistent shows the keys; Azure makes this one, and a restart brings it back",
+        )
+    if found.public_numbers() != wanted:
+        raise CollectionError(
+            f"the key at {AK_HANDLE:#010x} is not the attestation key of the runtime claims",
+            code="azure-ak-mismatch",
+            field=f"handle {AK_HANDLE:#010x}",
+            expected=f"{AK_KID}, modulus {_short(wanted.n)}",
+            got=f"modulus {_short(found.public_numbers().n)}",
+            hint="somebody replaced the key, or the TPM's state is of another VM; a restart brings Azure's key back",
+        )
+
+
+def _short(modulus: int) -> str:
+    return f"{modulus:x}"[:16] + "…"
+
+
+def _claims(hcl: ParsedHclReport) -> RuntimeClaims:
+    try:
+        return parse_runtime_claims(hcl.runtime_data)
+    except EvidenceError as exc:
+        raise malformed("runtime claims", exc) from exc
+
+
+def _with_user_data(
+    tpm: Tpm,
+    user_data: bytes,
+    hcl: ParsedHclReport,
+    *,
+    monotonic: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> ParsedHclReport:
+    """Write the user data and read the report until it names them, and is whole."""
+    if _is_answer(hcl, user_data):
+        return hcl
+    tpm.write_nv(USER_DATA_INDEX, user_data)
+    deadline = monotonic() + REPORT_SECONDS
+    wait = FIRST_WAIT_SECONDS
+    while True:
+        problem: CollectionError | None = None
+        try:
+            hcl = read_hcl_report(tpm)
+            if _is_answer(hcl, user_data):
+                return hcl
+        except CollectionError as exc:
+            if exc.code not in _BEING_REMADE:
+                raise
+            problem = exc  # read while it was written, perhaps
+        if monotonic() >= deadline:
+            raise problem or _stale(user_data, hcl)
+        sleep(wait)
+        wait = min(2 * wait, MAX_WAIT_SECONDS)
+
+
+_BEING_REMADE = frozenset({"azure-report-missing", "collected-malformed"})
+
+
+def _is_answer(hcl: ParsedHclReport, user_data: bytes) -> bool:
+    """Say whether a report names this user data, and is of one piece: it is read in several, and may change between."""
+    report = hcl.hardware_report
+    committed = hcl.td_report_data if hcl.report_type is HclReportType.TDX else _snp_report_data(report)
+    whole = hmac.compare_digest(committed, hcl.runtime_digest)
+    return whole and hmac.compare_digest(_claims(hcl).user_data or b"", user_data)
+
+
+def _snp_report_data(report: bytes) -> bytes:
+    try:
+        return parse_report(report).report_data
+    except EvidenceError as exc:
+        raise malformed("SNP report in the TPM", exc) from exc
+
+
+def _stale(user_data: bytes, hcl: ParsedHclReport) -> CollectionError:
+    return CollectionError(
+        f"the paravisor did not remake its report within {REPORT_SECONDS:.0f} s",
+        code="azure-report-stale",
+        field="user-data",
+        expected=user_data.hex(),
+        got=(_claims(hcl).user_data or b"").hex(),
+        hint="ask again; if it stays, another process writes user data too, or the VM's paravisor has none: restart it",
+        retryable=True,
+    )
+
+
+# -- the quote
+
+
+def _quoted(tpm: Tpm, nonce: bytes) -> RawTpmQuote:
+    """Have the TPM quote all registers, with the values that it quoted."""
+    for _ in range(MAX_QUOTES):
+        made = tpm.quote(AK_HANDLE, nonce)
+        values = tpm.read_pcrs()
+        quote = _parsed_quote(made.message)
+        if not hmac.compare_digest(quote.extra_data, nonce):
+            raise ignored("the TPM's quote", "extraData", nonce, quote.extra_data)
+        if hmac.compare_digest(sha256(b"".join(values)).digest(), quote.pcr_digest):
+            return RawTpmQuote(made.signature, made.message, values)
+    raise CollectionError(
+        f"a register changed during each of {MAX_QUOTES} quotes",
+        code="tpm-pcrs-changing",
+        field="pcrDigest",
+        expected="registers that stay as they are for a moment",
+        got="others each time",
+        hint="ask again when the machine has started; a process that extends PCRs all the time has to stop for it",
+        retryable=True,
+    )
+
+
+def _parsed_quote(message: bytes) -> ParsedTpmQuote:
+    try:
+        return parse_tpm_quote(message)
+    except EvidenceError as exc:
+        raise malformed("quote of the TPM", exc) from exc

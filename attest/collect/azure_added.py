@@ -1,0 +1,114 @@
+"""What an Azure host adds to the evidence of its guest: a quote of a TD, or the certificate of its chip.
+
+Spec: specs/azure-cvm.md, sections 6 and 7.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Protocol
+
+from attest.collect.azure_host import HostPatience, ThimCertificates
+from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.x509 import parse_certificate, pem_blocks
+from attest.errors import CollectionError, EvidenceError
+from attest.evidence.azure.structure import TD_REPORT_BYTES, ParsedHclReport
+from attest.evidence.envelope import MEDIA_ENDORSEMENTS, EvidenceItem
+from attest.evidence.intel.quote import parse_quote
+from attest.evidence.snp.structure import parse_report
+
+__all__ = ["Added", "AzureServices", "from_snp", "from_td", "ignored", "malformed"]
+
+
+class AzureServices(Protocol):
+    """``AzureHost``, or what stands in for it."""
+
+    def certificates(self, patience: HostPatience) -> ThimCertificates:
+        """Ask for the VCEK and its issuers."""
+        ...
+
+    def td_quote(self, td_report: bytes, patience: HostPatience) -> bytes:
+        """Have a TD quote made."""
+        ...
+
+    def answers(self, patience: HostPatience) -> int:
+        """Say with which status the host answers at all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What the host added to a report: a quote of a TD, or the certificate of a chip."""
+
+    td_quote: bytes | None = None
+    vcek: bytes | None = None
+    beside: tuple[EvidenceItem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def from_td(hcl: ParsedHclReport, services: AzureServices, patience: HostPatience) -> Added:
+    """Have a quote made of the TDREPORT, without which there is no evidence."""
+    raw = services.td_quote(hcl.hardware_report[:TD_REPORT_BYTES], patience)
+    try:
+        found = parse_quote(raw).body.report_data
+    except EvidenceError as exc:
+        raise malformed("TD quote of the host", exc) from exc
+    if not hmac.compare_digest(found, hcl.runtime_digest):
+        raise ignored("the TD quote", "REPORTDATA", hcl.runtime_digest, found)
+    return Added(td_quote=raw)
+
+
+def from_snp(hcl: ParsedHclReport, services: AzureServices, patience: HostPatience) -> Added:
+    """Take the VCEK and its issuers along, as far as they are of use: they are hints, and AMD has them too."""
+    try:
+        found = services.certificates(patience)
+    except CollectionError as exc:
+        return Added(notes=(f"without the host's certificates, which AMD has too: {exc.message}",))
+    reported = parse_report(hcl.hardware_report).reported_tcb
+    if found.tcb == reported:
+        return Added(vcek=found.vcek, beside=_issuers(found.chain_pem))
+    note = (
+        f"the host's firmware was updated since the report: its VCEK is for TCB {_tcb(found.tcb)}, the report states "
+        f"{_tcb(reported)}; whoever verifies asks AMD for that one"
+    )
+    return Added(beside=_issuers(found.chain_pem), notes=(note,))
+
+
+def _tcb(raw: bytes) -> str:
+    return raw[::-1].hex()
+
+
+def _issuers(chain_pem: bytes) -> tuple[EvidenceItem, ...]:
+    """Put the issuers of the VCEK beside the evidence, in a bundle that is good for as long as they are valid."""
+    if not chain_pem:
+        return ()
+    chain = [parse_certificate(der) for _, der in pem_blocks(chain_pem)]
+    begins, ends = max(one.not_before for one in chain), min(one.not_after for one in chain)
+    entry = BundleEntry(kind="amd-chain", source="THIM", data=chain_pem)
+    bundle = build_bundle([entry], created=begins, expires=ends)
+    return (EvidenceItem(name="endorsements", media_type=MEDIA_ENDORSEMENTS, value=bundle.to_bytes(), indicator=2),)
+
+
+def ignored(what: str, field: str, wanted: bytes, got: bytes) -> CollectionError:
+    """Refuse an answer to somebody else's question."""
+    return CollectionError(
+        f"{what} commits to something else than it was asked to",
+        code="report-data-ignored",
+        field=field,
+        expected=wanted.hex(),
+        got=got.hex(),
+        hint="ask again; if it stays, the TPM or the host does not do what it was asked",
+    )
+
+
+def malformed(what: str, exc: EvidenceError) -> CollectionError:
+    """Say that a piece is none of its kind."""
+    return CollectionError(
+        f"the {what} cannot be read: {exc.message}",
+        code="collected-malformed",
+        field=exc.field,
+        expected=exc.expected,
+        got=exc.got,
+        hint="ask again; if it stays, this is no confidential VM of a kind that is known here (trusted launch is none)",
+    )

@@ -1,0 +1,296 @@
+"""What an Azure host tells its guests at the link-local address: the VCEK of its chip, and quotes for its TDs.
+
+Plain HTTP to the host itself, without proxies and without redirects. Nobody signed the answer but AMD or Intel, so it
+is a hint like every endorsement: the host can withhold, not forge.
+
+Spec: specs/azure-cvm.md, sections 6 and 7.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from threading import Event, Timer
+
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value
+from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
+from attest.errors import ChainError, CollectionError, EvidenceError
+
+__all__ = ["HOST", "AzureHost", "HostPatience", "ThimCertificates"]
+
+HOST = ("169.254.169.254", 80)
+"""Address and port of the host's services, the same on every VM."""
+_THIM_PATH = "/metadata/THIM/amd/certification"
+_QUOTE_PATH = "/acc/tdquote"
+MAX_THIM_BYTES = 64 * 1024
+"""Real answers have about 8 KiB."""
+MAX_QUOTE_ANSWER_BYTES = 64 * 1024
+"""A quote of 5,006 bytes, in base64."""
+MAX_WAITS_SECONDS = 30.0
+_CHAIN = 2
+_AGAIN = frozenset({408, 410, 425, 429, 500, 502, 503, 504})
+"""What the service says when it is busy or not there yet; 410 is its own word for one that is being updated."""
+_TCB_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPatience:
+    """How long the host is waited for.
+
+    Attributes:
+        attempts: how often a question is sent.
+        first_wait: seconds before the second attempt; doubles each time, and up to as much again is added by chance.
+        seconds: for one attempt, answer and all.
+        random: returns so many random bytes.
+        sleep: waits so many seconds.
+    """
+
+    random: Callable[[int], bytes]
+    sleep: Callable[[float], None] = time.sleep
+    attempts: int = 5
+    first_wait: float = 0.5
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThimCertificates:
+    """What THIM (trusted hardware identity management) says of the host's chip; nothing of it is verified.
+
+    Attributes:
+        vcek: DER.
+        chain_pem: ASK and ARK, PEM; empty when there are none.
+        tcb: TCB_VERSION that the VCEK is for, 8 bytes as a report states it.
+    """
+
+    vcek: bytes
+    chain_pem: bytes
+    tcb: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureHost:
+    """The host's services.
+
+    Attributes:
+        address: host and port.
+    """
+
+    address: tuple[str, int] = HOST
+
+    def certificates(self, patience: HostPatience) -> ThimCertificates:
+        """Ask THIM for the VCEK of the chip at its present TCB, and its issuers.
+
+        Raises:
+            CollectionError: ``azure-host-unreachable``, ``azure-host-busy`` or ``azure-host-answer-invalid``.
+        """
+        asked = _Question(address=self.address, path=_THIM_PATH, limit=MAX_THIM_BYTES, headers={"Metadata": "true"})
+        return _thim_certificates(asked, _ask(asked, patience))
+
+    def td_quote(self, td_report: bytes, patience: HostPatience) -> bytes:
+        """Have a quote made of a TDREPORT.
+
+        Args:
+            td_report: 1,024 bytes.
+            patience: how long the host is waited for.
+
+        Raises:
+            CollectionError: as ``certificates``.
+        """
+        asked = _Question(
+            address=self.address,
+            path=_QUOTE_PATH,
+            limit=MAX_QUOTE_ANSWER_BYTES,
+            headers={"Content-Type": "application/json"},
+            body=json.dumps({"report": base64url_text(td_report)}).encode(),
+        )
+        document = _object(asked, _ask(asked, patience))
+        try:
+            return base64url_bytes(_text(asked, document, "quote").rstrip("="), what="quote")
+        except EvidenceError as exc:
+            raise _invalid(asked, "base64url", exc.message) from exc
+
+    def answers(self, patience: HostPatience) -> int:
+        """Return the status with which THIM answers one question, whatever it is; for ``attest doctor``.
+
+        Raises:
+            CollectionError: ``azure-host-unreachable``.
+        """
+        asked = _Question(address=self.address, path=_THIM_PATH, limit=MAX_THIM_BYTES, headers={"Metadata": "true"})
+        return _once(asked, replace(patience, attempts=1))[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """One request; the same may be sent again."""
+
+    address: tuple[str, int]
+    path: str
+    limit: int
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+    @property
+    def url(self) -> str:
+        """What is asked, for people."""
+        return f"http://{self.address[0]}{self.path}"
+
+
+def _ask(asked: _Question, patience: HostPatience) -> bytes:
+    """Ask until there is an answer or the patience is over."""
+    for attempt in range(patience.attempts):
+        last = attempt + 1 == patience.attempts
+        try:
+            status, body = _once(asked, patience)
+        except CollectionError as exc:
+            if last or not exc.retryable:
+                raise
+        else:
+            if status == 200:
+                return body
+            if status not in _AGAIN:
+                raise _invalid(asked, "status 200", f"status {status}")
+            if last:
+                raise _busy(asked, status)
+        # Chance spreads the guests of one host, which all ask at the same moment after it was away.
+        wait = min(patience.first_wait * 2**attempt, MAX_WAITS_SECONDS)
+        patience.sleep(wait * (1 + patience.random(1)[0] / 256))
+    raise ValueError("a question is sent once at least")
+
+
+def _once(asked: _Question, patience: HostPatience) -> tuple[int, bytes]:
+    """Send one request; return status and body, of which a refusal's is not read."""
+    connection = HTTPConnection(*asked.address, timeout=patience.seconds)
+    # One byte now and then would never run into the time limit of a single read.
+    late = Event()
+    alarm = Timer(patience.seconds, _hang_up, (connection, late))
+    alarm.daemon = True
+    alarm.start()
+    try:
+        connection.request("GET" if asked.body is None else "POST", asked.path, asked.body, dict(asked.headers))
+        with connection.getresponse() as response:
+            body = _body(asked, response) if response.status == 200 else b""
+            if late.is_set():  # what was cut off by us can look like an end
+                raise TimeoutError(f"no whole answer within {patience.seconds:g} s")
+            return response.status, body
+    except (OSError, HTTPException, ValueError, AttributeError) as exc:  # AttributeError: hung up in the middle
+        raise _unreachable(asked, str(exc) or type(exc).__name__) from exc
+    finally:
+        alarm.cancel()
+        connection.close()
+
+
+def _hang_up(connection: HTTPConnection, late: Event) -> None:
+    late.set()
+    sock = connection.sock
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def _body(asked: _Question, response: HTTPResponse) -> bytes:
+    body = response.read(asked.limit + 1)
+    if len(body) > asked.limit:
+        raise _invalid(asked, f"at most {asked.limit} bytes", "more")
+    declared = response.headers.get("Content-Length")
+    if declared is not None and declared != str(len(body)):
+        raise HTTPException(f"{len(body)} of {declared[:20]} bytes")
+    return body
+
+
+# -- answers
+
+
+def _thim_certificates(asked: _Question, body: bytes) -> ThimCertificates:
+    document = _object(asked, body)
+    tcb = _text(asked, document, "tcbm")
+    if len(tcb) != _TCB_DIGITS or not set(tcb) <= set("0123456789abcdefABCDEF"):
+        raise _invalid(asked, f"tcbm of {_TCB_DIGITS} hex digits", repr(tcb[:40]))
+    leaf = _certificates(asked, _text(asked, document, "vcekCert"), "vcekCert")
+    if len(leaf) != 1:
+        raise _invalid(asked, "one certificate in vcekCert", f"{len(leaf)}")
+    chain = document.get("certificateChain", "")
+    if not isinstance(chain, str):
+        raise _invalid(asked, "text in certificateChain", type(chain).__name__)
+    if chain:
+        _require_chain(asked, _certificates(asked, chain, "certificateChain"))
+    # A number as people write it, most significant byte first; a report has it the other way round.
+    return ThimCertificates(vcek=leaf[0].der, chain_pem=chain.encode(), tcb=bytes.fromhex(tcb)[::-1])
+
+
+def _certificates(asked: _Question, text: str, member: str) -> tuple[Certificate, ...]:
+    try:
+        blocks = pem_blocks(text.encode("utf-8", "surrogatepass"))
+        found = tuple(parse_certificate(der) for label, der in blocks if label == "CERTIFICATE")
+    except (EvidenceError, ChainError) as exc:
+        raise _invalid(asked, f"certificates in {member}", exc.message) from exc
+    if len(found) != len(blocks):
+        raise _invalid(asked, f"certificates in {member}", "other PEM blocks")
+    return found
+
+
+def _require_chain(asked: _Question, chain: tuple[Certificate, ...]) -> None:
+    """Refuse what could not go into a bundle: another number of certificates, or some that are never valid together."""
+    if len(chain) != _CHAIN:
+        raise _invalid(asked, f"{_CHAIN} certificates in certificateChain", f"{len(chain)}")
+    if max(one.not_before for one in chain) >= min(one.not_after for one in chain):
+        raise _invalid(asked, "issuers that are valid at one time", "others")
+
+
+def _object(asked: _Question, body: bytes) -> dict[str, JsonValue]:
+    try:
+        document = json_value(body, what="the host's answer")
+    except EvidenceError as exc:
+        raise _invalid(asked, "JSON", exc.message) from exc
+    if not isinstance(document, dict):
+        raise _invalid(asked, "an object", type(document).__name__)
+    return document
+
+
+def _text(asked: _Question, document: Mapping[str, JsonValue], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str):
+        raise _invalid(asked, f"text in {name}", "nothing" if value is None else type(value).__name__)
+    return value
+
+
+# -- refusals
+
+
+def _unreachable(asked: _Question, problem: str) -> CollectionError:
+    return CollectionError(
+        f"{asked.url} cannot be reached: {problem}",
+        code="azure-host-unreachable",
+        field=asked.url,
+        expected="an answer of the host",
+        got=problem,
+        hint="let this VM, and in a container its network, out to 169.254.169.254; it is the host itself",
+        retryable=True,
+    )
+
+
+def _busy(asked: _Question, status: int) -> CollectionError:
+    return CollectionError(
+        f"{asked.url} is busy (status {status})",
+        code="azure-host-busy",
+        field=asked.url,
+        expected="status 200",
+        got=f"status {status}",
+        hint="ask again in a minute; a host throttles its guests",
+        retryable=True,
+    )
+
+
+def _invalid(asked: _Question, expected: str, got: str) -> CollectionError:
+    return CollectionError(
+        f"{asked.url} answered with {got}, expected {expected}",
+        code="azure-host-answer-invalid",
+        field=asked.url,
+        expected=expected,
+        got=got,
+        hint="look for something else that answers at the link-local address, such as a proxy for metadata",
+    )
