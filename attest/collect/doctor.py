@@ -1,6 +1,7 @@
 """Is this machine ready to attest? One finding for each thing that collecting needs, with what to do about it.
 
-Nothing here leaves the machine, and no report is made: a request of configfs-tsm is made and taken back.
+Nothing here goes further than the machine's host, and no report is made: a request of configfs-tsm is made and taken
+back, and of an Azure VM's TPM what is there is read.
 """
 
 from __future__ import annotations
@@ -8,22 +9,20 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from attest.collect.access import MachineAccess
 from attest.collect.ccel import collect_event_log
-from attest.collect.detect import Detected, Machine, detect
+from attest.collect.detect import Detected, Machine
+from attest.collect.doctor_azure import examine_azure
+from attest.collect.findings import Finding, Outcome, finding_of, may_use
 from attest.collect.ioctl import SEV_GUEST
 from attest.collect.nvml import GpuState
 from attest.collect.tsm import PROVIDERS, tsm_provider
-from attest.errors import AttestError, CollectionError, ConfigurationError
+from attest.errors import CollectionError, ConfigurationError
 
 __all__ = ["Finding", "Outcome", "examine", "finding_of"]
-
-Outcome = Literal["pass", "fail", "warning", "not evaluated"]
 
 _EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 """Before this version was made: a clock that says so is wrong."""
@@ -31,28 +30,6 @@ _LATEST = datetime(2046, 1, 1, tzinfo=UTC)
 """Behind the end of the vendors' root certificates."""
 _SYNCHRONISED = Path("run/systemd/timesync/synchronized")
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        id: stable name (``interface``).
-        outcome: only ``fail`` stands in the way.
-        found: what was found, for people.
-        fix: what to do about it, where there is something to do.
-    """
-
-    id: str
-    outcome: Outcome
-    found: str
-    fix: str | None = None
-
-
-def finding_of(name: str, error: AttestError, *, outcome: Outcome = "fail") -> Finding:
-    """Make a finding of an error."""
-    return Finding(id=name, outcome=outcome, found=error.message, fix=error.hint)
 
 
 def examine(
@@ -67,15 +44,19 @@ def examine(
         timeout: seconds for the question to NVIDIA's driver.
     """
     machine = access.read()
-    detected = detect(machine)
+    detected = access.detect()
     return (
-        _tee(machine, detected),
-        *_interface(access, machine, detected),
-        _event_log(access, detected),
+        *(_cpu(access, machine, detected) if detected.interface != "azure-vtpm" else examine_azure(access)),
         *_gpus(access, machine, detected, timeout=timeout),
         _clock(access.root, at),
         _cache(cache),
     )
+
+
+def _cpu(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[Finding]:
+    yield _tee(machine, detected)
+    yield from _interface(access, machine, detected)
+    yield _event_log(access, detected)
 
 
 def _tee(machine: Machine, detected: Detected) -> Finding:
@@ -111,7 +92,7 @@ def _interface(access: MachineAccess, machine: Machine, detected: Detected) -> I
         yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
         return
     yield Finding(id="interface", outcome="pass", found="/dev/sev-guest (a kernel before configfs-tsm)")
-    yield _may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
+    yield may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
 
 
 def _configfs(access: MachineAccess, machine: Machine) -> Iterator[Finding]:
@@ -124,24 +105,13 @@ def _configfs(access: MachineAccess, machine: Machine) -> Iterator[Finding]:
             return
         if exc.code == "tsm-provider-missing" and "sev-guest" in machine.devices:
             yield Finding(id="interface", outcome="pass", found="/dev/sev-guest; configfs-tsm has no provider")
-            yield _may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
+            yield may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
             return
         yield finding_of("interface", exc)
         yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
         return
     yield Finding(id="interface", outcome="pass", found=f"configfs-tsm, provider {provider} ({PROVIDERS[provider]})")
     yield Finding(id="permissions", outcome="pass", found="this user can make requests for reports")
-
-
-def _may_use(path: Path, name: str) -> Finding:
-    if os.access(path, os.R_OK | os.W_OK):
-        return Finding(id="permissions", outcome="pass", found=f"this user may use {name}")
-    return Finding(
-        id="permissions",
-        outcome="fail",
-        found=f"this user may not use {name}",
-        fix="run as root, or give a group access to it by a udev rule",
-    )
 
 
 def _event_log(access: MachineAccess, detected: Detected) -> Finding:

@@ -1,0 +1,125 @@
+"""Is this Azure VM ready to attest? Its TPM, what the paravisor put there, and its host's service.
+
+Nothing is written to the TPM, and no quote is made. The host is asked once, and for no longer than two seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from attest.collect.access import MachineAccess
+from attest.collect.azure import TCG_LOG, read_hcl_report, require_ak
+from attest.collect.findings import Finding, finding_of, may_use
+from attest.collect.tpm import DEVICE_TCTI, Tpm
+from attest.errors import CollectionError
+from attest.evidence.azure.structure import HclReportType, ParsedHclReport
+
+__all__ = ["examine_azure"]
+
+HOST_SECONDS = 2.0
+
+
+def examine_azure(access: MachineAccess) -> Iterator[Finding]:
+    """Look at everything that collecting through the TPM needs.
+
+    Args:
+        access: how the machine is reached.
+    """
+    yield from _device(access.tpm_path)
+    try:
+        tpm = access.tpm()
+    except CollectionError as exc:
+        yield finding_of("tpm.binding", exc)
+        yield from _unknown("tee", "azure.report", "azure.ak", "azure.host")
+    else:
+        yield Finding(id="tpm.binding", outcome="pass", found="tpm2-pytss and the TSS can be used")
+        yield from _report(access, tpm)
+    yield _tcg_log(access.root)
+
+
+def _device(tcti: str) -> Iterator[Finding]:
+    if not tcti.startswith(DEVICE_TCTI):
+        yield Finding(id="interface", outcome="pass", found=f"the TPM through {tcti}")
+        yield Finding(id="permissions", outcome="not evaluated", found="no device of this machine is used")
+        return
+    path = Path(tcti.removeprefix(DEVICE_TCTI))
+    try:
+        there = path.exists()
+    except OSError:
+        there = False
+    if there:
+        yield Finding(id="interface", outcome="pass", found=f"the TPM at {path}")
+        yield may_use(path, str(path))
+        return
+    yield Finding(
+        id="interface",
+        outcome="fail",
+        found=f"there is no TPM at {path}",
+        fix="modprobe tpm_crb, or tpm_tis; in a container, pass /dev/tpmrm0 through",
+    )
+    yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+
+
+def _report(access: MachineAccess, tpm: Tpm) -> Iterator[Finding]:
+    try:
+        hcl = read_hcl_report(tpm)
+    except CollectionError as exc:
+        yield finding_of("azure.report", exc)
+        yield from _unknown("tee", "azure.ak", "azure.host")
+        return
+    yield Finding(id="tee", outcome="pass", found=f"azure-{hcl.report_type.name.lower()} guest below a paravisor")
+    yield Finding(id="azure.report", outcome="pass", found=f"the paravisor's report, {len(hcl.raw)} bytes")
+    try:
+        require_ak(tpm, hcl)
+    except CollectionError as exc:
+        yield finding_of("azure.ak", exc)
+    else:
+        yield Finding(id="azure.ak", outcome="pass", found="the attestation key is the one that the report speaks of")
+    yield _host(access, hcl)
+
+
+def _host(access: MachineAccess, hcl: ParsedHclReport) -> Finding:
+    """Look whether the host answers: for the certificate of its chip, which AMD has too, or for quotes of its TDs."""
+    needed = hcl.report_type is HclReportType.TDX
+    try:
+        status = access.azure.answers(replace(access.patience, attempts=1, seconds=HOST_SECONDS))
+    except CollectionError as exc:
+        return finding_of("azure.host", exc, outcome="fail" if needed else "warning")
+    if status == 200 or needed:  # what is asked for is AMD's: elsewhere any answer shows that there is a service
+        return Finding(id="azure.host", outcome="pass", found=f"the host's service answers (status {status})")
+    return Finding(
+        id="azure.host",
+        outcome="warning",
+        found=f"the host's service has no certificate of its chip now (status {status}); verifiers ask AMD instead",
+        fix="ask again in a minute; if it stays, evidence comes without the certificate",
+    )
+
+
+def _tcg_log(root: Path) -> Finding:
+    try:
+        with (root / TCG_LOG).open("rb") as file:
+            there = bool(file.read(1))
+    except FileNotFoundError:
+        there = False
+    except OSError as exc:
+        return Finding(
+            id="eventlog",
+            outcome="warning",
+            found=f"this user may not read the log of the boot: {exc.strerror}",
+            fix="run as root",
+        )
+    if there:
+        return Finding(id="eventlog", outcome="pass", found=f"/{TCG_LOG} is there; this version does not collect it")
+    return Finding(
+        id="eventlog",
+        outcome="warning",
+        found=f"no log of the boot (/{TCG_LOG}), which explains the registers",
+        fix="mount -t securityfs none /sys/kernel/security",
+    )
+
+
+def _unknown(*names: str) -> Iterator[Finding]:
+    for name in names:
+        yield Finding(id=name, outcome="not evaluated", found="the paravisor's report could not be read")
