@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleGroup
+from attest.cli.machine import TCTI
 from attest.cli.options import Display, Hex, display_options
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
     type=click.IntRange(0, 3),
     help="SNP: privilege level that the report states. Default: the lowest that the kernel allows.",
 )
+@TCTI
 @click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out. Default: taken where their driver is loaded.")
 @click.option("--no-eventlog", is_flag=True, help="Leave the event log of the boot (TDX) out.")
 @click.option(
@@ -171,6 +173,7 @@ def evidence(
     challenge: str | None,
     key: bytes | None,
     vmpl: int | None,
+    tcti: str | None,
     no_gpus: bool,
     no_eventlog: bool,
     output: str,
@@ -178,15 +181,16 @@ def evidence(
     timeout: float,
     display: Display,
 ) -> int:
-    """Take all evidence of this machine, a SEV-SNP or TDX guest, as one envelope that 'attest verify' reads.
+    """Take all evidence of this machine as one envelope that 'attest verify' reads.
 
+    The machine is a SEV-SNP or TDX guest, or a confidential VM on Azure, which is asked through its virtual TPM.
     The GPUs are asked first, then the CPU, whose report commits to what they said. Usually needs root. Without -o the
     envelope is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 this machine gave no
     evidence ('attest doctor' says why); nothing is written then.
     """
     from attest.cli.collecting import Request, collect_requested, collected_document
     from attest.cli.files import write_output
-    from attest.collect.access import THIS_MACHINE, MachineAccess
+    from attest.cli.machine import machine_of
 
     request = Request(
         nonce=nonce,
@@ -198,7 +202,7 @@ def evidence(
         eventlog=not no_eventlog,
         timeout=timeout,
     )
-    collected, told = collect_requested(ctx.find_object(MachineAccess) or THIS_MACHINE, request)
+    collected, told = collect_requested(machine_of(ctx, tcti), request)
     if told is not None and not display.quiet:
         click.echo(f"nonce: {told.hex()}", err=True)
     for note in collected.notes:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from attest.cli.files import read_file
 from attest.collect.access import MachineAccess
-from attest.collect.detect import detect
 from attest.collect.machine import Collected, collect_all
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
-from attest.evidence.binding import NONCE_BYTES, Binding
+from attest.evidence.binding import EXTRA_DATA_BYTES, NONCE_BYTES, Binding
 from attest.release.wire import CONTEXT, ROLE, Challenge
 
 __all__ = ["Request", "collect_requested", "collected_document"]
@@ -45,11 +44,14 @@ def collect_requested(access: MachineAccess, request: Request) -> tuple[Collecte
     """
     asked = _asked(request)
     made_up = None
-    with_gpus = request.gpus and detect(access.read()).gpus
+    detected = access.detect()
+    with_gpus = request.gpus and detected.gpus
     if asked is None:
         asked = made_up = access.random(NONCE_BYTES)
     if with_gpus:
         _require_fitting_gpus(request)
+    if detected.interface == "azure-vtpm":
+        _require_fitting_tpm(request)
     collected = collect_all(
         asked,
         access=access,
@@ -134,6 +136,23 @@ def _require_fitting_gpus(request: Request) -> None:
             expected=f"{NONCE_BYTES} bytes, {2 * NONCE_BYTES} hex digits",
             got=f"{len(request.nonce)} bytes",
             hint="give 32 bytes, or leave the GPUs out with --no-gpus",
+        )
+
+
+def _require_fitting_tpm(request: Request) -> None:
+    """Refuse a nonce that a TPM cannot quote; all 64 bytes of report data stand in the user data.
+
+    Raises:
+        ConfigurationError: ``nonce-length``.
+    """
+    if request.nonce is not None and len(request.nonce) > EXTRA_DATA_BYTES:
+        raise ConfigurationError(
+            f"on Azure, the nonce has at most {EXTRA_DATA_BYTES} bytes",
+            code="nonce-length",
+            field="--nonce",
+            expected=f"1 to {EXTRA_DATA_BYTES} bytes",
+            got=f"{len(request.nonce)} bytes",
+            hint="a TPM quotes no more; give a shorter one",
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleCommand
+from attest.cli.machine import TCTI, machine_of
 from attest.cli.options import Display, Network, display_options, network_options
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
 
@@ -60,6 +61,7 @@ EXIT_MISSING = 6
     show_default=True,
     help="How long NVIDIA's driver may take over each question.",
 )
+@TCTI
 @network_options
 @display_options
 @click.pass_context
@@ -72,24 +74,23 @@ def doctor(
     endorsements: tuple[str, ...],
     allow_simulated: bool,
     timeout: float,
+    tcti: str | None,
     network: Network,
     display: Display,
 ) -> int:
     """Look at what this machine needs to attest: TEE, kernel, permissions, GPUs, clock, cache.
 
-    Nothing leaves the machine without --online, and without --policy no evidence is made. Each thing that is missing
-    comes with what to do about it. Exit codes: 0 nothing is missing, 2 usage, 6 something is.
+    Nothing goes further than the machine's host without --online, and without --policy no evidence is made. Each thing
+    that is missing comes with what to do about it. Exit codes: 0 nothing is missing, 2 usage, 6 something is.
     """
     from attest.cli.clock import now
-    from attest.collect.access import THIS_MACHINE, MachineAccess
-    from attest.collect.detect import detect
     from attest.collect.doctor import examine
 
     if not policies and (endorsements or allow_simulated or references != NO_REFERENCES):
         raise click.UsageError("--endorsements, --allow-simulated, --references…: they are for --policy")
-    access = ctx.find_object(MachineAccess) or THIS_MACHINE
+    access = machine_of(ctx, tcti)
     at = now()
-    detected = detect(access.read())
+    detected = access.detect()
     findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout))
     if online:
         from attest.cli.doctor_services import reach_services

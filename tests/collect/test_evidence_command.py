@@ -3,18 +3,22 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from attest.cli.main import cli
+from attest.collect.access import MachineAccess
+from attest.collect.tpm import Tpm
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import parse_envelope
 from attest.policy.reference_values.reference_documents import read_reference_document
 from attest.release.wire import Challenge
 from tests.cli.conftest import LAB, Ran, attest  # noqa: F401  a fixture
 from tests.cli.test_endorsements import kds  # noqa: F401  a fixture
+from tests.collect.azure_vm import SNP, AzureMachine, software_vm
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_guest, snp_machine, tdx_machine, with_gpus
 from tests.samples import AT
 
@@ -37,6 +41,13 @@ snp:
 """
 
 
+@dataclass(frozen=True)
+class Named:
+    """A machine by how it is reached alone."""
+
+    access: MachineAccess
+
+
 @pytest.fixture
 def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> On:
     """Run `attest` on a machine, in an empty directory."""
@@ -46,7 +57,7 @@ def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> On:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
 
-    def run(machine: FakeMachine, *arguments: str) -> Ran:
+    def run(machine: FakeMachine | AzureMachine | Named, *arguments: str) -> Ran:
         found = CliRunner().invoke(cli, arguments, obj=machine.access)
         assert "Traceback" not in found.output
         return Ran(code=found.exit_code, out=found.stdout, err=found.stderr)
@@ -334,3 +345,60 @@ def test_services_that_answer_and_services_that_do_not_are_told(on: On, root: Pa
     told = {one["id"]: one["outcome"] for one in ran.document["findings"] if one["id"].startswith("service.")}
     assert told == {"service.amd": "pass", "service.nvidia-rim": "pass", "service.nvidia-ocsp": "fail"}
     assert ran.code == 6
+
+
+# -- Azure
+
+
+def test_an_azure_vm_is_collected_and_verified(on: On, root: Path) -> None:
+    vm, _, _ = software_vm(root)
+    ran = on(vm, "collect", "evidence", "--nonce", NONCE, "-o", "a.json", "--json")
+    assert (ran.code, ran.document["tee"], ran.document["interface"]) == (0, "azure-snp", "azure-vtpm")
+    assert on(vm, "verify", "a.json", "--nonce", NONCE, *LAB, *LAX).code == 0
+    assert on(vm, "verify", "a.json", "--nonce", "00" * 32, *LAB, *LAX).code == 4
+
+
+def test_all_of_the_user_data_can_be_given(on: On, root: Path) -> None:
+    vm, _, _ = software_vm(root)
+    assert on(vm, "collect", "evidence", "--report-data", "07" * 64, "-o", "a.json").code == 0
+    assert on(vm, "verify", "a.json", "--report-data", "07" * 64, *LAB, *LAX).code == 0
+
+
+def test_a_nonce_that_no_tpm_quotes_is_wrong_usage(on: On, root: Path) -> None:
+    vm, _, _ = software_vm(root)
+    assert on(vm, "collect", "evidence", "--nonce", "ab" * 48, "-o", "a.json").code == 0
+    for size in (49, 64):
+        ran = on(vm, "collect", "evidence", "--nonce", "ab" * size, "-o", "b.json")
+        assert (ran.code, ran.out) == (2, "")
+        assert "at most 48 bytes" in ran.err
+
+
+def test_another_way_to_the_tpm_can_be_named(on: On, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vm, tpm, _ = software_vm(root)
+    (root / "dev/tpmrm0").unlink()
+    assert on(vm, "collect", "evidence").code == 6
+    opened: list[str] = []
+
+    def open_tpm(tcti: str) -> Tpm:
+        opened.append(tcti)
+        return tpm
+
+    access = replace(vm.access, open_tpm=open_tpm)
+    assert on(Named(access), "collect", "evidence", "--tcti", "swtpm:port=1").code == 0
+    monkeypatch.setenv("ATTEST_TCTI", "swtpm:port=2")
+    assert on(Named(access), "collect", "evidence").code == 0
+    assert on(Named(access), "doctor").code == 0
+    assert opened == ["swtpm:port=1", "swtpm:port=2", "swtpm:port=2"]
+    assert on(Named(access), "collect", "evidence", "--tcti", "").code == 2
+
+
+def test_a_policy_that_says_nothing_of_azure_refuses_for_that_alone(on: On, root: Path) -> None:
+    vm, _, _ = software_vm(root)
+    Path("policy.yaml").write_text(POLICY % SNP.guest.measurement.hex())
+    assert on(vm, "collect", "evidence", "--nonce", NONCE, "-o", "a.json").code == 0
+    ran = on(vm, "appraise", "a.json", "--nonce", NONCE, "--policy", "policy.yaml", *LAB, "--json")
+    assert (ran.code, ran.document["freshness"]) == (1, "matched")
+    assert {check["id"] for check in ran.document["checks"] if check["outcome"] == "fail"} == {"policy.kind"}
+    told = on(vm, "doctor", "--policy", "policy.yaml", "--allow-simulated", "--json")
+    assert told.code == 6
+    assert [one["id"] for one in told.document["findings"] if one["outcome"] == "fail"] == ["policy unit"]

@@ -1,0 +1,39 @@
+"""The machine that a command asks: this one, or what a test hands in; and the way to its TPM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from attest.collect.access import MachineAccess
+
+__all__ = ["TCTI", "TCTI_VARIABLE", "machine_of"]
+
+TCTI_VARIABLE = "ATTEST_TCTI"
+
+TCTI = click.option(
+    "--tcti",
+    envvar=TCTI_VARIABLE,
+    metavar="CONF",
+    help="Azure: the way to the virtual TPM, as tpm2-tools write it. Default: device:/dev/tpmrm0, where the machine is "
+    f"one of Azure's. Also {TCTI_VARIABLE}.",
+)
+
+
+def machine_of(ctx: click.Context, tcti: str | None) -> MachineAccess:
+    """Return how the machine is reached.
+
+    Args:
+        ctx: of the command.
+        tcti: the way to a TPM, which is asked whatever the machine's files say; None leaves it to them.
+    """
+    from dataclasses import replace
+
+    from attest.collect.access import THIS_MACHINE, MachineAccess
+
+    if tcti == "":
+        raise click.BadParameter("expected the way to a TPM, such as device:/dev/tpmrm0", param_hint="--tcti")
+    access = ctx.find_object(MachineAccess) or THIS_MACHINE
+    return access if tcti is None else replace(access, tcti=tcti)
