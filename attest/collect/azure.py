@@ -1,8 +1,10 @@
 """Evidence of an Azure confidential VM: the paravisor's report with user data of ours, and a quote of its TPM.
 
-The guest writes 64 bytes into one NV index, and the paravisor remakes its report in another; how long that takes
-nobody says, so the report is read until it names them. Then the TPM quotes all registers under the nonce. Registers
-can change between a quote and reading them, reports while they are read: what does not fit together is asked anew.
+The guest writes 64 bytes into one NV index, and the paravisor remakes its report in another: OpenHCL when somebody
+begins to read it, and no more than once in two seconds, others after some time. So the report is read until it names
+our bytes, and not before they were written, which would spend the one that we want. Then the TPM quotes all registers
+under the nonce. Registers can change between a quote and reading them, reports while they are read: what does not fit
+together is asked anew.
 
 Nothing is verified: what comes out is what a remote verifier will judge.
 
@@ -55,7 +57,9 @@ AK_HANDLE = 0x81000003
 TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
 """Below the root directory: the log of the boot, which replays to the TPM's registers."""
 REPORT_SECONDS = 30.0
-"""For the paravisor to remake its report; it usually takes three."""
+"""For the paravisor to remake its report; it usually takes none, or three."""
+UNREADABLE_SECONDS = 3.0
+"""For a report that cannot be read, perhaps because it is being written."""
 FIRST_WAIT_SECONDS = 0.1
 MAX_WAIT_SECONDS = 1.0
 MAX_QUOTES = 5
@@ -150,11 +154,11 @@ def collect_azure(
         CollectionError: see ``docs/errors.md``, "Collection".
     """
     with _one_at_a_time:
-        # (1) Whose TPM this is, before anything is written to it.
-        hcl = read_hcl_report(tpm)
-        require_ak(tpm, hcl)
-        # (2) The user data, and the report that names it.
-        hcl = _with_user_data(tpm, asked.user_data, hcl, monotonic=monotonic, sleep=sleep)
+        # (1) Nothing is written to a TPM that has no place for a paravisor's report.
+        if tpm.nv_size(REPORT_INDEX) is None:
+            raise _no_report("no such index")
+        # (2) The user data, and the report that names it, of this very TPM.
+        hcl = _with_user_data(tpm, asked.user_data, monotonic=monotonic, sleep=sleep)
         require_ak(tpm, hcl)
         # (3) The registers of now, under the nonce.
         quote = _quoted(tpm, asked.extra_data)
@@ -179,20 +183,27 @@ def read_hcl_report(tpm: Tpm) -> ParsedHclReport:
         CollectionError: ``azure-report-missing``, ``collected-malformed``, or the TPM's.
     """
     found = tpm.read_nv(REPORT_INDEX, limit=MAX_HCL_BYTES)
-    if found is None or not (found.data or b"").strip(b"\0\xff"):
-        raise CollectionError(
-            f"the TPM holds no report of a paravisor (NV index {REPORT_INDEX:#010x})",
-            code="azure-report-missing",
-            field=f"NV index {REPORT_INDEX:#010x}",
-            expected="an HCL report",
-            got="no such index" if found is None else "nothing written",
-            hint="this is no confidential VM: make it of a DCasv5, ECasv5, DCesv5 or ECesv5 series or newer, "
-            "with the security type ConfidentialVM",
-        )
+    if found is None:
+        raise _no_report("no such index")
+    data = found.data or b""
+    if not data.strip(b"\0\xff"):
+        raise _no_report("nothing written")
     try:
-        return parse_hcl_report(found.data or b"")
+        return parse_hcl_report(data)
     except EvidenceError as exc:
         raise malformed("report in the TPM", exc) from exc
+
+
+def _no_report(got: str) -> CollectionError:
+    return CollectionError(
+        f"the TPM holds no report of a paravisor (NV index {REPORT_INDEX:#010x})",
+        code="azure-report-missing",
+        field=f"NV index {REPORT_INDEX:#010x}",
+        expected="an HCL report",
+        got=got,
+        hint="this is no confidential VM: make it of a DCasv5, ECasv5, DCesv5 or ECesv5 series or newer, "
+        "with the security type ConfidentialVM",
+    )
 
 
 def require_ak(tpm: Tpm, hcl: ParsedHclReport) -> None:
@@ -237,34 +248,40 @@ def _claims(hcl: ParsedHclReport) -> RuntimeClaims:
 def _with_user_data(
     tpm: Tpm,
     user_data: bytes,
-    hcl: ParsedHclReport,
     *,
     monotonic: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> ParsedHclReport:
     """Write the user data and read the report until it names them, and is whole."""
-    if _is_answer(hcl, user_data):
-        return hcl
     tpm.write_nv(USER_DATA_INDEX, user_data)
-    deadline = monotonic() + REPORT_SECONDS
+    started = monotonic()
     wait = FIRST_WAIT_SECONDS
     while True:
-        problem: CollectionError | None = None
+        patience = REPORT_SECONDS
         try:
             hcl = read_hcl_report(tpm)
             if _is_answer(hcl, user_data):
                 return hcl
+            problem = _stale(user_data, hcl)
         except CollectionError as exc:
             if exc.code not in _BEING_REMADE:
                 raise
-            problem = exc  # read while it was written, perhaps
-        if monotonic() >= deadline:
-            raise problem or _stale(user_data, hcl)
+            patience, problem = UNREADABLE_SECONDS, exc
+        if monotonic() - started >= patience:
+            raise problem
+        _keep(tpm, user_data)
         sleep(wait)
         wait = min(2 * wait, MAX_WAIT_SECONDS)
 
 
 _BEING_REMADE = frozenset({"azure-report-missing", "collected-malformed"})
+
+
+def _keep(tpm: Tpm, user_data: bytes) -> None:
+    """Write our user data again where another process wrote its own: each gets its turn, as reports are remade."""
+    found = tpm.read_nv(USER_DATA_INDEX, limit=USER_DATA_BYTES)
+    if found is None or found.data != user_data:
+        tpm.write_nv(USER_DATA_INDEX, user_data)
 
 
 def _is_answer(hcl: ParsedHclReport, user_data: bytes) -> bool:
@@ -289,7 +306,7 @@ def _stale(user_data: bytes, hcl: ParsedHclReport) -> CollectionError:
         field="user-data",
         expected=user_data.hex(),
         got=(_claims(hcl).user_data or b"").hex(),
-        hint="ask again; if it stays, another process writes user data too, or the VM's paravisor has none: restart it",
+        hint="ask again; if it stays, others collect all the time, or the paravisor takes no user data: restart the VM",
         retryable=True,
     )
 

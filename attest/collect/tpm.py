@@ -92,6 +92,10 @@ class NvIndex:
 class Tpm(Protocol):
     """What collection asks of a TPM. Every method raises ``CollectionError`` as ``docs/errors.md``, "Collection"."""
 
+    def nv_size(self, index: int) -> int | None:
+        """Return how many bytes an index has, without reading it; None when it is not defined."""
+        ...
+
     def read_nv(self, index: int, *, limit: int) -> NvIndex | None:
         """Read an index with its owner's right, in pieces; None when it is not defined."""
         ...
@@ -160,13 +164,18 @@ class _TssTpm:
         self._tcti = tcti
         self._pytss = pytss
 
+    def nv_size(self, index: int) -> int | None:
+        with self._opened() as esys:
+            handle = self._find(esys, index)
+            return None if handle is None else self._size(esys, handle, f"NV index {index:#010x}")
+
     def read_nv(self, index: int, *, limit: int) -> NvIndex | None:
         with self._opened() as esys:
             handle = self._find(esys, index)
             if handle is None:
                 return None
             step = f"NV index {index:#010x}"
-            size = int(self._told(step, esys.nv_read_public, handle)[0].nvPublic.dataSize)
+            size = self._size(esys, handle, step)
             if size > limit:
                 raise _strange(step, f"at most {limit} bytes", f"{size} bytes")
             data = b""
@@ -189,7 +198,7 @@ class _TssTpm:
             handle = self._find(esys, index)
             if handle is None:
                 handle = self._told(step, esys.nv_define_space, None, self._nv_public(index, len(data)))
-            size = int(self._told(step, esys.nv_read_public, handle)[0].nvPublic.dataSize)
+            size = self._size(esys, handle, step)
             if size != len(data):
                 raise _strange(step, f"{len(data)} bytes", f"{size} bytes, as somebody else defined it")
             self._told(step, esys.nv_write, handle, data, 0, self._pytss.ESYS_TR.OWNER)
@@ -258,6 +267,9 @@ class _TssTpm:
             if code_of(int(exc.rc)) == _RC_HANDLE:
                 return None
             raise self._refused(f"handle {handle:#010x}", exc) from exc
+
+    def _size(self, esys: Any, handle: Any, step: str) -> int:  # noqa: ANN401  tpm2-pytss has no types
+        return int(self._told(step, esys.nv_read_public, handle)[0].nvPublic.dataSize)
 
     def _nv_public(self, index: int, size: int) -> Any:  # noqa: ANN401  tpm2-pytss has no types
         types = self._pytss

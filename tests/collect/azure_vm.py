@@ -68,6 +68,7 @@ class SoftwareTpm:
     before_pcrs: Callable[[], None] | None = None
     on_write: Callable[[bytes], None] | None = None
     """The paravisor: hears of user data."""
+    on_read: Callable[[int], None] | None = None
     quoted_nonce: bytes | None = None
     message: bytes | None = None
     written: list[bytes] = field(default_factory=list)
@@ -84,8 +85,15 @@ class SoftwareTpm:
         if self.errors.get(name):
             raise self.errors[name].pop(0)
 
+    def nv_size(self, index: int) -> int | None:
+        self._perhaps_fail("nv_size")
+        found = self.nv.get(index)
+        return None if found is None else found.size
+
     def read_nv(self, index: int, *, limit: int) -> NvIndex | None:
         self._perhaps_fail("read_nv")
+        if self.on_read is not None:
+            self.on_read(index)
         found = self.nv.get(index)
         assert found is None or found.size <= limit
         return found

@@ -66,12 +66,13 @@ def test_an_index_is_read_whole(size: int, tpm: SwTpm) -> None:
 @pytest.mark.loopback
 def test_an_index_that_is_not_there_is_made_and_can_be_written_again(tpm: SwTpm) -> None:
     found = open_tpm(tpm.tcti)
-    assert found.read_nv(USER_DATA_INDEX, limit=64) is None
+    assert (found.nv_size(USER_DATA_INDEX), found.read_nv(USER_DATA_INDEX, limit=64)) == (None, None)
     for data in (b"a" * 64, b"b" * 64):
         found.write_nv(USER_DATA_INDEX, data)
         read = found.read_nv(USER_DATA_INDEX, limit=64)
         assert read is not None
         assert read.data == data
+    assert found.nv_size(USER_DATA_INDEX) == 64
 
 
 @pytest.mark.loopback
