@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from attest.collect.azure import AK_HANDLE, USER_DATA_INDEX
 from attest.collect.tpm import open_tpm
 from attest.errors import CollectionError
+from tests.collect.azure_vm import SNP, AzureMachine, FakeServices, Host, azure_root
 
 START_SECONDS = 10.0
 LARGEST_INDEX_BYTES = 2048
@@ -62,7 +63,7 @@ class SwTpm:
     def __init__(self, folder: Path) -> None:
         self._pytss = require_tss()
         self.folder = folder
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
         self.open = open_tpm
         self.start()
@@ -206,3 +207,30 @@ def paravisor(tpm: SwTpm, publish: Callable[[bytes], None]) -> Iterator[None]:
         done.set()
         thread.join(10)
     assert failures == []
+
+
+@contextmanager
+def swtpm_vm(folder: Path, host: Host = SNP, *, stuck: bool = False) -> Iterator[tuple[AzureMachine, SwTpm]]:
+    """A VM with a TPM of its own process, and a paravisor in a thread; clocks and waiting are real.
+
+    With a paravisor that is stuck, nothing happens by itself, and nobody has to wait.
+    """
+    tpm = SwTpm(folder / "tpm")
+    try:
+        vm = AzureMachine(
+            machine=azure_root(folder / "root"),
+            tpm=tpm,
+            services=FakeServices(host=host),
+            host=host,
+            tcti=tpm.tcti,
+            sleep=None if stuck else time.sleep,
+            report_bytes=LARGEST_INDEX_BYTES,
+        )
+        vm.publish()
+        if stuck:
+            yield vm, tpm
+        else:
+            with paravisor(tpm, vm.publish):
+                yield vm, tpm
+    finally:
+        tpm.stop()

@@ -1,7 +1,6 @@
 """Evidence of Azure VMs: collected from a TPM, real or not, then verified and appraised; and every way to fail."""
 
 import errno
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,40 +36,12 @@ from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.simulator.azure import SimulatedSnpHost
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
-from tests.collect.azure_vm import SNP, TDX, AzureMachine, Host, SoftwareTpm, azure_root, software_vm
-from tests.collect.azure_vm import FakeServices as Services
+from tests.collect.azure_vm import SNP, TDX, AzureMachine, Host, SoftwareTpm, software_vm
 from tests.collect.fake_machine import with_gpus
-from tests.collect.swtpm import LARGEST_INDEX_BYTES, SwTpm, paravisor
+from tests.collect.swtpm import paravisor, swtpm_vm
 from tests.samples import AT
 
 NONCE = bytes(range(32))
-
-
-@contextmanager
-def swtpm_vm(folder: Path, host: Host = SNP, *, stuck: bool = False) -> Iterator[tuple[AzureMachine, SwTpm]]:
-    """A VM with a TPM of its own process, and a paravisor in a thread; clocks and waiting are real.
-
-    With a paravisor that is stuck, nothing happens by itself, and nobody has to wait.
-    """
-    tpm = SwTpm(folder / "tpm")
-    try:
-        vm = AzureMachine(
-            machine=azure_root(folder / "root"),
-            tpm=tpm,
-            services=Services(host=host),
-            host=host,
-            tcti=tpm.tcti,
-            sleep=None if stuck else time.sleep,
-            report_bytes=LARGEST_INDEX_BYTES,
-        )
-        vm.publish()
-        if stuck:
-            yield vm, tpm
-        else:
-            with paravisor(tpm, vm.publish):
-                yield vm, tpm
-    finally:
-        tpm.stop()
 
 
 @pytest.fixture(params=["software", pytest.param("swtpm", marks=pytest.mark.loopback)])

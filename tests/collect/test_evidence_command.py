@@ -20,6 +20,7 @@ from tests.cli.conftest import LAB, Ran, attest  # noqa: F401  a fixture
 from tests.cli.test_endorsements import kds  # noqa: F401  a fixture
 from tests.collect.azure_vm import SNP, AzureMachine, software_vm
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_guest, snp_machine, tdx_machine, with_gpus
+from tests.collect.swtpm import swtpm_vm
 from tests.samples import AT
 
 On = Callable[..., Ran]
@@ -402,3 +403,15 @@ def test_a_policy_that_says_nothing_of_azure_refuses_for_that_alone(on: On, root
     told = on(vm, "doctor", "--policy", "policy.yaml", "--allow-simulated", "--json")
     assert told.code == 6
     assert [one["id"] for one in told.document["findings"] if one["outcome"] == "fail"] == ["policy unit"]
+
+
+@pytest.mark.loopback
+def test_a_real_tpm_is_asked_through_the_way_that_is_named(on: On, tmp_path: Path) -> None:
+    with swtpm_vm(tmp_path / "vm") as (vm, tpm):
+        plain = replace(vm.access, tcti=None)
+        ran = on(Named(plain), "doctor", "--tcti", tpm.tcti, "--json")
+        assert {one["id"] for one in ran.document["findings"] if one["outcome"] == "fail"} == set()
+        ran = on(Named(plain), "collect", "evidence", "--tcti", tpm.tcti, "--nonce", NONCE, "-o", "a.json")
+        assert (ran.code, ran.err) == (0, "")
+        assert on(Named(plain), "collect", "evidence", "--tcti", "device:/nowhere/tpmrm0").code == 6
+        assert on(Named(plain), "verify", "a.json", "--nonce", NONCE, *LAB, *LAX).code == 0
