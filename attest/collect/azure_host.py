@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from threading import Event, Timer
+from typing import NamedTuple
 
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
@@ -36,6 +37,7 @@ _CHAIN = 2
 _AGAIN = frozenset({408, 410, 425, 429, 500, 502, 503, 504})
 """What the service says when it is busy or not there yet; 410 is its own word for one that is being updated."""
 _TCB_DIGITS = 16
+_RETRY_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class AzureHost:
             CollectionError: ``azure-host-unreachable``.
         """
         asked = _Question(address=self.address, path=_THIM_PATH, limit=MAX_THIM_BYTES, headers={"Metadata": "true"})
-        return _once(asked, replace(patience, attempts=1))[0]
+        return _once(asked, replace(patience, attempts=1)).status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +142,25 @@ class _Question:
         return f"http://{self.address[0]}{self.path}"
 
 
+class _Answer(NamedTuple):
+    """What came back; of a refusal the body is not read.
+
+    Attributes:
+        wait: seconds that the service asked for, if it did.
+    """
+
+    status: int
+    body: bytes
+    wait: float
+
+
 def _ask(asked: _Question, patience: HostPatience) -> bytes:
     """Ask until there is an answer or the patience is over."""
     for attempt in range(patience.attempts):
         last = attempt + 1 == patience.attempts
+        wait = patience.first_wait * 2**attempt
         try:
-            status, body = _once(asked, patience)
+            status, body, told = _once(asked, patience)
         except CollectionError as exc:
             if last or not exc.retryable:
                 raise
@@ -156,14 +171,15 @@ def _ask(asked: _Question, patience: HostPatience) -> bytes:
                 raise _invalid(asked, "status 200", f"status {status}")
             if last:
                 raise _busy(asked, status)
+            wait = max(wait, told)
         # Chance spreads the guests of one host, which all ask at the same moment after it was away.
-        wait = min(patience.first_wait * 2**attempt, MAX_WAITS_SECONDS)
+        wait = min(wait, MAX_WAITS_SECONDS)
         patience.sleep(wait * (1 + patience.random(1)[0] / 256))
     raise ValueError("a question is sent once at least")
 
 
-def _once(asked: _Question, patience: HostPatience) -> tuple[int, bytes]:
-    """Send one request; return status and body, of which a refusal's is not read."""
+def _once(asked: _Question, patience: HostPatience) -> _Answer:
+    """Send one request and read its answer."""
     connection = HTTPConnection(*asked.address, timeout=patience.seconds)
     # One byte now and then would never run into the time limit of a single read.
     late = Event()
@@ -176,12 +192,18 @@ def _once(asked: _Question, patience: HostPatience) -> tuple[int, bytes]:
             body = _body(asked, response) if response.status == 200 else b""
             if late.is_set():  # what was cut off by us can look like an end
                 raise TimeoutError(f"no whole answer within {patience.seconds:g} s")
-            return response.status, body
+            return _Answer(response.status, body, _told(response))
     except (OSError, HTTPException, ValueError, AttributeError) as exc:  # AttributeError: hung up in the middle
         raise _unreachable(asked, str(exc) or type(exc).__name__) from exc
     finally:
         alarm.cancel()
         connection.close()
+
+
+def _told(response: HTTPResponse) -> float:
+    """Return the seconds of ``Retry-After``; a date there is not read."""
+    told = response.headers.get("Retry-After", "").strip()
+    return float(told) if told.isascii() and told.isdecimal() and len(told) < _RETRY_DIGITS else 0.0
 
 
 def _hang_up(connection: HTTPConnection, late: Event) -> None:

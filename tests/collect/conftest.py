@@ -35,6 +35,12 @@ class Machine:
         (self.folder / f"chain-{index}").write_bytes(chain)
 
 
+@pytest.fixture(params=["software", pytest.param("swtpm", marks=pytest.mark.loopback)])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which TPM an Azure VM has: one written for the tests, or a real one."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Compile the library, without the named functions; once per set of them."""

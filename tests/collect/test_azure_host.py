@@ -154,6 +154,18 @@ def test_chance_makes_waiting_longer_and_never_twice_as_long(server: Server, pat
     assert [round(wait, 2) for wait in patience.waits] == [1.0, 2.0, 3.99, 7.98]
 
 
+@pytest.mark.parametrize(
+    ("told", "waited"), [("3", 3.0), ("0", 0.5), ("86400", MAX_WAITS_SECONDS), ("9" * 400, 0.5), ("soon", 0.5)]
+)
+def test_a_host_that_says_how_long_to_wait_is_believed(
+    told: str, waited: float, server: Server, patience: Patience
+) -> None:
+    server.answers = [(429, b""), (200, SNP.certification())]
+    server.headers["Retry-After"] = told
+    assert at(server).certificates(patience()).vcek
+    assert patience.waits == [waited]
+
+
 def test_waiting_has_a_limit(server: Server, patience: Patience) -> None:
     server.answers = [(503, b"")]
     refused(lambda: at(server).certificates(patience(first_wait=20.0, attempts=3)))
