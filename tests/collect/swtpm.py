@@ -21,7 +21,7 @@ from attest.collect.tpm import open_tpm
 from attest.errors import CollectionError
 from tests.collect.azure_vm import SNP, AzureMachine, FakeServices, Host, azure_root
 
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 LARGEST_INDEX_BYTES = 2048
 """Of an NV index of swtpm."""
 
