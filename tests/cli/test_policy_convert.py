@@ -94,7 +94,9 @@ def test_one_of_several_authorities_is_chosen(attest: Attest, files: Files) -> N
     ]
     listed[1]["allOf"] = [equals(f"{TEE}x-ms-sevsnpvm-vmpl", 0)]
     policy = files.write("two.json", json.dumps({"version": "1.0.0", "anyOf": listed}).encode())
-    assert attest("policy", "convert", policy, *WE_VERIFY).code == 2
+    both = attest("policy", "convert", policy, *WE_VERIFY)
+    assert both.code == 1
+    assert "name          authorities" in both.out
     ran = attest("policy", "convert", policy, *WE_VERIFY, "--authority", "https://b.example")
     assert ran.document["snp"]["vmpl"] == [0]
 

@@ -1,12 +1,16 @@
 """Release policies that tests start from, and tokens' claims to judge by them."""
 
 import json
+from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from hypothesis import strategies as st
 
 ISSUER = "https://sharedeus.eus.attest.azure.net"
 MEASUREMENT = "ab" * 48
+TEE = "x-ms-isolation-tee"
 Json = dict[str, Any]  # Any: JSON
 
 
@@ -40,6 +44,46 @@ CVM_CLAIMS: Json = {
     "a.b": {"c": 1},
     "a": {"b": {"c": 2, "d": 3}, "null": None, "list": [1], "float": 1.0, "huge": 2**53 + 1},
 }
+
+_SNP_FACTS = {
+    "launchmeasurement": "measurement",
+    "hostdata": "host_data",
+    "authorkeydigest": "author_key_digest",
+    "idkeydigest": "id_key_digest",
+    "familyId": "family_id",
+    "imageId": "image_id",
+    "vmpl": "vmpl",
+    "guestsvn": "guest_svn",
+    "bootloader-svn": "reported_tcb.bootloader",
+    "tee-svn": "reported_tcb.tee",
+    "snpfw-svn": "reported_tcb.snp",
+    "microcode-svn": "reported_tcb.microcode",
+    "is-debuggable": "policy.debug",
+    "migration-allowed": "policy.migrate_ma",
+    "smt-allowed": "policy.smt",
+}
+_TDX_FACTS = {
+    "tdx_mrtd": "mr_td",
+    **{f"tdx_rtmr{number}": f"rtmr{number}" for number in range(4)},
+    "tdx_mrseam": "mr_seam",
+    "tdx_mrconfigid": "mr_config_id",
+    "tdx_mrowner": "mr_owner",
+    "tdx_mrownerconfig": "mr_owner_config",
+    "tdx_td_attributes_debug": "td_attributes.debug",
+    "tdx_td_attributes_key_locker": "td_attributes.kl",
+    "tdx_td_attributes_perfmon": "td_attributes.perfmon",
+    "tdx_td_attributes_protection_keys": "td_attributes.pks",
+    "tdx_td_attributes_septve_disable": "td_attributes.sept_ve_disable",
+    "attester_tcb_status": "tcb_status",
+}
+
+
+def azure_claims(claims: Mapping[str, Any], *, tdx: bool = False) -> Json:
+    """What Azure's Verifier would write about a machine of ours (azure-skr.md, 12.1 and 12.3)."""
+    names = _TDX_FACTS if tdx else {f"x-ms-sevsnpvm-{name}": claim for name, claim in _SNP_FACTS.items()}
+    tee = {name: reduce(getitem, claim.split("."), claims) for name, claim in names.items()}
+    return {"iss": ISSUER, TEE: {**tee, "x-ms-attestation-type": "tdxvm" if tdx else "sevsnpvm"}}
+
 
 # -- random policies and claims that often meet
 

@@ -8,7 +8,7 @@ outcome weaker than its source: there is no outcome until a person accepts that 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from attest.checks import Outcome
@@ -22,6 +22,7 @@ __all__ = [
     "Carried",
     "Conversion",
     "Loss",
+    "Part",
     "accepted_losses",
     "finish_policy",
     "impossible",
@@ -85,6 +86,21 @@ class Conversion:
         return tuple(loss for loss in self.losses if loss.accepted is None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One section of the outcome, in one of its branches or at its top.
+
+    Attributes:
+        body: the section, with the reference values that it speaks of.
+        skeleton: the section with nothing in it but what is required: what it demands, we demand of ourselves.
+        targets: keys that stand in it because the source demands them.
+    """
+
+    body: Mapping[str, JsonValue]
+    skeleton: Mapping[str, JsonValue]
+    targets: frozenset[str]
+
+
 class CannotCarryError(Exception):
     """One demand that the other language cannot say. Never leaves this package."""
 
@@ -132,7 +148,7 @@ def finish_policy(
     *,
     name: str,
     source: str,
-    skeleton: Mapping[str, JsonValue],
+    parts: Iterable[Part],
     carried: tuple[Carried, ...],
     losses: tuple[Loss, ...],
     notes: tuple[str, ...] = (),
@@ -143,7 +159,7 @@ def finish_policy(
         body: its sections and reference values.
         name: its name.
         source: what it was converted from, for people.
-        skeleton: the sections with nothing in them but what is required: what it demands, we demand of ourselves.
+        parts: its sections, each by itself.
         carried: what stands in ``body``.
         losses: what does not, the accepted ones marked.
         notes: what ``body`` demands beyond its source by the way in which it is written.
@@ -153,17 +169,21 @@ def finish_policy(
     """
     head: dict[str, JsonValue] = {"schema": SCHEMA, "name": name, "version": 1}
     document = {**head, "description": _description(source, losses), **body}
-    demanded = _demanded(document)
-    targets = {f"policy.{one.target}" for one in carried}
-    defaults = (
-        f"{rule.removeprefix('policy.')}: {expected}"
-        for rule, expected in _demanded({**head, **skeleton}).items()
-        if demanded.get(rule) == expected and rule not in targets
-    )
+    load_policy(json.dumps(document).encode())
+    defaults = dict.fromkeys(line for part in parts for line in _defaults(head, part))
     is_open = any(loss.accepted is None for loss in losses)
     return Conversion(
         document=None if is_open else document, carried=carried, losses=losses, stricter=(*notes, *defaults)
     )
+
+
+def _defaults(head: Mapping[str, JsonValue], part: Part) -> Iterator[str]:
+    """Yield what a section demands though its source does not."""
+    demanded = _demanded({**head, **part.body})
+    for rule, expected in _demanded({**head, **part.skeleton}).items():
+        key = rule.removeprefix("policy.")
+        if demanded.get(rule) == expected and key not in part.targets:
+            yield f"{key}: {expected}"
 
 
 def _description(source: str, losses: tuple[Loss, ...]) -> str:

@@ -15,6 +15,7 @@ from attest.policy.foreign.conversion import (
     Carried,
     Conversion,
     Loss,
+    Part,
     accepted_losses,
     finish_policy,
     impossible,
@@ -128,7 +129,9 @@ def convert_nvidia(policy: NvidiaPolicy, *, name: str, accept: Mapping[str, str]
         {kind: section},
         name=name,
         source=f"an {_SOURCE} {policy.version} (SHA-256 of its canonical form {policy.digest.hex()})",
-        skeleton={kind: _required(kind)},
+        parts=[
+            Part(body={kind: section}, skeleton={kind: _required(kind)}, targets=frozenset(c.target for c in carried))
+        ],
         carried=tuple(carried),
         losses=accepted_losses(losses, accept),
     )

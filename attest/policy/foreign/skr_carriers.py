@@ -1,0 +1,330 @@
+"""What a demand of Azure's on one claim becomes in a policy of ours.
+
+Each claim has a carrier, which writes the demand into a draft or says why it has no place there. A draft is the demands
+that have to hold together: its lists only shrink, its minimums only grow, its bits are set once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from types import MappingProxyType
+
+from attest.encoding import JsonValue
+from attest.policy.foreign.conversion import CannotCarryError, Carried, Loss
+from attest.policy.foreign.skr import Operator, SkrValue
+from attest.policy.foreign.skr_claims import why_lost
+from attest.policy.foreign.skr_evaluation import integer_of, values_equal
+
+__all__ = ["TCB_PARTS", "Draft", "NeverHoldsError", "Wanted", "is_carriable"]
+
+TEE_PREFIX, SNP_PREFIX, TDX_PREFIX = "x-ms-isolation-tee.", "x-ms-sevsnpvm-", "tdx_"
+MAX_EXACT_TCBS = 64
+"""Exact TCBs that are listed, as the combinations of the parts that a source accepts."""
+_MINIMUM = {Operator.EQUALS: 0, Operator.GREATER_OR_EQUALS: 0, Operator.GREATER: 1}
+"""Operators that a minimum can stand for, and what they add to it."""
+_LOWER_HEX = frozenset("0123456789abcdef")
+_KINDS = {"sevsnpvm": "snp", "tdxvm": "tdx"}
+_TDX_PROFILE = "https://aka.ms/maa-eat-profile-tdxvm"
+_STATUSES = (
+    "UpToDate",
+    "SWHardeningNeeded",
+    "ConfigurationNeeded",
+    "ConfigurationAndSWHardeningNeeded",
+    "OutOfDate",
+    "OutOfDateConfigurationNeeded",
+    "TDRelaunchAdvised",
+    "TDRelaunchAdvisedConfigurationNeeded",
+)
+TCB_PARTS: tuple[str, ...] = ("bootloader", "tee", "snp", "microcode")
+"""Parts of a TCB that Azure's claims name."""
+_PARTS = {
+    f"{SNP_PREFIX}{claim}": part
+    for claim, part in zip(("bootloader-svn", "tee-svn", "snpfw-svn", "microcode-svn"), TCB_PARTS, strict=True)
+}
+HIGHEST_LEVEL = 255
+_LONGEST_DEMAND = 1000
+
+
+class NeverHoldsError(Exception):
+    """Demands that no machine meets together. Never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A claim, and the values of which it must have one."""
+
+    path: str
+    operator: Operator
+    values: tuple[SkrValue, ...]
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        return f"{self.path} {self.operator} {' or '.join(map(repr, self.values))}"
+
+    def equals(self) -> tuple[SkrValue, ...]:
+        """Return the values of which the claim must equal one."""
+        if self.operator is not Operator.EQUALS:
+            raise CannotCarryError(f"our policies have no {self.operator} for it", "list the values that are accepted")
+        return self.values
+
+    @property
+    def claim(self) -> str:
+        """The claim's name, wherever in a token it stands."""
+        return self.path.removeprefix(TEE_PREFIX)
+
+    def levels(self) -> list[int] | None:
+        """Return the levels of firmware that are accepted; None where it says no such thing."""
+        numbers = [integer_of(value) for value in self.values]
+        levels = [number for number in dict.fromkeys(numbers) if number is not None and 0 <= number <= HIGHEST_LEVEL]
+        return levels if self.operator is Operator.EQUALS and len(levels) == len(set(numbers)) else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """Demands of ours in the making, which all have to hold together.
+
+    Attributes:
+        lists: values that are accepted, by section and key.
+        bits: bits that must be set or clear, by section, table and name.
+        minimums: least numbers, by key.
+        levels: the levels of each part of the TCB that are accepted; for all four parts, or empty.
+        kinds: sections that are named by the kind of machine.
+        carried: what stands in it.
+        losses: what does not.
+    """
+
+    lists: dict[str, dict[str, list[JsonValue]]] = field(default_factory=dict[str, dict[str, list[JsonValue]]])
+    bits: dict[str, dict[str, dict[str, bool]]] = field(default_factory=dict[str, dict[str, dict[str, bool]]])
+    minimums: dict[str, int] = field(default_factory=dict[str, int])
+    levels: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    kinds: set[str] = field(default_factory=set[str])
+    carried: list[Carried] = field(default_factory=list[Carried])
+    losses: list[Loss] = field(default_factory=list[Loss])
+
+    @staticmethod
+    def of(wanted: Iterable[Wanted]) -> Draft:
+        """Write demands that all have to hold, or write down that they are lost.
+
+        Raises:
+            NeverHoldsError: no machine meets them together.
+        """
+        demands = tuple(wanted)
+        draft = Draft(levels=_exact_levels(demands))
+        for one in demands:
+            draft._carry(one)
+        if len(draft.sections) > 1:
+            raise NeverHoldsError("it demands two kinds of machine at once")
+        if draft.levels and not draft.exact_tcbs():
+            raise NeverHoldsError("no value of snp.exact_tcb is left")
+        return draft
+
+    @property
+    def sections(self) -> frozenset[str]:
+        """The sections that something is demanded in."""
+        return frozenset({*self.kinds, *self.lists, *self.bits, *(["snp"] if self.minimums or self.levels else [])})
+
+    def exact_tcbs(self) -> list[dict[str, int]]:
+        """Return the TCBs that are accepted: all combinations of their parts, without those below a minimum."""
+        floors = {part: self.minimums.get(f"minimum_tcb.{part}", 0) for part in TCB_PARTS}
+        combined = (dict(zip(TCB_PARTS, levels, strict=True)) for levels in product(*self.levels.values()))
+        return [tcb for tcb in combined if all(tcb[part] >= floor for part, floor in floors.items())]
+
+    def lose(self, name: str, demand: str, why: str, remedy: str) -> None:
+        """Write down that something is not carried, or not whole."""
+        self.losses.append(Loss(name=name, demand=demand[:_LONGEST_DEMAND], why=why, remedy=remedy))
+
+    def narrow(self, kind: str, key: str, values: list[JsonValue]) -> str:
+        """Leave what both lists have: both demands have to hold."""
+        known = self.lists.setdefault(kind, {})
+        known[key] = [one for one in known.get(key, dict.fromkeys(values)) if one in values]
+        if not known[key]:
+            raise NeverHoldsError(f"no value of {kind}.{key} is left")
+        return f"{kind}.{key}"
+
+    def switch(self, kind: str, group: str, bit: str, *, wanted: bool) -> str:
+        """Demand a bit."""
+        known = self.bits.setdefault(kind, {}).setdefault(group, {})
+        if known.setdefault(bit, wanted) is not wanted:
+            raise NeverHoldsError(f"{kind}.{group}.{bit} is demanded both ways")
+        return f"{kind}.{group}.{bit}"
+
+    def raise_to(self, name: str, minimum: int) -> None:
+        """Demand a minimum; of several the highest counts."""
+        self.minimums[name] = max(minimum, self.minimums.get(name, 0))
+
+    def _carry(self, wanted: Wanted) -> None:
+        carrier = _CARRIERS.get(wanted.claim)
+        if carrier is None:
+            self.lose(wanted.path, str(wanted), *why_lost(wanted.path))
+            return
+        try:
+            target = carrier(self, wanted)
+        except CannotCarryError as exc:
+            self.lose(wanted.path, str(wanted), exc.why, exc.remedy)
+        else:
+            self.carried.append(Carried(source=wanted.path, target=target))
+
+
+def is_carriable(wanted: Wanted) -> bool:
+    """Whether a demand has a place in our policies, if only in part."""
+    return bool(Draft.of((wanted,)).carried)
+
+
+def _exact_levels(demands: tuple[Wanted, ...]) -> dict[str, list[int]]:
+    """Return the levels of each part of the TCB that are accepted, where a source says so of all four.
+
+    Raises:
+        NeverHoldsError: it demands two levels of one part at once.
+    """
+    found: dict[str, list[int]] = {}
+    for one in demands:
+        part, levels = _PARTS.get(one.claim), one.levels()
+        if part is not None and levels is not None:
+            found[part] = [level for level in found[part] if level in levels] if part in found else levels
+    if len(found) < len(TCB_PARTS) or prod(map(len, found.values())) > MAX_EXACT_TCBS:
+        return {}
+    if not all(found.values()):
+        raise NeverHoldsError("no value of snp.exact_tcb is left")
+    return {part: found[part] for part in TCB_PARTS}
+
+
+_Carrier = Callable[[Draft, Wanted], str]
+"""Writes a demand into a draft and returns its key; raises CannotCarryError."""
+
+
+# -- carriers
+
+
+def _hex_values(wanted: Wanted, size: int) -> list[JsonValue]:
+    values = wanted.equals()
+    for value in values:
+        if not isinstance(value, str) or len(value) != 2 * size or not _LOWER_HEX.issuperset(value):
+            why = f"{value!r} is not {2 * size} lower-case hex digits, as Azure writes them: it never holds there"
+            raise CannotCarryError(why, "correct the value in the source")
+    return list(values)
+
+
+def _hex(kind: str, key: str, size: int) -> _Carrier:
+    return lambda draft, wanted: draft.narrow(kind, key, _hex_values(wanted, size))
+
+
+def _bit(kind: str, group: str, bit: str, *, only: bool | None = None) -> _Carrier:
+    """Carry a boolean; ``only`` is the one that our policies can demand."""
+
+    def carry(draft: Draft, wanted: Wanted) -> str:
+        values = wanted.equals()
+        for truth in (True, False):
+            if all(values_equal(value, truth) for value in values):
+                if only is not None and only is not truth:
+                    why = f"our policies never demand {str(truth).lower()} of it"
+                    raise CannotCarryError(why, f"{kind}.{group}.{bit}: {{unchecked: reason}} accepts both")
+                return draft.switch(kind, group, bit, wanted=truth)
+        raise CannotCarryError("both truth values, or none, are accepted", "demand one of true and false")
+
+    return carry
+
+
+def _vmpl(draft: Draft, wanted: Wanted) -> str:
+    numbers = [integer_of(value) for value in wanted.equals()]
+    if not all(number in range(4) for number in numbers):
+        raise CannotCarryError("a VMPL is a number from 0 to 3", "correct the value in the source")
+    return draft.narrow("snp", "vmpl", list(numbers))
+
+
+def _status(draft: Draft, wanted: Wanted) -> str:
+    values = wanted.equals()
+    if not set(values) <= set(_STATUSES):
+        raise CannotCarryError("no policy of ours accepts such a status", f"name some of {', '.join(_STATUSES)}")
+    return draft.narrow("tdx", "tcb_status", list(values))
+
+
+def _at_least(name: str, highest: int) -> _Carrier:
+    """Carry a minimum. An exact number becomes one, which accepts more: that part is lost."""
+
+    def carry(draft: Draft, wanted: Wanted) -> str:
+        numbers = [integer_of(value) for value in wanted.values]
+        if wanted.operator not in _MINIMUM:
+            raise CannotCarryError(f"our policies demand a minimum, and have no {wanted.operator}", "state a minimum")
+        lowest = min(-1 if number is None else number for number in numbers) + _MINIMUM[wanted.operator]
+        if not 0 <= lowest <= highest or None in numbers:
+            raise CannotCarryError(f"such a number is from 0 to {highest}", "correct the value in the source")
+        draft.raise_to(name, lowest)
+        if wanted.operator is Operator.EQUALS:
+            why = f"our policies demand a minimum, not an exact number: carried as at least {lowest}"
+            draft.lose(wanted.path, str(wanted), why, "accept that newer levels pass too")
+        return f"snp.{name}"
+
+    return carry
+
+
+def _tcb_part(part: str) -> _Carrier:
+    """Carry a part of the TCB: exactly, where all of its parts are demanded so; else as a minimum."""
+    minimum = _at_least(f"minimum_tcb.{part}", HIGHEST_LEVEL)
+
+    def carry(draft: Draft, wanted: Wanted) -> str:
+        return minimum(draft, wanted) if not draft.levels or wanted.levels() is None else "snp.exact_tcb"
+
+    return carry
+
+
+def _kind(draft: Draft, wanted: Wanted) -> str:
+    values = wanted.equals()
+    if len(values) != 1 or values[0] not in _KINDS:
+        raise CannotCarryError(
+            "our policies know machines by the hardware that signs: " + ", ".join(_KINDS), "demand one of these"
+        )
+    kind = _KINDS[str(values[0])]
+    draft.kinds.add(kind)
+    return kind
+
+
+def _profile(draft: Draft, wanted: Wanted) -> str:
+    if wanted.equals() != (_TDX_PROFILE,):
+        raise CannotCarryError("another profile than that of Azure's tokens about TDs", "demand an attestation type")
+    draft.kinds.add("tdx")
+    return "tdx"
+
+
+_CARRIERS: Mapping[str, _Carrier] = MappingProxyType(
+    {
+        "x-ms-attestation-type": _kind,
+        "eat_profile": _profile,
+        **{
+            SNP_PREFIX + suffix: carrier
+            for suffix, carrier in {
+                "launchmeasurement": _hex("snp", "measurement", 48),
+                "hostdata": _hex("snp", "host_data", 32),
+                "authorkeydigest": _hex("snp", "author_key_digests", 48),
+                "idkeydigest": _hex("snp", "id_key_digests", 48),
+                "familyId": _hex("snp", "family_ids", 16),
+                "imageId": _hex("snp", "image_ids", 16),
+                "vmpl": _vmpl,
+                "is-debuggable": _bit("snp", "guest_policy", "debug", only=False),
+                "migration-allowed": _bit("snp", "guest_policy", "migrate_ma", only=False),
+                "smt-allowed": _bit("snp", "guest_policy", "smt"),
+                "guestsvn": _at_least("minimum_guest_svn", 2**32 - 1),
+            }.items()
+        },
+        **{claim: _tcb_part(part) for claim, part in _PARTS.items()},
+        **{
+            TDX_PREFIX + suffix: carrier
+            for suffix, carrier in {
+                "mrtd": _hex("tdx", "mr_td", 48),
+                **{f"rtmr{number}": _hex("tdx", f"rtmr{number}", 48) for number in range(4)},
+                "mrseam": _hex("tdx", "mr_seam", 48),
+                "mrconfigid": _hex("tdx", "mr_config_id", 48),
+                "mrowner": _hex("tdx", "mr_owner", 48),
+                "mrownerconfig": _hex("tdx", "mr_owner_config", 48),
+                "td_attributes_debug": _bit("tdx", "td_attributes", "debug", only=False),
+                "td_attributes_key_locker": _bit("tdx", "td_attributes", "kl"),
+                "td_attributes_perfmon": _bit("tdx", "td_attributes", "perfmon"),
+                "td_attributes_protection_keys": _bit("tdx", "td_attributes", "pks"),
+                "td_attributes_septve_disable": _bit("tdx", "td_attributes", "sept_ve_disable", only=True),
+            }.items()
+        },
+        "attester_tcb_status": _status,
+    }
+)
