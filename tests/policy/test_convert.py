@@ -616,12 +616,43 @@ def test_devices_beside_the_cpu_and_ends_of_reference_values_are_lost() -> None:
         exported(gpu_document())
 
 
-def test_branches_of_ours_are_lost_by_their_key() -> None:
-    branch = {"snp": snp_document()["snp"]}
-    conversion = exported({**snp_document(), "any_of": [branch], "at_least": {"count": 1, "of": [branch]}})
-    lost = {loss.name: loss.why for loss in conversion.losses}
-    assert lost["any_of"] == lost["at_least"] == "branches of ours are not written"
-    assert "all_of" not in lost
+def test_branches_of_ours_are_written() -> None:
+    def branch(byte: str) -> Json:
+        return {"snp": snp_document(host_data=[byte * 32])["snp"]}
+
+    def host(conditions: Json) -> list[str]:
+        return [one["equals"] for one in conditions["allOf"] if one.get("claim") == f"{SNP}hostdata"]
+
+    head = {name: value for name, value in snp_document().items() if name != "snp"}
+    one, two, three = (branch(byte) for byte in ("01", "02", "03"))
+    conversion = exported({**head, "any_of": [one, two]})
+    (authority,) = json.loads(json.dumps(conversion.document))["anyOf"]
+    assert [host(alternative) for alternative in authority["anyOf"]] == [["01" * 32], ["02" * 32]]
+    (every,) = json.loads(json.dumps(exported({**head, **one, "all_of": [two, three]}).document))["anyOf"]
+    assert host(every) == ["01" * 32, "02" * 32, "03" * 32]
+    some = exported({**head, "at_least": {"count": 2, "of": [one, two, three]}})
+    (authority,) = json.loads(json.dumps(some.document))["anyOf"]
+    assert [host(pair) for pair in authority["anyOf"]] == [
+        ["01" * 32, "02" * 32],
+        ["01" * 32, "03" * 32],
+        ["02" * 32, "03" * 32],
+    ]
+    names = [(loss.name, loss.demand) for loss in conversion.losses]
+    assert len(names) == len(set(names))
+
+
+def test_a_branch_of_which_nothing_can_be_written_does_not_count_as_met() -> None:
+    head = {name: value for name, value in snp_document().items() if name != "snp"}
+    snp, gpu = {"snp": snp_document()["snp"]}, {"gpu": gpu_document()["gpu"]}
+    conversion = exported({**head, "any_of": [snp, gpu]})
+    assert "allOf" in json.loads(json.dumps(conversion.document))["anyOf"][0]
+    assert conversion.stricter == ("any_of[1]: it is about nothing that Azure's tokens have, and is left out",)
+    lost = exported({**head, **snp, "any_of": [gpu], "all_of": [gpu, {"at_least": {"count": 2, "of": [snp, gpu]}}]})
+    assert {loss.name for loss in lost.losses} >= {"any_of", "gpu", "devices", "all_of[1].at_least"}
+    many = exported({**head, **snp, "at_least": {"count": 4, "of": [snp] * 8}})
+    assert {loss.name: loss.why for loss in many.losses}["at_least"] == "too many combinations"
+    with refusal("policy-conversion-impossible"):
+        exported({**head, "any_of": [gpu]})
 
 
 def test_an_authority_that_is_none_is_refused() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from attest.appraisal import AttestationResult, appraise
 from attest.errors import ConfigurationError
 from attest.policy import load_policy
-from attest.policy.foreign.convert import Conversion, convert_skr
+from attest.policy.foreign.convert import Conversion, convert_skr, export_skr
 from attest.policy.foreign.skr import claim_tests, parse_skr
 from attest.policy.foreign.skr_carriers import Wanted, is_carriable
 from attest.policy.foreign.skr_evaluation import evaluate_skr
-from attest.policy.model import MAX_BRANCHES
+from attest.policy.model import MAX_BRANCHES, decode_policy
 from attest.verification import VerifiedItem
 from tests.policy.intel_documents import TD, verified_td
 from tests.policy.mixed import GENOA_TCB, mixed, snp_cpu
@@ -448,3 +448,32 @@ def test_what_is_lost_and_accepted_makes_nothing_weaker_than_its_own_absence(
     source = skr(*(as_if_met(one, lost) for one in conditions), group=group)
     for item, claims in machines():
         assert released(source, claims) or not judged(document_of(conversion), item).affirmed
+
+
+@given(conditions=st.lists(trees(EQUALITIES | MINIMUMS | EXACT), min_size=1, max_size=3), group=GROUPS)
+def test_what_was_converted_and_is_exported_again_decides_alike(conditions: list[Json], group: str) -> None:
+    conversion = impossible_or(conditions, group, ACCEPT)
+    if conversion is None or conversion.document is None:
+        return
+    source, document = skr(*conditions, group=group), document_of(conversion)
+    back = exported(document)
+    for index, (item, claims) in enumerate(machines()):
+        found, again = judged(document, item).affirmed, released(back, claims)
+        assert again or not found
+        if strict("snp")[index] or strict("tdx")[index]:
+            assert again is found is released(source, claims)
+
+
+def exported(document: Json) -> bytes:
+    policy = decode_policy(document)
+    lost = {loss.name: "a test" for loss in export_skr(policy, authority=ISSUER, extended=True).losses}
+    return json.dumps(export_skr(policy, authority=ISSUER, extended=True, accept=lost).document).encode()
+
+
+def test_choices_side_by_side_are_exported_as_such() -> None:
+    conditions = (SMT, choice("familyId", 9), choice("imageId", 8))
+    document = document_of(converted(*conditions))
+    back = json.loads(exported(document))["anyOf"][0]["allOf"]
+    assert [len(one["anyOf"]) for one in back] == [9, 8]
+    for item, claims in machines():
+        assert released(exported(document), claims) or not judged(document, item).affirmed

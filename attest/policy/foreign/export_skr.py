@@ -6,8 +6,10 @@ our language cannot be forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import combinations
+from math import comb
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
@@ -28,7 +30,7 @@ from attest.policy.foreign.skr import (
     parse_skr,
 )
 from attest.policy.intel import TcbDemands
-from attest.policy.model import PolicyDocument
+from attest.policy.model import MAX_BRANCHES, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
@@ -71,7 +73,9 @@ _BY_NAME = frozenset({"snp.measurement", "tdx.mr_td", *(f"tdx.rtmrs.rtmr{number}
 _EVERY_SIGNING_KEY = {"vcek", "vlek"}
 _TCB_CLAIMS = {"bootloader": "bootloader-svn", "tee": "tee-svn", "snp": "snpfw-svn", "microcode": "microcode-svn"}
 _COMBINATORS = ("any_of", "all_of", "at_least")
-_HEAD = frozenset({"name", "version", "description", "simulated", "unchecked", "references", "reference_values"})
+_HEAD = frozenset(
+    {"name", "version", "description", "simulated", "unchecked", "verifiers", "references", "reference_values"}
+)
 """What is no demand: names, texts, values, and reasons for demanding less."""
 
 
@@ -84,6 +88,7 @@ class _Draft:
     references: Mapping[str, ReferenceValues]
     carried: list[Carried] = field(default_factory=list[Carried])
     losses: list[Loss] = field(default_factory=list[Loss])
+    stricter: list[str] = field(default_factory=list[str])
 
     def lose(self, name: str, demand: object, why: str, remedy: str) -> None:
         self.losses.append(Loss(name=name, demand=str(demand)[:1000], why=why, remedy=remedy))
@@ -111,32 +116,9 @@ def export_skr(
             is none, or the outcome is beyond the limits of such policies.
     """
     draft = _Draft(prefix=_PREFIXES[layout], extended=extended, references=policy.reference_values)
-    branches: list[Condition] = []
-    for kind, value in _KINDS.items():
-        demands = getattr(policy, kind)
-        if demands is not None:
-            test = ClaimTest(path=f"{draft.prefix}x-ms-attestation-type", operator=Operator.EQUALS, value=value)
-            draft.carried.append(Carried(source=kind, target=test.path))
-            branches.append(AllOf(conditions=(test, *_conditions(draft, kind, demands))))
-    if not branches:
+    found = _body(draft, policy, "")
+    if found is None:
         raise impossible("it accepts neither SEV-SNP nor TDX guests", "Azure's tokens are about these two")
-    _lose_the_rest(draft, policy)
-    only = branches[0]
-    conditions = only if len(branches) == 1 and isinstance(only, AllOf) else AnyOf(conditions=tuple(branches))
-    outcome = canonical_bytes(SkrPolicy(authorities=(Authority(url=authority, conditions=conditions),)))
-    parse_skr(outcome, extended=extended)
-    losses = accepted_losses(draft.losses, accept)
-    document = cast("dict[str, JsonValue]", json_value(outcome, what="release policy"))
-    return Conversion(
-        document=None if any(loss.accepted is None for loss in losses) else document,
-        carried=tuple(draft.carried),
-        losses=losses,
-        stricter=tuple(f"{entry.check}: not left unchecked by Azure" for entry in policy.unchecked),
-    )
-
-
-def _lose_the_rest(draft: _Draft, policy: PolicyDocument) -> None:
-    """Write down what is lost beyond the demands on a guest."""
     if not any(entry.check == "freshness" for entry in policy.unchecked):
         draft.lose(
             "freshness",
@@ -148,14 +130,91 @@ def _lose_the_rest(draft: _Draft, policy: PolicyDocument) -> None:
         why = "a release policy has values and no documents: what they say today would count for ever"
         name = f"references.{row.document}"
         draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
-    for one in fields(policy):
-        value = getattr(policy, one.name)
-        if one.name in _HEAD or one.name in _KINDS or value in (None, (), {}):
+    conditions = AllOf(conditions=(found,)) if isinstance(found, ClaimTest) else found
+    outcome = canonical_bytes(SkrPolicy(authorities=(Authority(url=authority, conditions=conditions),)))
+    parse_skr(outcome, extended=extended)
+    losses = accepted_losses(dict.fromkeys(draft.losses), accept)
+    document = cast("dict[str, JsonValue]", json_value(outcome, what="release policy"))
+    return Conversion(
+        document=None if any(loss.accepted is None for loss in losses) else document,
+        carried=tuple(dict.fromkeys(draft.carried)),
+        losses=losses,
+        stricter=(*(f"{entry.check}: not left unchecked by Azure" for entry in policy.unchecked), *draft.stricter),
+    )
+
+
+# -- bodies and branches
+
+
+def _body(draft: _Draft, body: PolicyBody, path: str) -> Condition | None:
+    """Write a policy or one of its branches: a guest of one of its kinds, and every combinator.
+
+    Returns:
+        None for a body of which nothing can be written. That is not the condition that always holds.
+    """
+    _lose_the_rest(draft, body)
+    guests = tuple(_guests(draft, body))
+    parts = [*([_some(guests)] if guests else []), *_combinators(draft, body, f"{path}." if path else "")]
+    return _every(parts) if parts else None
+
+
+def _guests(draft: _Draft, body: PolicyBody) -> Iterator[Condition]:
+    for kind, value in _KINDS.items():
+        demands = getattr(body, kind)
+        if demands is not None:
+            test = ClaimTest(path=f"{draft.prefix}x-ms-attestation-type", operator=Operator.EQUALS, value=value)
+            draft.carried.append(Carried(source=kind, target=test.path))
+            yield AllOf(conditions=(test, *_conditions(draft, kind, demands)))
+
+
+def _combinators(draft: _Draft, body: PolicyBody, start: str) -> Iterator[Condition]:
+    if body.any_of:
+        yield from _choice(draft, body.any_of, 1, f"{start}any_of")
+    for index, branch in enumerate(body.all_of):
+        found = _body(draft, branch, f"{start}all_of[{index}]")
+        if found is not None:  # otherwise everything in it is a loss by its own name
+            yield found
+    if body.at_least is not None:
+        yield from _choice(draft, body.at_least.of, body.at_least.count, f"{start}at_least")
+
+
+def _choice(draft: _Draft, branches: tuple[PolicyBody, ...], count: int, path: str) -> Iterator[Condition]:
+    """Write that some of these branches have to hold; one of which nothing can be written does not count as met."""
+    places = [f"{path}[{index}]" for index in range(len(branches))]
+    written = [_body(draft, branch, place) for branch, place in zip(branches, places, strict=True)]
+    found = [one for one in written if one is not None]
+    if len(found) < count or comb(len(found), count) > MAX_BRANCHES:
+        why = "too many combinations" if len(found) >= count else "too few of them are about Azure's guests"
+        draft.lose(path, f"{count} of {len(branches)} branches", why, "export each branch by itself")
+        return
+    for one, place in zip(written, places, strict=True):
+        if one is None:
+            draft.stricter.append(f"{place}: it is about nothing that Azure's tokens have, and is left out")
+    yield _some([_every(several) for several in combinations(found, count)])
+
+
+def _every(parts: Sequence[Condition]) -> Condition:
+    """Put together what has to hold together; a list in a list says no more than its members."""
+    flat = [inner for one in parts for inner in (one.conditions if isinstance(one, AllOf) else (one,))]
+    return AllOf(conditions=tuple(flat)) if len(parts) > 1 else parts[0]
+
+
+def _some(parts: Sequence[Condition]) -> Condition:
+    flat = [inner for one in parts for inner in (one.conditions if isinstance(one, AnyOf) else (one,))]
+    return AnyOf(conditions=tuple(flat)) if len(parts) > 1 else parts[0]
+
+
+_SAY_NOTHING = {"azure": "a release policy judges the CPU's report, and no register of the virtual TPM"}
+
+
+def _lose_the_rest(draft: _Draft, body: PolicyBody) -> None:
+    """Write down which kinds of devices, and which documents, Azure's tokens say nothing of."""
+    for one in fields(body):
+        value = getattr(body, one.name)
+        if one.name in _HEAD or one.name in _KINDS or one.name in _COMBINATORS or value in (None, (), {}):
             continue
-        is_choice = one.name in _COMBINATORS
-        why = "branches of ours are not written" if is_choice else "Azure's tokens say nothing of such a device"
-        remedy = "export each branch by itself" if is_choice else "appraise it with our own policy beside Azure's"
-        draft.lose(one.name, f"the key {one.name}", why, remedy)
+        why = _SAY_NOTHING.get(one.name, "Azure's tokens say nothing of such a device")
+        draft.lose(one.name, f"the key {one.name}", why, "appraise it with our own policy beside Azure's")
 
 
 # -- demands
