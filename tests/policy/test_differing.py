@@ -146,6 +146,36 @@ def test_a_list_of_exact_tcbs_is_told_by_product_line() -> None:
     assert none.text == "Genoa: none, now at least bootloader 10 tee 0 snp 27 microcode 84"
 
 
+SMALL = st.builds(lambda one, two: GENOA | {"bootloader": one, "snp": two}, st.integers(0, 2), st.integers(0, 2))
+LINES = st.sampled_from(["Genoa", "Milan"])
+FLOORS = st.dictionaries(LINES, SMALL, min_size=1)
+LISTS = st.dictionaries(LINES, st.lists(SMALL, min_size=1, max_size=3, unique_by=str), min_size=1)
+PAIRS = st.fixed_dictionaries({}, optional={"minimum_tcb": FLOORS, "exact_tcb": LISTS}).filter(bool)
+
+
+def let_through(pair: Json) -> set[tuple[str, int, int]]:
+    """Every TCB that meets both demands, counted out."""
+    return {
+        (line, one, two)
+        for line in ("Genoa", "Milan", "Turin")
+        for one in range(4)
+        for two in range(4)
+        for floor in [pair.get("minimum_tcb", {line: GENOA | {"bootloader": 0, "snp": 0}}).get(line)]
+        if floor is not None and one >= floor["bootloader"] and two >= floor["snp"]
+        if "exact_tcb" not in pair or GENOA | {"bootloader": one, "snp": two} in pair["exact_tcb"].get(line, [])
+    }
+
+
+@given(PAIRS, PAIRS)
+def test_the_effect_of_demands_on_tcbs_is_that_on_the_tcbs_let_through(old: Json, new: Json) -> None:
+    before, after = let_through(old), let_through(new)
+    found = effect(*(document(**{"minimum_tcb": None} | pair) for pair in (old, new)))
+    if before == after:
+        assert found in {None, "label"}
+    else:
+        assert found == ("stricter" if after < before else "looser" if before < after else "changed")
+
+
 @pytest.mark.parametrize(("change", "path", "expected"), SNP_CHANGES, ids=str)
 def test_a_change_of_snp_and_the_way_back(change: Json, path: str, expected: str) -> None:
     new = document(**change)

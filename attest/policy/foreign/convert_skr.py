@@ -52,7 +52,7 @@ def convert_skr(
 
     Raises:
         ConfigurationError: ``policy-conversion-impossible``, nothing sensible would be left; ``loss-unknown``;
-            ``policy-invalid``.
+            ``policy-invalid``; ``policy-unreadable``, the outcome would be longer than our policies may be.
     """
     chosen = _chosen(policy, authority)
     try:

@@ -246,13 +246,14 @@ def _grouped(members: Iterable[_Placed]) -> Iterator[tuple[str, Condition | Want
         if _is_value(member):
             values.setdefault(member.path, []).append(member.value)
     lists = {path: Wanted(path=path, operator=Operator.EQUALS, values=tuple(found)) for path, found in values.items()}
+    carriable = {path: found for path, found in lists.items() if is_carriable(found)}
     told = set[str]()
     for place, member in flat:
-        if not _is_value(member) or not is_carriable(lists[member.path]):
+        if not _is_value(member) or member.path not in carriable:
             yield place, member
         elif member.path not in told:
             told.add(member.path)
-            yield place, lists[member.path]
+            yield place, carriable[member.path]
 
 
 def _is_value(member: Condition) -> TypeGuard[ClaimTest]:
