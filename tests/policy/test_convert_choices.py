@@ -337,6 +337,22 @@ def test_choices_beyond_the_number_of_branches_are_lost_by_their_place() -> None
     assert len(document_of(converted(IS_SNP, choice("familyId", MAX_BRANCHES)))["any_of"]) == MAX_BRANCHES
 
 
+def test_repetitions_of_an_alternative_are_one() -> None:
+    again = of("allOf", SMT, vmpl(1))
+    document = document_of(converted(IS_SNP, of("anyOf", *[again] * (MAX_BRANCHES + 1), of("allOf", vmpl(1), SMT))))
+    assert (document["snp"]["vmpl"], document["snp"]["guest_policy"]) == ([1], {"smt": True})
+    # 1 is no truth value: what is told apart in a policy is told apart here.
+    odd = of("anyOf", of("allOf", SMT, vmpl(1)), of("allOf", SMT, equals(f"{SNP}vmpl", value=True)))
+    assert losses(converted(IS_SNP, odd)) == [f"{SNP}vmpl"]
+
+
+def test_a_source_of_which_the_only_choice_is_lost_says_why_nothing_is_left() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        converted(choice("familyId", MAX_BRANCHES + 1))
+    assert caught.value.code == "policy-conversion-impossible"
+    assert "64 branches" in str(caught.value.hint)
+
+
 # -- several authorities
 
 

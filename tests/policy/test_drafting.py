@@ -202,6 +202,7 @@ def test_recorded_reports_are_affirmed_by_their_drafts(vectors_dir: Path) -> Non
     for vector in manifest["vectors"]:
         if vector["report"] is None:
             continue
+        affirms(drafted(recorded_snp(root, vector), exactly=["snp.tcb"]))
         found = drafted(recorded_snp(root, vector))
         affirms(found)
         assert ("WEAKER" in found.draft.yaml) is bool(found.draft.weak)

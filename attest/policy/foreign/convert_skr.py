@@ -60,7 +60,7 @@ def convert_skr(
     except NeverHoldsError as exc:
         raise _never(exc) from exc
     source = f"{_SOURCE}, SHA-256 of its canonical form {skr_digest(policy).hex()}"
-    outcome = _Outcome(origin=source)
+    outcome = _Outcome(origin=source, dropped=factors.losses)
     body = outcome.body([_Drafts.of(choice) for choice in factors.branches()])
     return finish_policy(
         body,
@@ -150,6 +150,7 @@ class _Outcome:
 
     Attributes:
         origin: where its reference values come from.
+        dropped: choices that are not carried.
         references: reference values by name.
         parts: its sections, each with what stands in it.
         drafts: what they were made from.
@@ -158,6 +159,7 @@ class _Outcome:
     """
 
     origin: str
+    dropped: list[Loss]
     references: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     parts: list[Part] = field(default_factory=list[Part])
     drafts: list[Draft] = field(default_factory=list[Draft])
@@ -200,7 +202,7 @@ class _Outcome:
     def _section(self, draft: Draft, *, inner: bool) -> dict[str, JsonValue]:
         if not draft.sections:
             hint = "a release policy names sevsnpvm or tdxvm, or a fact of one of their reports"
-            raise impossible("it names no kind of machine", hint)
+            raise impossible("it names no kind of machine", self.dropped[0].why if self.dropped else hint)
         (kind,) = draft.sections
         section = _required(kind)
         for key, values in draft.lists.get(kind, {}).items():

@@ -171,15 +171,17 @@ class Factors:
             except NeverHoldsError as exc:
                 self.never.append(Alternative(path=place, wanted=_all_wanted(member)))
                 reasons.append(exc)
-        live = [one for one in found if any(map(is_carriable, one.wanted))]
+        live, lost = list[Alternative](), list[Alternative]()
+        for one in _distinct(found):
+            (live if any(map(is_carriable, one.wanted)) else lost).append(one)
         if len(live) > MAX_BRANCHES:
             raise _TooManyError
         if live:
-            self.left_out += (one for one in found if one not in live)
+            self.left_out += lost
             return tuple(live)
-        if not found:
+        if not lost:
             raise reasons[0]
-        return (Alternative(path=path, wanted=tuple(wanted for one in found for wanted in one.wanted)),)
+        return (Alternative(path=path, wanted=tuple(wanted for one in lost for wanted in one.wanted)),)
 
     def _alternatives(self, member: Condition | Wanted, path: str) -> tuple[Alternative, ...]:
         if isinstance(member, AllOf):
@@ -194,11 +196,11 @@ class Factors:
         combined: tuple[Alternative, ...] = (Alternative(path=path, wanted=()),)
         for index, below in enumerate(member.conditions):
             found = self._alternatives(below, f"{path}.allOf[{index}]")
-            if len(combined) * len(found) > MAX_BRANCHES:
-                raise _TooManyError
-            combined = tuple(
+            combined = _distinct(
                 Alternative(path=path, wanted=(*one.wanted, *other.wanted)) for one in combined for other in found
             )
+            if len(combined) > MAX_BRANCHES:
+                raise _TooManyError
         possible, reasons = list[Alternative](), list[NeverHoldsError]()
         for one in combined:
             try:
@@ -211,6 +213,14 @@ class Factors:
         if not possible:
             raise reasons[0]
         return tuple(possible)
+
+
+def _distinct(alternatives: Iterable[Alternative]) -> tuple[Alternative, ...]:
+    """Return the alternatives without repetitions. In Python 1 equals True, in a policy it does not."""
+    found: dict[frozenset[tuple[str, Operator, str]], Alternative] = {}
+    for one in alternatives:
+        found.setdefault(frozenset((each.path, each.operator, repr(each.values)) for each in one.wanted), one)
+    return tuple(found.values())
 
 
 def _wanted(test: ClaimTest) -> Wanted:
