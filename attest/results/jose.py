@@ -23,6 +23,7 @@ from attest.errors import ConfigurationError, EndorsementError, EvidenceError, S
 from attest.results.signing import jwk_thumbprint, public_key_of, signature_holds
 
 __all__ = [
+    "CERTIFICATE_ERRORS",
     "MAX_JWKS_BYTES",
     "MAX_TOKEN_BYTES",
     "RSA_BITS",
@@ -48,6 +49,15 @@ _PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _HEADER_MEMBERS = frozenset({"alg", "typ", "kid", "cty"})
 """``crit`` is not among them: nothing critical is understood here. Nor are ``jwk``, ``jku``, ``x5u`` and ``x5c``."""
 _CLAUSE = "RFC 7515, section 4.1; eat-ear.md 5"
+CERTIFICATE_ERRORS = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""Everything that the library raises over certificates that it cannot read; it has no class for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +88,7 @@ class TokenKey:
             leaf.verify_directly_issued_by(issuer)
             key = leaf.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
             pin = issuer.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        except (*CERTIFICATE_ERRORS, InvalidSignature):
             return False
         in_time = all(c.not_valid_before_utc <= at <= c.not_valid_after_utc for c in (leaf, issuer))
         return in_time and sha256(pin).digest() == spki_sha256 and key == _spki_of(self.jwk)
@@ -150,7 +160,7 @@ def _key(entry: JsonValue, path: str) -> TokenKey:
         if jwk.get("kty") == "RSA":
             _require_rsa(jwk)
         _spki_of(jwk)
-    except (AttributeError, EvidenceError, ValueError, TypeError, UnsupportedAlgorithm) as exc:
+    except (AttributeError, EvidenceError, *CERTIFICATE_ERRORS) as exc:
         raise _bad_jwks(f"{path}: cannot be read: {exc}") from exc
     return TokenKey(kid=kid, jwk=jwk, certificates=certificates)
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtensionOID
@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtensionOID
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes, json_value, rfc3339_text
 from attest.endorsements.x509 import MAX_CERTIFICATE_BYTES, pem_blocks
 from attest.errors import ChainError, ConfigurationError, EvidenceError
-from attest.results.jose import RSA_BITS, TokenKey, rsa_jwk
+from attest.results.jose import CERTIFICATE_ERRORS, RSA_BITS, TokenKey, rsa_jwk
 
 __all__ = ["certified_key", "is_certificate", "read_token_roots"]
 
@@ -125,7 +125,7 @@ def _certificate(der: bytes) -> x509.Certificate:
         _spki(certificate)
         unknown = [e.oid for e in certificate.extensions if e.critical and e.oid not in _UNDERSTOOD]
         _ = (certificate.subject, certificate.issuer, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+    except CERTIFICATE_ERRORS as exc:
         raise _bad_chain("a certificate cannot be read", "X.509, DER", "other bytes") from exc
     if unknown:
         raise _bad_chain(
@@ -170,7 +170,7 @@ def _is_issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
         if algorithm is None or algorithm.name not in _HASHES:
             return False
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+    except (*CERTIFICATE_ERRORS, InvalidSignature):
         return False
     return True
 

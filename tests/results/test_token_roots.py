@@ -4,88 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from hashlib import sha256
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from attest.errors import AttestError, ChainError, ConfigurationError, EndorsementError
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
 from attest.results.token_roots import is_certificate, read_token_roots
 from tests.results.services import AT, GOOGLE, NONCE, Service, google, maa_snp, rsa_key
+from tests.results.token_chains import DAY, GOOD, LEAF_KEY, ROOTS, SIGNER, Node, chain, encoded, issuing, leaf, root
 
-DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
+SECOND = timedelta(seconds=1)
 AUDIENCE = "https://kms.example"
-ROOT_KEY, ISSUING_KEY, LEAF_KEY = rsa_key(10), rsa_key(11), rsa_key(12)
-Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
-
-
-@dataclass
-class Node:
-    """A certificate to be, with the flags that a test wants."""
-
-    name: str
-    key: Key
-    ca: bool | None = True
-    path_length: int | None = None
-    usage: str | None = "key_cert_sign"
-    begins: timedelta = -DAY
-    ends: timedelta = DAY
-    critical: bool = False
-    digest: hashes.SHA224 | hashes.SHA256 = field(default_factory=hashes.SHA256)
-
-    def issue(self, issuer: Node) -> x509.Certificate:
-        built = x509.CertificateBuilder().subject_name(_name(self.name)).issuer_name(_name(issuer.name))
-        built = built.public_key(self.key.public_key()).serial_number(7)
-        built = built.not_valid_before(AT + self.begins).not_valid_after(AT + self.ends)
-        if self.ca is not None:
-            built = built.add_extension(x509.BasicConstraints(self.ca, self.path_length), critical=True)
-        if self.usage is not None:
-            built = built.add_extension(_usage(self.usage), critical=True)
-        if self.critical:
-            unknown = x509.UnrecognizedExtension(ObjectIdentifier("1.2.3.4"), b"\x05\x00")
-            built = built.add_extension(unknown, critical=True)
-        return built.sign(issuer.key, self.digest)
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _usage(name: str) -> x509.KeyUsage:
-    names = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
-    flags = dict.fromkeys((*names, "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"), False)
-    return x509.KeyUsage(**{**flags, name: True})
-
-
-_ROOT = Node(name="Test Root", key=ROOT_KEY)
-_ISSUING = Node(name="Test Issuing", key=ISSUING_KEY, path_length=0)
-_LEAF = Node(name="Test Leaf", key=LEAF_KEY, ca=False, usage="digital_signature")
-root, issuing, leaf = partial(replace, _ROOT), partial(replace, _ISSUING), partial(replace, _LEAF)
-
-
-def chain(*nodes: Node) -> list[x509.Certificate]:
-    """Certificates of nodes, leaf first, each issued by the next and the last by itself."""
-    return [node.issue(issuer) for node, issuer in zip(nodes, (*nodes[1:], nodes[-1]), strict=True)]
-
-
-def encoded(certificates: Sequence[x509.Certificate]) -> list[str]:
-    return [base64.b64encode(one.public_bytes(Encoding.DER)).decode() for one in certificates]
-
-
-GOOD = chain(leaf(), issuing(), root())
-ROOTS = {GOOGLE: (GOOD[-1],)}
-SIGNER = Service(number=12)
-
-
 Roots = Mapping[str, tuple[x509.Certificate, ...]]
 
 
@@ -258,12 +194,13 @@ def test_roots_are_read_from_pem_and_der() -> None:
         b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
         b"-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n",
         b"\x30\x00",
+        GOOD[2].public_bytes(Encoding.DER).replace(bytes.fromhex("a003020102"), bytes.fromhex("a00302015b")),
         b"\x30" * (20 * 1024),
         GOOD[0].public_bytes(Encoding.PEM),
         GOOD[2].public_bytes(Encoding.PEM) * 9,
         json.dumps({"keys": []}).encode(),
     ],
-    ids=["empty", "no certificate", "no base64", "no der", "too long", "a leaf", "too many", "a key set"],
+    ids=["empty", "no certificate", "no base64", "no der", "no version", "too long", "a leaf", "too many", "a key set"],
 )
 def test_what_is_no_root_is_refused(data: bytes) -> None:
     with pytest.raises(ConfigurationError) as outcome:
