@@ -24,6 +24,8 @@ def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
         yield from _nvidia(claims)
     elif "submodules" in claims:
         yield from _token(claims)
+    elif "facts" in claims:
+        yield from _service_token(claims)
     elif "pcrs" in claims:
         yield from _azure(claims)
     elif "measurement" in claims:
@@ -140,6 +142,40 @@ def _token(claims: _Claims) -> Iterator[tuple[str, Text]]:
             told = f"{device.get('hwmodel')}, measurements: {device.get('measres')}"
             yield name, plain(told)
     yield "nonce", plain(claims.get("nonce", ""))
+
+
+_TOKEN_FACTS = ("measurement", "mr_td", "mr_enclave", "tcb_status", "driver_version", "vbios_version")
+_TOKEN_STATEMENTS = ("compliance_status", "debug_status", "secure_boot", "gcp_tcb_status", "cc_mode")
+
+
+def _service_token(claims: _Claims) -> Iterator[tuple[str, Text]]:
+    """Tell who says what about which machine."""
+    yield "issuer", plain(claims.get("issuer", ""), "bold")
+    yield "signing key", plain(claims.get("key_id", ""))
+    yield "counts", plain(f"{claims.get('issued')} to {claims.get('expires')}")
+    facts = claims.get("facts")
+    for name, one in facts.items() if isinstance(facts, dict) else ():
+        if isinstance(one, dict):
+            yield from _facts(name, one)
+    for title in ("audience", "nonces"):
+        values = claims.get(title)
+        if isinstance(values, list) and values:
+            yield title, plain(", ".join(map(str, values)))
+
+
+def _facts(name: str, facts: _Claims) -> Iterator[tuple[str, Text]]:
+    yield name, plain(facts.get("kind", ""), "bold")
+    for group, names in (("claims", _TOKEN_FACTS), ("statements", _TOKEN_STATEMENTS)):
+        members = facts.get(group)
+        found = members if isinstance(members, dict) else {}
+        for member in names:
+            if member in found:
+                value = found[member]
+                yield f"{name} {member.replace('_', ' ')}", plain(str(value).lower() if value is True else value)
+    statements = facts.get("statements")
+    container = statements.get("container") if isinstance(statements, dict) else None
+    if isinstance(container, dict) and "image_digest" in container:
+        yield f"{name} container image", plain(container["image_digest"], "bold")
 
 
 def _snp(claims: _Claims) -> Iterator[tuple[str, Text]]:

@@ -17,13 +17,14 @@ NOTICE = "nothing here was verified: this is what the file says, whoever wrote i
     examples=(
         "attest inspect report.bin                # every field of a report",
         "attest inspect vcek.pem crl.der          # certificates and revocation lists",
+        "attest inspect token.jwt                 # header and claims of a token",
         "attest inspect envelope.json --json",
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
 @display_options
 def inspect(inputs: tuple[str, ...], display: Display) -> int:
-    """Show what is inside evidence, certificates, revocation lists, certificate tables and bundles.
+    """Show what is inside evidence, tokens, certificates, revocation lists, certificate tables and bundles.
 
     Nothing is verified and nothing is concluded. '-' is standard input. Exit codes: 0 shown, 2 usage, 3 in no known
     form, malformed or not read by this version.

@@ -9,6 +9,7 @@ from attest.cli.inspection_azure import azure_evidence
 from attest.cli.inspection_eventlog import event_log
 from attest.cli.inspection_gpu import nvidia_device, nvidia_report, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
+from attest.cli.inspection_token import token_facts
 from attest.encoding import JsonValue, rfc3339_text
 from attest.endorsements.bundle import ParsedBundle, parse_bundle
 from attest.endorsements.ocsp import looks_like_ocsp
@@ -70,6 +71,8 @@ def _file(name: str, data: bytes) -> _Facts:
     facts["form"] = found.form or "none"
     if found.form == "ccel":
         return {**facts, "label": found.label, "event_log": event_log(found.data)}
+    if found.form == "token":
+        return {**facts, "label": found.label, "token": token_facts(found.data)}
     if found.form is not None or found.read is None:
         recognised = read_evidence([(name, data)])  # refuses by name what this version does not read
         return {**facts, "label": recognised.forms[0], "evidence": _evidence(recognised.evidence)}

@@ -16,7 +16,8 @@ from attest.cli.ear import EarCase, open_ear
 from attest.cli.files import read_file, read_inputs, walk_endorsements
 from attest.cli.options import Display, Question
 from attest.cli.reference_log import ReferenceLog, read_reference_log
-from attest.cli.tokens import TokenCase, open_token, read_trusted
+from attest.cli.service_tokens import ServiceCase, open_service
+from attest.cli.tokens import TokenCase, open_token, read_trust
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.endorsements.pool import Endorsements
@@ -51,7 +52,7 @@ class Case:
     reference: ReferenceLog | None
 
 
-def open_case(question: Question, *, at: datetime) -> Case | TokenCase | EarCase:
+def open_case(question: Question, *, at: datetime) -> Case | TokenCase | ServiceCase | EarCase:
     """Read everything that the command line names.
 
     Raises:
@@ -59,12 +60,13 @@ def open_case(question: Question, *, at: datetime) -> Case | TokenCase | EarCase
         EvidenceError: the evidence is in no known form, or malformed.
         ChainError: a certificate that came with the evidence cannot be read.
     """
-    read_trusted(question)
+    read_trust(question)
     anchors = _anchors(question)
     bundle_keys = read_bundle_keys(question.bundle_keys)
     files = read_inputs(question.inputs, limit=MAX_FILE_BYTES)
     nonce = one_nonce(question.nonce, question.nonce_text)
-    token: TokenCase | EarCase | None = open_ear(files, question, nonce=nonce, at=at, audience=question.audience)
+    token: TokenCase | ServiceCase | EarCase | None = open_service(files, question, nonce=nonce, at=at)
+    token = token or open_ear(files, question, nonce=nonce, at=at, audience=question.audience)
     token = token or open_token(files, question, nonce=nonce, at=at)
     if token is not None:
         return token

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from cryptography.x509 import Certificate
+
 from attest.appraisal import freshness_check
 from attest.checks import Check
 from attest.cli.answering import tell_appraised, tell_verified
@@ -22,13 +24,16 @@ from attest.results.nras import (
     appraise_nras,
     verify_nras_token,
 )
+from attest.results.token_roots import is_certificate, read_token_roots
 from attest.verification import Freshness
 
 __all__ = [
     "TokenCase",
+    "Trust",
     "appraise_token",
     "freshness_of_token",
     "open_token",
+    "read_trust",
     "read_trusted",
     "show_token",
     "verify_token_case",
@@ -74,18 +79,35 @@ def open_token(
     return TokenCase(data=files[0][1], trusted=_trusted(question, at=at), nonce=nonce, at=at, question=question)
 
 
-def read_trusted(question: Question) -> dict[str, tuple[TokenKey, ...]]:
-    """Read the key sets that ``--trust`` names.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Who may sign tokens, for each issuer: keys, or roots whose certificates a token brings along."""
+
+    keys: dict[str, tuple[TokenKey, ...]]
+    roots: dict[str, tuple[Certificate, ...]]
+
+
+def read_trust(question: Question) -> Trust:
+    """Read the key sets and root certificates that ``--trust`` names.
 
     Raises:
-        ConfigurationError: ``file-unreadable``, ``jwks-invalid``, or one issuer named twice.
+        ConfigurationError: ``file-unreadable``, ``jwks-invalid``, ``token-root-invalid``, or one issuer named twice.
     """
-    trusted: dict[str, tuple[TokenKey, ...]] = {}
+    trust = Trust(keys={}, roots={})
     for issuer, file in question.trust:
-        if issuer in trusted:
+        if issuer in trust.keys or issuer in trust.roots:
             raise ConfigurationError(f"--trust names {issuer!r} twice", code="trust-ambiguous")
-        trusted[issuer] = read_jwks(read_file(file, limit=MAX_JWKS_BYTES, what="--trust"))
-    return trusted
+        data = read_file(file, limit=MAX_JWKS_BYTES, what="--trust")
+        if is_certificate(data):
+            trust.roots[issuer] = read_token_roots(data)
+        else:
+            trust.keys[issuer] = read_jwks(data)
+    return trust
+
+
+def read_trusted(question: Question) -> dict[str, tuple[TokenKey, ...]]:
+    """Read the key sets that ``--trust`` names; errors as ``read_trust``."""
+    return read_trust(question).keys
 
 
 def _trusted(question: Question, *, at: datetime) -> dict[str, tuple[TokenKey, ...]]:

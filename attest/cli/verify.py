@@ -22,6 +22,7 @@ __all__ = ["verify"]
         "attest verify report.bin vcek.pem --report-data 5f1c...",
         "attest verify report.bin --offline --endorsements ./certs --at 2026-11-21T00:00:00Z",
         "attest verify - --json < envelope.json",
+        "attest verify token.jwt --trust https://shared.eus.attest.azure.net=jwks.json --nonce-text 5f1c...",
         "attest verify gpus.json switches.json --nonce 5f1c... --endorsements rims/ --second-opinion nvsdk",
     ),
 )

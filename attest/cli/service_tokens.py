@@ -1,0 +1,78 @@
+"""Tokens of Azure, Intel and Google as input: what their services found, checked with keys that the operator names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from attest.cli.answering import tell_appraised, tell_verified
+from attest.cli.options import Question
+from attest.cli.tokens import Trust, freshness_of_token, read_trust
+from attest.errors import ConfigurationError
+from attest.results.document import service_token_document
+from attest.results.service_appraise import appraise_service_token
+from attest.results.service_token import VerifiedServiceToken, service_of, verify_service_token
+
+__all__ = ["ServiceCase", "appraise_service", "open_service", "show_service", "verify_service_case"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCase:
+    """A token with everything that it is to be judged by."""
+
+    data: bytes
+    trust: Trust
+    nonce: bytes | None
+    audience: str | None
+    at: datetime
+    question: Question
+
+
+def open_service(
+    files: Sequence[tuple[str, bytes]], question: Question, *, nonce: bytes | None, at: datetime
+) -> ServiceCase | None:
+    """Return the token among the inputs, if that is what they are. Ask before EARs: Google's look like one.
+
+    Raises:
+        ConfigurationError: options that mean nothing for a token, or keys that cannot be read.
+    """
+    if len(files) != 1 or service_of(files[0][1]) is None:
+        return None
+    if question.report_data is not None:
+        raise ConfigurationError(
+            "--report-data: a token is asked by its nonce",
+            code="option-not-applicable",
+            hint="give --nonce: a token repeats one",
+        )
+    return ServiceCase(
+        data=files[0][1], trust=read_trust(question), nonce=nonce, audience=question.audience, at=at, question=question
+    )
+
+
+def verify_service_case(case: ServiceCase) -> VerifiedServiceToken:
+    """Verify the token; errors as ``verify_service_token``."""
+    return verify_service_token(
+        case.data,
+        trusted=case.trust.keys,
+        roots=case.trust.roots,
+        at=case.at,
+        nonce=case.nonce,
+        audience=case.audience,
+    )
+
+
+def show_service(token: VerifiedServiceToken, *, question: Question) -> int:
+    """Tell that the token is genuine, and return 0."""
+    return tell_verified(service_token_document(token, unchecked=question.unchecked), display=question.display)
+
+
+def appraise_service(token: VerifiedServiceToken, *, question: Question, policies: tuple[str, ...]) -> int:
+    """Judge what the token says by the baseline: a compliant TEE without debugging, and fresh.
+
+    Raises:
+        ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
+    """
+    checks = (freshness_of_token(token.freshness, question, policies), *appraise_service_token(token))
+    document = service_token_document(token, unchecked=question.unchecked, policy_checks=checks)
+    return tell_appraised(document, display=question.display)
