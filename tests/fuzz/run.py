@@ -19,6 +19,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import Encoding
+
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.ocsp import parse_ocsp
 from attest.endorsements.rims import RimDocument
@@ -51,10 +53,15 @@ from attest.policy.reference_values.reference_documents import (
     reference_json,
 )
 from attest.rego import read_rego_policy
+from attest.results.jose import read_jwks
+from attest.results.service_token import verify_service_token
+from attest.results.token_roots import read_token_roots
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.simulator.nvidia import SimulatedBoard
 from attest.simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from attest.verification import verify
+from tests.results import services
+from tests.results.token_chains import GOOD, ROOTS, encoded
 from tests.samples import AT, binding, bound_evidence, scene
 
 SECONDS = 30
@@ -91,6 +98,19 @@ def _tpm_log(data: bytes) -> ParsedEventLog:
     return parse_event_log(data, kind=TCG2_SHA256)
 
 
+TRUSTED = {str(claims["iss"]): services.SERVICE.keys() for claims in services.SAMPLES.values()}
+
+
+def _token(data: bytes, *, audience: str | None = None) -> None:
+    verify_service_token(data, trusted=TRUSTED, roots=ROOTS, at=services.AT, nonce=services.NONCE, audience=audience)
+
+
+def _token_claims(data: bytes) -> None:
+    """Read claims behind a signature that holds, which no fuzzer would find."""
+    audience = "https://kms.example" if b'"aud"' in data else None
+    _token(services.SERVICE.sign(data.decode(errors="replace")), audience=audience)
+
+
 TARGETS: dict[str, Callable[[bytes], object]] = {
     "report": parse_report,
     "table": parse_certificate_table,
@@ -112,6 +132,10 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "references": read_reference_document,
     "rego": read_rego_policy,
     "policy": lambda data: load_policy(data[:MAX_POLICY_BYTES]),
+    "jwks": read_jwks,
+    "token-roots": read_token_roots,
+    "token": _token,
+    "token-claims": _token_claims,
     "verify": _verify,
 }
 
@@ -136,6 +160,13 @@ def seeds(target: str) -> Iterator[bytes]:
         "ocsp": [answer.der for answer in DEVICES.ocsp[:2]],
         "corim": [export_corim(REFERENCES, vendor).data for vendor in VENDORS],
         "references": [json.dumps(reference_json(REFERENCES)).encode()],
+        "jwks": [services.SERVICE.jwks(), services.SERVICE.jwks(use="sig", alg="RS256")],
+        "token-roots": [certificate.public_bytes(Encoding.DER) for certificate in GOOD],
+        "token": [
+            *(services.SERVICE.sign(claims) for claims in services.SAMPLES.values()),
+            services.SERVICE.sign(services.google(), kid=None, x5c=encoded(GOOD)),
+        ],
+        "token-claims": [json.dumps(claims).encode() for claims in services.SAMPLES.values()],
         "rego": [b"package policy\nallow { not input.a; count([x | x := input.b[_]]) > 0 }\n"],
     }
     everything["forms"] = everything["verify"] = [
