@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attest.encoding import JsonValue, base64url_bytes, json_value
 from attest.errors import UnsupportedError
-from attest.results.service_token import service_of
+from attest.results.token_services import service_of
 
 __all__ = ["token_facts"]
 

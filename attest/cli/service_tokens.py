@@ -12,7 +12,8 @@ from attest.cli.tokens import Trust, freshness_of_token, read_trust
 from attest.errors import ConfigurationError
 from attest.results.document import service_token_document
 from attest.results.service_appraise import appraise_service_token
-from attest.results.service_token import VerifiedServiceToken, service_of, verify_service_token
+from attest.results.service_token import VerifiedServiceToken, verify_service_token
+from attest.results.token_services import service_of
 
 __all__ = ["ServiceCase", "appraise_service", "open_service", "show_service", "verify_service_case"]
 

@@ -7,7 +7,10 @@ from attest.results.ear import Ear, EarAppraisal, TrustVector, VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
 from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+from attest.results.service_appraise import appraise_service_token
+from attest.results.service_token import VerifiedServiceToken, verify_service_token
 from attest.results.signing import SigningKey, read_signing_key
+from attest.results.token_facts import TokenFacts, TokenFrame
 
 __all__ = [
     "RESULT_SCHEMA",
@@ -17,14 +20,19 @@ __all__ = [
     "IssuerKey",
     "KeyState",
     "SigningKey",
+    "TokenFacts",
+    "TokenFrame",
     "TokenIssuer",
     "TrustVector",
     "VerifiedEar",
+    "VerifiedServiceToken",
     "VerifierId",
+    "appraise_service_token",
     "appraised_document",
     "build_ear",
     "read_signing_key",
     "refused_document",
     "verified_document",
     "verify_ear",
+    "verify_service_token",
 ]

@@ -10,24 +10,22 @@ Spec: RFC 7519 and RFC 8725; specs/azure-skr.md, sections 7 and 12; specs/must-c
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cryptography.x509 import Certificate
 
 from attest.checks import Check, Outcome
-from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value, rfc3339_text
-from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, VerificationError
-from attest.results.google import google_facts, google_nonces
-from attest.results.ita import ita_facts, ita_nonces
-from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
-from attest.results.maa import maa_facts, maa_nonces
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
+from attest.errors import AttestError, BindingError, EndorsementError, VerificationError
+from attest.results.jose import SignedToken, TokenKey, verify_token
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, claim_invalid
 from attest.results.token_roots import certified_key
+from attest.results.token_services import Service, claimed_service, token_malformed, unverified_claims
 from attest.verification import Freshness
 
-__all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "service_of", "verify_service_token"]
+__all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "verify_service_token"]
 
 SKEW = timedelta(seconds=60)
 """How far ahead ``iat`` and ``nbf`` may be; ``exp`` has no tolerance."""
@@ -38,79 +36,6 @@ _LATEST = 253402300799
 """9999-12-31T23:59:59Z, the last second that has a date."""
 _CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
 _FRESHNESS = "RFC 9334, section 10; must-check.md 1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Service:
-    """How one service writes its tokens.
-
-    Attributes:
-        title: what to call it.
-        algorithms: all that it signs with.
-        ignored: header members that it sends and that are passed over.
-        issuers: its issuers, as far as they are fixed.
-        domains: ends of the host names of those that are not.
-        nonces: reads what the token repeats.
-        facts: reads what it states.
-    """
-
-    title: str
-    algorithms: frozenset[str]
-    ignored: frozenset[str]
-    issuers: frozenset[str]
-    nonces: Callable[[ClaimReader], tuple[bytes, ...]]
-    facts: Callable[[ClaimReader, TokenFrame], tuple[TokenFacts, ...]]
-    domains: tuple[str, ...] = ()
-
-    def owns(self, issuer: str) -> bool:
-        """Say whether an issuer is known to be this service."""
-        host = issuer.removeprefix("https://")
-        return issuer in self.issuers or (host != issuer and "/" not in host and host.endswith(self.domains or ("\0",)))
-
-
-# ``jku`` names an address and ``x5t`` a certificate. Neither is followed: a key is found by ``kid`` among trusted ones.
-_SERVICES: Mapping[TokenService, _Service] = {
-    "maa": _Service(
-        title="Microsoft Azure Attestation",
-        algorithms=frozenset({"RS256"}),
-        ignored=frozenset({"jku", "x5t", "x5t#S256"}),
-        issuers=frozenset(),
-        domains=(".attest.azure.net", ".attest.azure.us", ".attest.azure.cn"),
-        nonces=maa_nonces,
-        facts=maa_facts,
-    ),
-    "ita": _Service(
-        title="Intel Trust Authority",
-        algorithms=frozenset({"PS384", "RS256"}),
-        ignored=frozenset({"jku"}),
-        issuers=frozenset(
-            {
-                "https://portal.trustauthority.intel.com",
-                "https://portal.eu.trustauthority.intel.com",
-                "Intel Trust Authority",
-            }
-        ),
-        nonces=ita_nonces,
-        facts=ita_facts,
-    ),
-    "google": _Service(
-        title="Google Cloud Attestation",
-        algorithms=frozenset({"RS256"}),
-        ignored=frozenset(),
-        issuers=frozenset({"https://confidentialcomputing.googleapis.com"}),
-        nonces=google_nonces,
-        facts=google_facts,
-    ),
-}
-_BY_INTEL_FOR_GOOGLE = _Service(
-    title="Intel Trust Authority, for Google Cloud",
-    algorithms=_SERVICES["ita"].algorithms,
-    ignored=_SERVICES["ita"].ignored,
-    issuers=_SERVICES["ita"].issuers,
-    nonces=google_nonces,
-    facts=google_facts,
-)
-"""Confidential Space lets a workload choose Intel as its Verifier; the token then has Google's claims."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +65,6 @@ class VerifiedServiceToken:
     at: datetime
     freshness: Freshness
     checks: tuple[Check, ...]
-
-
-def service_of(data: bytes) -> TokenService | None:
-    """Say whose token this looks like, by its claims; None for any other. Nothing is verified."""
-    try:
-        _, claims = _unverified(data)
-    except EvidenceError:
-        return None
-    return _shape(claims)
 
 
 def verify_service_token(
@@ -228,8 +144,8 @@ class _Procedure:
     ) -> VerifiedServiceToken:
         """Run the steps; the first refusal ends them."""
         # (1) Shape, and whose token it claims to be: this only chooses among what the caller trusts.
-        text, unverified = _unverified(data)
-        name, service, issuer = _claimed(unverified)
+        text, unverified = unverified_claims(data)
+        name, service, issuer = claimed_service(unverified)
         # (2) A key that is trusted for exactly this issuer, an algorithm of this service, and the signature.
         keys, certified = self._keys(text, issuer, trusted, roots)
         signed = _signed(text, service, keys, certified=certified)
@@ -364,55 +280,7 @@ def _spellings(nonce: bytes) -> tuple[bytes, ...]:
 # -- the token
 
 
-def _unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
-    """Return the token's text and its claims, which nobody has vouched for yet."""
-    if len(data) > MAX_TOKEN_BYTES:
-        raise _malformed(f"{len(data)} bytes, more than {MAX_TOKEN_BYTES}")
-    try:
-        text = data.decode("ascii").strip()
-    except UnicodeDecodeError as exc:
-        raise _malformed("it is no ASCII text") from exc
-    words = text.split(".")
-    if len(words) != 3:
-        raise _malformed("expected three words with dots between them")
-    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
-    if not isinstance(claims, dict):
-        raise _malformed("the payload is no object")
-    return text, claims
-
-
-def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
-    """Say whose claims these are, if they are those of exactly one service."""
-    there = {name for name, value in claims.items() if value is not None}
-    sections = any(isinstance(claims.get(name), dict) for name in ("tdx", "sgx", "nvgpu", "tpm"))
-    found: list[TokenService] = []
-    if "x-ms-attestation-type" in there:
-        found.append("maa")
-    if {"hwmodel", "swname"} <= there:
-        found.append("google")
-    elif "attester_type" in there or sections:
-        found.append("ita")
-    return found[0] if len(found) == 1 else None
-
-
-def _claimed(claims: Mapping[str, JsonValue]) -> tuple[TokenService, _Service, str]:
-    """Return whose token this claims to be, and its issuer; the issuer of one service does not speak for another."""
-    name = _shape(claims)
-    if name is None:
-        raise _malformed("its claims are those of no service, or of several")
-    issuer = ClaimReader(members=claims).text("iss")
-    if issuer is None:
-        raise claim_invalid("iss", "the issuer", None)
-    service = _SERVICES[name]
-    if name == "google" and _BY_INTEL_FOR_GOOGLE.owns(issuer):
-        return name, _BY_INTEL_FOR_GOOGLE, issuer
-    owner = next((each for each in _SERVICES.values() if each.owns(issuer)), service)
-    if owner is not service:
-        raise claim_invalid("iss", f"an issuer of {service.title}", issuer)
-    return name, service, issuer
-
-
-def _signed(text: str, service: _Service, keys: tuple[TokenKey, ...], *, certified: bool) -> SignedToken:
+def _signed(text: str, service: Service, keys: tuple[TokenKey, ...], *, certified: bool) -> SignedToken:
     """Verify the signature.
 
     Raises:
@@ -429,7 +297,7 @@ def _signed(text: str, service: _Service, keys: tuple[TokenKey, ...], *, certifi
         by_kid=not certified,
     )
     if (signed.typ or "JWT").upper() != "JWT":
-        raise _malformed("typ: another kind of token")
+        raise token_malformed("typ: another kind of token")
     base64url_bytes(text.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
     return signed
 
@@ -437,7 +305,3 @@ def _signed(text: str, service: _Service, keys: tuple[TokenKey, ...], *, certifi
 def _moment(token: ClaimReader, name: str) -> datetime:
     seconds = token.required(name, token.integer(name, most=_LATEST))
     return datetime.fromtimestamp(seconds, tz=UTC)
-
-
-def _malformed(problem: str) -> EvidenceError:
-    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)

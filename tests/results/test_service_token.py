@@ -19,7 +19,8 @@ from attest.checks import Outcome
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
 from attest.results.ear_verify import is_ear
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, read_jwks
-from attest.results.service_token import MAX_AGE, SKEW, VerifiedServiceToken, service_of, verify_service_token
+from attest.results.service_token import MAX_AGE, SKEW, VerifiedServiceToken, verify_service_token
+from attest.results.token_services import service_of
 from attest.verification import Freshness
 from tests.results.services import (
     AT,

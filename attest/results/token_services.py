@@ -1,0 +1,168 @@
+"""Whose token is it? The services whose tokens are read, by their issuers and by the claims that they write.
+
+Nothing here is verified. What a token says of itself chooses how it is read, and among the keys that the operator
+named; it never chooses a key or an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from attest.encoding import JsonValue, base64url_bytes, json_value
+from attest.errors import EvidenceError
+from attest.results.google import google_facts, google_nonces
+from attest.results.ita import ita_facts, ita_nonces
+from attest.results.jose import MAX_TOKEN_BYTES
+from attest.results.maa import maa_facts, maa_nonces
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
+
+__all__ = ["Service", "claimed_service", "service_of", "token_malformed", "unverified_claims"]
+
+_CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """How one service writes its tokens.
+
+    Attributes:
+        title: what to call it.
+        algorithms: all that it signs with.
+        ignored: header members that it sends and that are passed over.
+        issuers: its issuers, as far as they are fixed.
+        domains: ends of the host names of those that are not.
+        nonces: reads what the token repeats.
+        facts: reads what it states.
+    """
+
+    title: str
+    algorithms: frozenset[str]
+    ignored: frozenset[str]
+    issuers: frozenset[str]
+    nonces: Callable[[ClaimReader], tuple[bytes, ...]]
+    facts: Callable[[ClaimReader, TokenFrame], tuple[TokenFacts, ...]]
+    domains: tuple[str, ...] = ()
+
+    def owns(self, issuer: str) -> bool:
+        """Say whether an issuer is known to be this service."""
+        scheme, _, host = issuer.partition("://")
+        return issuer in self.issuers or (scheme == "https" and "/" not in host and host.endswith(self.domains))
+
+
+# ``jku`` names an address and ``x5t`` a certificate. Neither is followed: a key is found by ``kid`` among trusted ones.
+_SERVICES: Mapping[TokenService, Service] = {
+    "maa": Service(
+        title="Microsoft Azure Attestation",
+        algorithms=frozenset({"RS256"}),
+        ignored=frozenset({"jku", "x5t", "x5t#S256"}),
+        issuers=frozenset(),
+        domains=(".attest.azure.net", ".attest.azure.us", ".attest.azure.cn"),
+        nonces=maa_nonces,
+        facts=maa_facts,
+    ),
+    "ita": Service(
+        title="Intel Trust Authority",
+        algorithms=frozenset({"PS384", "RS256"}),
+        ignored=frozenset({"jku"}),
+        issuers=frozenset(
+            {
+                "https://portal.trustauthority.intel.com",
+                "https://portal.eu.trustauthority.intel.com",
+                "Intel Trust Authority",
+            }
+        ),
+        nonces=ita_nonces,
+        facts=ita_facts,
+    ),
+    "google": Service(
+        title="Google Cloud Attestation",
+        algorithms=frozenset({"RS256"}),
+        ignored=frozenset(),
+        issuers=frozenset({"https://confidentialcomputing.googleapis.com"}),
+        nonces=google_nonces,
+        facts=google_facts,
+    ),
+}
+_BY_INTEL_FOR_GOOGLE = Service(
+    title="Intel Trust Authority, for Google Cloud",
+    algorithms=_SERVICES["ita"].algorithms,
+    ignored=_SERVICES["ita"].ignored,
+    issuers=_SERVICES["ita"].issuers,
+    nonces=google_nonces,
+    facts=google_facts,
+)
+"""Confidential Space lets a workload choose Intel as its Verifier; the token then has Google's claims."""
+
+
+def service_of(data: bytes) -> TokenService | None:
+    """Say whose token this looks like, by its claims; None for any other. Nothing is verified."""
+    try:
+        _, claims = unverified_claims(data)
+    except EvidenceError:
+        return None
+    return _shape(claims)
+
+
+def unverified_claims(data: bytes) -> tuple[str, dict[str, JsonValue]]:
+    """Return the token's text and its claims, which nobody has vouched for yet.
+
+    Args:
+        data: a JWT in compact form, ASCII, perhaps with white space around it.
+
+    Raises:
+        EvidenceError: ``token-malformed``, ``json-invalid`` or ``base64-invalid``.
+    """
+    if len(data) > MAX_TOKEN_BYTES:
+        raise token_malformed(f"{len(data)} bytes, more than {MAX_TOKEN_BYTES}")
+    try:
+        text = data.decode("ascii").strip()
+    except UnicodeDecodeError as exc:
+        raise token_malformed("it is no ASCII text") from exc
+    words = text.split(".")
+    if len(words) != 3:
+        raise token_malformed("expected three words with dots between them")
+    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
+    if not isinstance(claims, dict):
+        raise token_malformed("the payload is no object")
+    return text, claims
+
+
+def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
+    """Say whose claims these are, if they are those of exactly one service."""
+    there = {name for name, value in claims.items() if value is not None}
+    sections = any(isinstance(claims.get(name), dict) for name in ("tdx", "sgx", "nvgpu", "tpm"))
+    found: list[TokenService] = []
+    if "x-ms-attestation-type" in there:
+        found.append("maa")
+    if {"hwmodel", "swname"} <= there:
+        found.append("google")
+    elif "attester_type" in there or sections:
+        found.append("ita")
+    return found[0] if len(found) == 1 else None
+
+
+def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, Service, str]:
+    """Return whose token this claims to be, and its issuer; the issuer of one service does not speak for another.
+
+    Raises:
+        EvidenceError: ``token-malformed`` or ``token-claim-invalid``.
+    """
+    name = _shape(claims)
+    if name is None:
+        raise token_malformed("its claims are those of no service, or of several")
+    issuer = ClaimReader(members=claims).text("iss")
+    if issuer is None:
+        raise claim_invalid("iss", "the issuer", None)
+    service = _SERVICES[name]
+    if name == "google" and _BY_INTEL_FOR_GOOGLE.owns(issuer):
+        return name, _BY_INTEL_FOR_GOOGLE, issuer
+    owner = next((each for each in _SERVICES.values() if each.owns(issuer)), service)
+    if owner is not service:
+        raise claim_invalid("iss", f"an issuer of {service.title}", issuer)
+    return name, service, issuer
+
+
+def token_malformed(problem: str) -> EvidenceError:
+    """Return the refusal of a token that cannot be read."""
+    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)
