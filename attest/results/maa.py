@@ -93,14 +93,15 @@ def maa_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
             return (_facts(token, tee, frame, kind="tdx", claims=claims),)
         case "sgx" if tee is token:
             return (_facts(token, tee, frame, kind="sgx", claims=_sgx_claims(tee)),)
-    raise UnsupportedError(
-        f"token: an attestation of type {kind[:40]!r} is not read here",
-        code="token-kind-unsupported",
-        field=tee.where("x-ms-attestation-type"),
-        expected="sevsnpvm, tdxvm, sgx, or azurevm around one of the first two",
-        got=kind[:40],
-        clause="azure-skr.md 12",
-    )
+        case _:
+            raise UnsupportedError(
+                f"token: an attestation of type {kind[:40]!r} is not read here",
+                code="token-kind-unsupported",
+                field=tee.where("x-ms-attestation-type"),
+                expected="sevsnpvm, tdxvm, sgx, or azurevm around one of the first two",
+                got=kind[:40],
+                clause="azure-skr.md 12",
+            )
 
 
 def _facts(

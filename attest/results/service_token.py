@@ -137,7 +137,7 @@ class _Procedure:
     at: datetime
     nonce: bytes | None
     audience: str | None
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list[Check])
 
     def verify(
         self, data: bytes, trusted: Mapping[str, tuple[TokenKey, ...]], roots: Mapping[str, tuple[Certificate, ...]]
@@ -293,7 +293,7 @@ def _signed(text: str, service: Service, keys: tuple[TokenKey, ...], *, certifie
         keys=keys,
         algorithms=service.algorithms,
         what="the token",
-        ignored_header=service.ignored | ({"x5c"} if certified else frozenset()),
+        ignored_header=service.ignored | frozenset({"x5c"} if certified else ()),
         by_kid=not certified,
     )
     if (signed.typ or "JWT").upper() != "JWT":
