@@ -61,7 +61,7 @@ from attest.simulator.nvidia import SimulatedBoard
 from attest.simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from attest.verification import verify
 from tests.results import services
-from tests.results.token_chains import GOOD, ROOTS, encoded
+from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
 from tests.samples import AT, binding, bound_evidence, scene
 
 SECONDS = 30
@@ -164,7 +164,7 @@ def seeds(target: str) -> Iterator[bytes]:
         "token-roots": [certificate.public_bytes(Encoding.DER) for certificate in GOOD],
         "token": [
             *(services.SERVICE.sign(claims) for claims in services.SAMPLES.values()),
-            services.SERVICE.sign(services.google(), kid=None, x5c=encoded(GOOD)),
+            SIGNER.sign(services.google(aud=None), kid=None, x5c=encoded(GOOD)),
         ],
         "token-claims": [json.dumps(claims).encode() for claims in services.SAMPLES.values()],
         "rego": [b"package policy\nallow { not input.a; count([x | x := input.b[_]]) > 0 }\n"],
