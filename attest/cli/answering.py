@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import click
 
-from attest.appraisal import AttestationResult
-from attest.checks import Unchecked
+from attest.appraisal import AttestationResult, Judgement
+from attest.checks import Check, Unchecked
 from attest.cli.boundary import report_error
 from attest.cli.options import Display, Question
 from attest.cli.reference_log import ReferenceLog, compared_document
@@ -24,6 +24,7 @@ from attest.verification import VerifiedEvidence
 __all__ = [
     "Refusal",
     "appraised_documents",
+    "combined_documents",
     "print_document",
     "show_appraised",
     "show_refusal",
@@ -120,13 +121,7 @@ def show_appraised(
 ) -> int:
     """Tell how the policies judged the evidence, and return 0 when all of them affirm, else 1."""
     document = appraised_documents(results) | _compared(reference, verified=True)
-    if question.display.json:
-        print_document(document)
-    elif not question.display.quiet:
-        from attest.cli.page import print_appraised
-
-        print_appraised(document, display=question.display)
-    return 0 if all(result.affirmed for result in results) else EXIT_NOT_AFFIRMED
+    return tell_appraised(document, display=question.display)
 
 
 def _compared(reference: ReferenceLog | None, *, verified: bool) -> dict[str, JsonValue]:
@@ -139,16 +134,23 @@ def appraised_documents(results: tuple[AttestationResult, ...]) -> dict[str, Jso
     With several, ``policies`` takes the place of ``policy`` and ``trustworthiness``: each with its own outcome, status
     and vector. Equal checks of verification stand once, those of a policy carry its name.
     """
-    if len(results) == 1:
-        return appraised_document(results[0])
     documents = [appraised_document(result) for result in results]
-    worst = next((d for d, r in zip(documents, results, strict=True) if not r.affirmed), documents[0])
-    unchecked = dict.fromkeys(entry for result in results for entry in result.unchecked)
-    verification = {check.id for result in results for check in result.verified.checks} - {"freshness"}
+    return combined_documents(documents, results, [check for result in results for check in result.verified.checks])
+
+
+def combined_documents(
+    documents: Sequence[dict[str, JsonValue]], judgements: Sequence[Judgement], verification: Iterable[Check]
+) -> dict[str, JsonValue]:
+    """Put documents about one evidence or token into one; arguments in the same order, at least one of each."""
+    if len(documents) == 1:
+        return documents[0]
+    worst = next((d for d, r in zip(documents, judgements, strict=True) if not r.affirmed), documents[0])
+    unchecked = dict.fromkeys(entry for judgement in judgements for entry in judgement.unchecked)
+    verified = {check.id for check in verification} - {"freshness"}
     checks: list[JsonValue] = []
-    for document, result in zip(documents, results, strict=True):
+    for document, judgement in zip(documents, judgements, strict=True):
         for check in _checks_of(document):
-            told = check if check.get("id") in verification else {**check, "policy": result.policy.name}
+            told = check if check.get("id") in verified else {**check, "policy": judgement.policy.name}
             if told not in checks:  # a relaxation of one policy may change what verification found under it
                 checks.append(told)
     policies: list[JsonValue] = [

@@ -64,8 +64,15 @@ def appraise(
         return show_refusal(case, command="appraise", at=at, question=question, unchecked=question.unchecked)
     if not isinstance(case, Case):
         from attest.cli.token_answers import appraise_token_case
+        from attest.errors import ConfigurationError
 
-        return appraise_token_case(case, policies=policies)
+        if token_request is not None or rego:
+            raise ConfigurationError(
+                "--token, --rego: they are for evidence, and the input is a token already",
+                code="option-not-applicable",
+                hint="leave them out, or give the evidence instead of the token",
+            )
+        return appraise_token_case(case, policies=loaded if policies else ())
     issuer = None if token_request is None else prepare_token(token_request)
     results = []
     for policy in loaded:

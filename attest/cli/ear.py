@@ -14,8 +14,9 @@ from attest.cli.lazy import ExampleGroup
 from attest.cli.options import TIME, Hex
 
 if TYPE_CHECKING:
-    from attest.appraisal import AttestationResult
+    from attest.appraisal import AttestationResult, Judgement
     from attest.cli.options import Question
+    from attest.policy.load import Policy
     from attest.results.ear_verify import VerifiedEar
     from attest.results.issuer import TokenIssuer
     from attest.results.jose import TokenKey
@@ -25,6 +26,7 @@ __all__ = [
     "EarCase",
     "TokenRequest",
     "appraise_ear_case",
+    "judge_ear_case",
     "open_ear",
     "prepare_token",
     "show_ear",
@@ -243,19 +245,27 @@ def show_ear(verified: VerifiedEar, *, question: Question) -> int:
     return tell_verified(ear_document(verified, unchecked=question.unchecked), display=question.display)
 
 
-def appraise_ear_case(verified: VerifiedEar, *, question: Question, policies: tuple[str, ...]) -> int:
-    """Judge what the EAR says by the baseline: everything affirming, of hardware, and fresh.
+def judge_ear_case(verified: VerifiedEar, policy: Policy, *, question: Question) -> Judgement:
+    """Judge what the EAR says by one policy."""
+    from attest.results.token_policy import judge_ear
 
-    Raises:
-        ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
-    """
+    return judge_ear(verified, policy=policy, at=verified.at, unchecked=question.unchecked)
+
+
+def appraise_ear_case(verified: VerifiedEar, *, question: Question, policies: Sequence[Policy]) -> int:
+    """Judge what the EAR says by policies; or by the baseline: everything affirming, of hardware, and fresh."""
     from attest.cli.answering import tell_appraised
-    from attest.cli.tokens import freshness_of_token
+    from attest.cli.tokens import freshness_of_token, tell_judged
     from attest.results.document import ear_document
     from attest.results.ear_appraise import appraise_ear
 
+    if policies:
+        judgements = [judge_ear_case(verified, policy, question=question) for policy in policies]
+        document = ear_document(verified, unchecked=question.unchecked)
+        return tell_judged(document, judgements, verified.checks, display=question.display)
+
     simulated = "--allow-simulated" if question.allow_simulated else None
-    fresh = freshness_of_token(verified.freshness, question, policies)
+    fresh = freshness_of_token(verified.freshness, question)
     checks = (fresh, *appraise_ear(verified, simulated=simulated))
     document = ear_document(verified, unchecked=question.unchecked, policy_checks=checks)
     return tell_appraised(document, display=question.display)

@@ -7,13 +7,14 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from attest.appraisal import appraise
+from attest.appraisal import Judgement, appraise
 from attest.checks import Unchecked
 from attest.cli.answering import Refusal, take_refusal
 from attest.cli.files import read_file
 from attest.cli.judging import Case, open_case, verify_case
 from attest.cli.options import Display, Network, Question
 from attest.cli.policies import relaxations
+from attest.cli.token_answers import AnyTokenCase, judge_token_case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy.decode import InvalidValueError, Section, choice, hex_of, list_of, moment, text
@@ -145,16 +146,21 @@ def _verdict(question: Question, policy: Policy, at: datetime) -> Verdict:
     opened = take_refusal(partial(open_case, question, at=at))
     if isinstance(opened, Refusal):
         return Verdict(outcome="refused", because=(opened.error.code,))
-    if not isinstance(opened, Case):
+    if not isinstance(opened, Case) and not policy.verifiers:
         return Verdict(outcome="refused", because=("policy-not-for-tokens",))
-    unchecked = relaxations(question, policy)
-    verified = take_refusal(partial(verify_case, opened, unchecked=unchecked, tolerances=policy.tolerances))
-    if isinstance(verified, Refusal):
-        return Verdict(outcome="refused", because=(verified.error.code,))
-    result = appraise(verified, policy=policy, at=at)
+    result = take_refusal(partial(_judged, opened, policy, question=question, at=at))
+    if isinstance(result, Refusal):
+        return Verdict(outcome="refused", because=(result.error.code,))
     if result.affirmed:
         return Verdict(outcome="affirmed")
     return Verdict(outcome="not-affirmed", because=tuple(dict.fromkeys(check.id for check in result.failed)))
+
+
+def _judged(opened: Case | AnyTokenCase, policy: Policy, *, question: Question, at: datetime) -> Judgement:
+    if not isinstance(opened, Case):
+        return judge_token_case(opened, policy)
+    verified = verify_case(opened, unchecked=relaxations(question, policy), tolerances=policy.tolerances)
+    return appraise(verified, policy=policy, at=at)
 
 
 # -- what there is

@@ -359,6 +359,12 @@ def _verifier() -> _Schema:
             "issuer": {"type": "string", "minLength": 1, "description": "as its tokens name it (iss)"},
             "maximum_age": _integer(1, LONGEST_AGE, "seconds since a token was issued; 300 when left out"),
             "policy_ids": _demand(texts, "policies of its own, one of which it must have applied"),
+            "statements": {
+                "type": "object",
+                "minProperties": 1,
+                "description": "what it must say beyond any report: name to the values of which its own is one",
+                "additionalProperties": _list({"anyOf": [{"type": "string"}, {"type": "boolean"}, _integer(0, 2**53)]}),
+            },
         },
         required=["issuer"],
     )

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias, TypeVar
 
+from attest.appraisal import Judgement
 from attest.cli.answering import Refusal, show_refusal, take_refusal
-from attest.cli.ear import EarCase, appraise_ear_case, show_ear, verify_ear_case
-from attest.cli.service_tokens import ServiceCase, appraise_service, show_service, verify_service_case
-from attest.cli.tokens import TokenCase, appraise_token, show_token, verify_token_case
+from attest.cli.ear import EarCase, appraise_ear_case, judge_ear_case, show_ear, verify_ear_case
+from attest.cli.service_tokens import ServiceCase, appraise_service, judge_service, show_service, verify_service_case
+from attest.cli.tokens import TokenCase, appraise_token, judge_token, require_for_tokens, show_token, verify_token_case
+from attest.policy.load import Policy
 
-__all__ = ["appraise_token_case", "verify_any_token"]
+__all__ = ["AnyTokenCase", "appraise_token_case", "judge_token_case", "verify_any_token"]
 
 _T = TypeVar("_T")
-_AnyCase: TypeAlias = TokenCase | ServiceCase | EarCase
+AnyTokenCase: TypeAlias = TokenCase | ServiceCase | EarCase
 
 
-def verify_any_token(case: _AnyCase) -> int:
+def verify_any_token(case: AnyTokenCase) -> int:
     """Say whether the token is genuine, and return 0, 3, 4 or 5."""
     question = case.question
     if isinstance(case, TokenCase):
@@ -28,8 +30,17 @@ def verify_any_token(case: _AnyCase) -> int:
     return _answer(case, "verify", partial(verify_ear_case, case), partial(show_ear, question=question))
 
 
-def appraise_token_case(case: _AnyCase, *, policies: tuple[str, ...]) -> int:
-    """Say whether what the token says is acceptable, and return 0, 1, 3, 4 or 5."""
+def appraise_token_case(case: AnyTokenCase, *, policies: Sequence[Policy]) -> int:
+    """Say whether what the token says is acceptable, and return 0, 1, 3, 4 or 5.
+
+    Args:
+        case: the token.
+        policies: those that were named; none for the baseline of its kind.
+
+    Raises:
+        ConfigurationError: ``policy-not-for-tokens``, one of them names no Verifier.
+    """
+    require_for_tokens(policies)
     question = case.question
     if isinstance(case, TokenCase):
         judge = partial(appraise_token, question=question, policies=policies)
@@ -41,7 +52,21 @@ def appraise_token_case(case: _AnyCase, *, policies: tuple[str, ...]) -> int:
     return _answer(case, "appraise", partial(verify_ear_case, case), judge_ear)
 
 
-def _answer(case: _AnyCase, command: str, verify: Callable[[], _T], show: Callable[[_T], int]) -> int:
+def judge_token_case(case: AnyTokenCase, policy: Policy) -> Judgement:
+    """Verify a token and judge it by one policy, without telling anybody.
+
+    Raises:
+        AttestError: the token is refused; ``policy-not-for-tokens``.
+    """
+    require_for_tokens([policy])
+    if isinstance(case, TokenCase):
+        return judge_token(verify_token_case(case), policy, question=case.question)
+    if isinstance(case, ServiceCase):
+        return judge_service(verify_service_case(case), policy, question=case.question)
+    return judge_ear_case(verify_ear_case(case), policy, question=case.question)
+
+
+def _answer(case: AnyTokenCase, command: str, verify: Callable[[], _T], show: Callable[[_T], int]) -> int:
     verified = take_refusal(verify)
     if isinstance(verified, Refusal):
         question = case.question

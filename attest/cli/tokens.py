@@ -8,14 +8,16 @@ from datetime import datetime
 
 from cryptography.x509 import Certificate
 
-from attest.appraisal import freshness_check
+from attest.appraisal import Judgement, freshness_check
 from attest.checks import Check
-from attest.cli.answering import tell_appraised, tell_verified
+from attest.cli.answering import combined_documents, tell_appraised, tell_verified
 from attest.cli.files import read_file, walk_endorsements
-from attest.cli.options import Question
+from attest.cli.options import Display, Question
+from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise
-from attest.results.document import token_document
+from attest.policy.load import Policy
+from attest.results.document import judged_document, token_document
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, is_jwks, read_jwks
 from attest.results.nras import (
     NRAS_INTERMEDIATE_SPKI,
@@ -24,6 +26,7 @@ from attest.results.nras import (
     appraise_nras,
     verify_nras_token,
 )
+from attest.results.token_policy import judge_facts
 from attest.results.token_roots import is_certificate, read_token_roots
 from attest.verification import Freshness
 
@@ -32,10 +35,13 @@ __all__ = [
     "Trust",
     "appraise_token",
     "freshness_of_token",
+    "judge_token",
     "open_token",
     "read_trust",
     "read_trusted",
+    "require_for_tokens",
     "show_token",
+    "tell_judged",
     "verify_token_case",
 ]
 
@@ -140,28 +146,63 @@ def show_token(token: VerifiedNrasToken, *, question: Question) -> int:
     return tell_verified(token_document(token, unchecked=question.unchecked), display=question.display)
 
 
-def freshness_of_token(freshness: Freshness, question: Question, policies: tuple[str, ...]) -> Check:
-    """Judge a token's freshness by the baseline, the only policy that there is for tokens.
+def require_for_tokens(policies: Sequence[Policy]) -> None:
+    """Require that policies say whose tokens they take.
 
     Raises:
-        ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
+        ConfigurationError: ``policy-not-for-tokens``, one of them judges evidence alone.
     """
-    if policies:
-        raise ConfigurationError(
-            "--policy: policies of this version judge evidence, and none speaks of tokens",
-            code="policy-not-for-tokens",
-            hint="leave --policy out for the baseline, or give the evidence instead of the token",
-        )
+    for policy in policies:
+        if not policy.verifiers:
+            raise ConfigurationError(
+                f"--policy: the policy {policy.name!r} judges evidence, and names no Verifier whose tokens it takes",
+                code="policy-not-for-tokens",
+                hint="add the key 'verifiers' to it (docs/policy.md); or give the evidence instead of the token",
+            )
+
+
+def tell_judged(
+    verified: dict[str, JsonValue], judgements: Sequence[Judgement], checks: Sequence[Check], *, display: Display
+) -> int:
+    """Tell how policies judged a genuine token, and return 0 when all of them affirm, else 1.
+
+    Args:
+        verified: the document that says that the token is genuine.
+        judgements: one for each policy, at least one.
+        checks: those of the token's verification.
+        display: how to tell it.
+    """
+    documents = [judged_document(verified, judgement, checks) for judgement in judgements]
+    return tell_appraised(combined_documents(documents, judgements, checks), display=display)
+
+
+def freshness_of_token(freshness: Freshness, question: Question) -> Check:
+    """Judge a token's freshness by the baseline."""
     reason = next((entry.reason for entry in question.unchecked if entry.check == "freshness"), None)
     return freshness_check(freshness, reason)
 
 
-def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: tuple[str, ...]) -> int:
-    """Judge what the token says by the baseline: NRAS affirms, every device's measurements matched, and it is fresh.
+def judge_token(token: VerifiedNrasToken, policy: Policy, *, question: Question) -> Judgement:
+    """Judge what the token says by one policy."""
+    return judge_facts(
+        token.facts,
+        freshness=token.freshness,
+        policy=policy,
+        at=token.at,
+        baseline=appraise_nras(token),
+        unchecked=question.unchecked,
+    )
 
-    Raises:
-        ConfigurationError: ``policy-not-for-tokens``, no policy of this version speaks of tokens.
+
+def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: Sequence[Policy]) -> int:
+    """Judge what the token says by policies; or by the baseline.
+
+    That is: NRAS affirms, every device's measurements matched, and it is fresh.
     """
-    checks = (freshness_of_token(token.freshness, question, policies), *appraise_nras(token))
+    if policies:
+        judgements = [judge_token(token, policy, question=question) for policy in policies]
+        verified = token_document(token, unchecked=question.unchecked)
+        return tell_judged(verified, judgements, token.checks, display=question.display)
+    checks = (freshness_of_token(token.freshness, question), *appraise_nras(token))
     document = token_document(token, unchecked=question.unchecked, policy_checks=checks)
     return tell_appraised(document, display=question.display)

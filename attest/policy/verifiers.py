@@ -6,14 +6,17 @@ Party configures them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue
-from attest.policy.decode import Demand, Relaxed, Section, demand, integer, list_of, refuse, text
+from attest.evidence.claims import ClaimTree, value_text
+from attest.policy.decode import Demand, Relaxed, Section, demand, integer, list_of, refuse, table_of, text
 
-__all__ = ["LONGEST_AGE", "AcceptedVerifier", "decode_verifiers", "verifier_checks"]
+__all__ = ["LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifiers", "verifier_checks"]
 
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
 _DEFAULT_AGE = 300
@@ -30,11 +33,18 @@ class AcceptedVerifier:
         maximum_age: seconds since a token was issued, the last one included.
         policy_ids: policies of its own, one of which it must say that it applied; None where nothing is demanded. An
             EAR that names this very policy, by digest, needs none.
+        statements: what the Verifier has to say beyond any report, by the names that results have
+            (``container.image_digest``): the values of which its own has to be one.
     """
 
     issuer: str
     maximum_age: int
     policy_ids: Demand[tuple[str, ...]] | None
+    statements: Mapping[str, tuple[StatementValue, ...]]
+
+
+StatementValue: TypeAlias = str | int | bool
+_NO_STATEMENTS: Mapping[str, tuple[StatementValue, ...]] = {}
 
 
 def decode_verifiers(value: JsonValue, path: str) -> tuple[AcceptedVerifier, ...]:
@@ -56,9 +66,16 @@ def _verifier(value: JsonValue, path: str) -> AcceptedVerifier:
         issuer=section.required("issuer", text),
         maximum_age=section.optional("maximum_age", integer(1, LONGEST_AGE), default=_DEFAULT_AGE),
         policy_ids=section.optional("policy_ids", demand(list_of(text)), default=None),
+        statements=section.optional("statements", table_of(list_of(_value)), default=_NO_STATEMENTS),
     )
     section.finish()
     return found
+
+
+def _value(value: JsonValue, path: str) -> StatementValue:
+    if isinstance(value, bool | int):
+        return value
+    return text(value, path)
 
 
 def verifier_checks(
@@ -68,8 +85,9 @@ def verifier_checks(
     issued: datetime | None,
     policy_ids: tuple[str, ...],
     at: datetime,
+    statements: Sequence[Mapping[str, ClaimTree]] = (),
 ) -> tuple[Check, ...]:
-    """Judge who made a token, how long ago, and by which policy of his own.
+    """Judge who made a token, how long ago, by which policy of his own, and what else he says.
 
     Args:
         accepted: the Verifiers of a policy.
@@ -77,6 +95,7 @@ def verifier_checks(
         issued: when; None for a token that does not say, which has no age and fails.
         policy_ids: the policies that the token says were applied.
         at: the moment of appraisal.
+        statements: what the Verifier says beyond the report of each TEE and device.
     """
     names = ", ".join(one.issuer for one in accepted)
     verifier = next((one for one in accepted if one.issuer == issuer), None)
@@ -96,7 +115,7 @@ def verifier_checks(
         "not stated" if age is None else f"{int(age.total_seconds())} s",
         holds=age is not None and age <= limit,
     )
-    return (who, old, *_by_policy(verifier, policy_ids))
+    return (who, old, *_by_policy(verifier, policy_ids), *_says(verifier, statements))
 
 
 def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple[Check, ...]:
@@ -115,6 +134,26 @@ def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple
         )
     holds = not set(wanted).isdisjoint(policy_ids)
     return (_check("policy.verifier.policy_ids", f"one of {', '.join(wanted)}", applied, holds=holds),)
+
+
+def _says(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTree]]) -> Iterator[Check]:
+    """Judge statements: each has to be made of one TEE or device at least, and to fit wherever it is made."""
+    for name, wanted in verifier.statements.items():
+        found = [made[name] for made in statements if name in made]
+        yield _check(
+            f"policy.verifier.statements.{name}",
+            f"one of {', '.join(map(value_text, wanted))}",
+            "; ".join(map(value_text, found))[:200] or "absent",
+            holds=bool(found) and all(_fits(value, wanted) for value in found),
+        )
+
+
+def _fits(value: ClaimTree, wanted: tuple[StatementValue, ...]) -> bool:
+    """Say whether a value is one of those wanted, or a list has one of them; bytes are written in lower-case hex."""
+    if isinstance(value, tuple):
+        return any(_fits(member, wanted) for member in value)
+    plain = value.hex() if isinstance(value, bytes) else value
+    return any(type(plain) is type(one) and plain == one for one in wanted)
 
 
 def _check(check_id: str, expected: str, got: str, *, holds: bool) -> Check:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from attest.appraisal import AttestationResult
+from attest.appraisal import AttestationResult, Judgement
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError
@@ -29,6 +29,7 @@ __all__ = [
     "RESULT_SCHEMA",
     "appraised_document",
     "ear_document",
+    "judged_document",
     "refused_document",
     "service_token_document",
     "token_document",
@@ -56,22 +57,14 @@ def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
 
 def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
     """Tell how a policy judged genuine evidence."""
-    verified, policy = result.verified, result.policy
+    verified = result.verified
     outcome = "affirmed" if result.affirmed else "not-affirmed"
     return {
         **_head(command="appraise", outcome=outcome, at=result.at, unchecked=result.unchecked),
         "simulated": verified.simulated,
         "freshness": str(verified.freshness),
         "error": None,
-        "status": str(result.status),
-        "policy": {
-            "name": policy.name,
-            "version": policy.version,
-            "digest": policy.digest.hex(),
-            "production": policy.production,
-            "reference_values_digest": policy.reference_digest.hex(),
-        },
-        "trustworthiness": {category: str(tier) for category, tier in sorted(result.trustworthiness.items())},
+        **_by_policy(result),
         "evidence_digest": verified.evidence.digest.hex(),
         "ignored_items": list(verified.ignored),
         "items": [_item(item) for item in verified.items],
@@ -154,6 +147,43 @@ def _facts(facts: TokenFacts) -> JsonValue:
         "statements": nested_document(facts.statements),
     }
     return told if facts.held_data is None else {**told, "held_data": facts.held_data.hex()}
+
+
+def judged_document(
+    verified: dict[str, JsonValue], judgement: Judgement, checks: Iterable[Check]
+) -> dict[str, JsonValue]:
+    """Tell how a policy judged a genuine token.
+
+    Args:
+        verified: the document that says that the token is genuine.
+        judgement: of a policy.
+        checks: those of the token's verification. Freshness is told once, as the policy judges it.
+    """
+    made = (*(check for check in checks if check.id != "freshness"), *judgement.policy_checks)
+    return {
+        **verified,
+        "command": "appraise",
+        "outcome": "affirmed" if judgement.affirmed else "not-affirmed",
+        "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in judgement.unchecked],
+        **_by_policy(judgement),
+        "checks": _checks(made, set_aside=judgement.set_aside),
+    }
+
+
+def _by_policy(judgement: Judgement) -> dict[str, JsonValue]:
+    """Tell by which policy, and what it comes to."""
+    policy = judgement.policy
+    return {
+        "status": str(judgement.status),
+        "policy": {
+            "name": policy.name,
+            "version": policy.version,
+            "digest": policy.digest.hex(),
+            "production": policy.production,
+            "reference_values_digest": policy.reference_digest.hex(),
+        },
+        "trustworthiness": {category: str(tier) for category, tier in sorted(judgement.trustworthiness.items())},
+    }
 
 
 def ear_document(

@@ -85,7 +85,12 @@ def judge_facts(
         policy_checks=(
             freshness_check(freshness, reasons.get("freshness")),
             *verifier_checks(
-                policy.verifiers, issuer=frame.issuer, issued=frame.issued, policy_ids=_policies_of(facts), at=at
+                policy.verifiers,
+                issuer=frame.issuer,
+                issued=frame.issued,
+                policy_ids=_policies_of(facts),
+                at=at,
+                statements=[one.statements for one in facts],
             ),
             *(check for check in baseline if check.id not in _SPOKEN_OF),
             *checks,

@@ -27,7 +27,9 @@ from attest.cli.ear import (
     write_token,
 )
 from attest.cli.options import Display, Network, Question
+from attest.cli.tokens import require_for_tokens
 from attest.errors import AttestError, ConfigurationError, EndorsementError
+from attest.policy.load import Policy
 from attest.results.ear_verify import ExpectedEar, verify_ear
 from attest.results.jose import read_jwks
 from tests.cli.conftest import LAB, WHEN, Attest, Files
@@ -235,7 +237,7 @@ def test_a_token_that_answers_nobody_is_not_affirmed(
     relaxed = replace(question, unchecked=(Unchecked(check="freshness", reason="recorded"),))
     assert appraise_ear_case(verified, question=relaxed, policies=()) == 0
     with pytest.raises(ConfigurationError) as outcome:
-        appraise_ear_case(verified, question=question, policies=("p.yaml",))
+        require_for_tokens([Policy.baseline()])
     assert outcome.value.code == "policy-not-for-tokens"
 
 

@@ -199,3 +199,40 @@ def test_a_stated_tcb_is_compared_with_exact_ones_of_every_line_unless_the_produ
         (both, {"reported_tcb": GENOA, "product": "Genoa"}, Outcome.PASS),
     ):
         assert outcome("policy.snp.exact_tcb", values, snp=section) is expected
+
+
+@pytest.mark.parametrize(
+    ("stated", "holds"),
+    [
+        ([{"image": "sha256:a", "boot": True}], True),
+        ([{"image": "sha256:a", "boot": True}, {"cc": "ON"}], True),
+        ([{"image": "sha256:a", "boot": True}, {"image": "sha256:b"}], False),
+        ([{"image": ("sha256:c", "sha256:a"), "boot": True}], True),
+        ([{"image": b"\xab", "boot": True}], True),
+        ([{"image": "sha256:a", "boot": 1}], False),
+        ([{"image": "sha256:a", "boot": False}], False),
+        ([{"image": "sha256:a"}], False),
+        ([], False),
+    ],
+)
+def test_what_a_verifier_has_to_say_beyond_a_report(stated: list[dict[str, Any]], holds: bool) -> None:
+    policy = policy_of(document({"issuer": ISSUER, "statements": {"image": ["sha256:a", "ab"], "boot": [True]}}))
+    checks = verifier_checks(policy.verifiers, issuer=ISSUER, issued=AT, policy_ids=(), at=AT, statements=stated)
+    assert all(check.outcome is Outcome.PASS for check in checks) is holds
+    assert {check.id for check in checks} >= {"policy.verifier.statements.image", "policy.verifier.statements.boot"}
+
+
+def test_statements_are_told_and_compared() -> None:
+    old = document({"issuer": ISSUER, "statements": {"n": [1, True]}})
+    assert "It has to say n to be one of 1, true." in explanation_text(policy_of(old), {})
+    for statements, effect in (
+        ({"n": [1]}, "stricter"),
+        ({"n": [1, True], "m": ["x"]}, "stricter"),
+        ({"n": [1, True, 2]}, "looser"),
+    ):
+        new = document({"issuer": ISSUER, "statements": statements})
+        assert diff_policies(decode_policy(old), decode_policy(new)).effect == effect
+    bad: dict[str, Any]
+    for bad in ({}, {"n": []}, {"n": [None]}, {"n": [[]]}, {"n": [""]}):
+        with pytest.raises(InvalidValueError):
+            decode_policy(document({"issuer": ISSUER, "statements": bad}))

@@ -7,6 +7,7 @@ reference value, or another cut of the same range of versions.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeGuard, cast
@@ -29,6 +30,7 @@ from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues, ends_of
+from attest.policy.verifiers import AcceptedVerifier
 
 __all__ = [
     "SECTIONS",
@@ -192,6 +194,14 @@ def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
             yield from _changes(f"{path}.maximum_age", ages)
             ids = before[issuer].policy_ids, after[issuer].policy_ids
             yield from _demand("policy_ids", *ids, f"{path}.policy_ids")
+            said = _written(before[issuer]), _written(after[issuer])
+            for name in dict.fromkeys((*said[0], *said[1])):
+                yield from _demand(name, said[0].get(name), said[1].get(name), f"{path}.statements.{name}")
+
+
+def _written(verifier: AcceptedVerifier) -> Mapping[str, tuple[str, ...]]:
+    """Return statements as JSON has them: true is no 1."""
+    return {name: tuple(map(json.dumps, values)) for name, values in verifier.statements.items()}
 
 
 def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from attest.checks import Check
 from attest.encoding import JsonValue, rfc3339_text
+from attest.evidence.claims import value_text
 from attest.policy.authoring.rule_words import FIXES, SENTENCES, longest_prefix, words_for
 from attest.policy.decode import Relaxed
 from attest.policy.load import Policy
@@ -108,12 +109,17 @@ def explanation_text(policy: Policy, references: Mapping[str, ReferenceValues]) 
 
 
 def _verifier(verifier: AcceptedVerifier) -> str:
+    said = [f"{name} to be one of {', '.join(map(value_text, values))}" for name, values in verifier.statements.items()]
+    return _taken(verifier) + (f" It has to say {'; '.join(said)}." if said else "")
+
+
+def _taken(verifier: AcceptedVerifier) -> str:
     age = f"It takes tokens of {verifier.issuer} in the place of evidence, {verifier.maximum_age} seconds old at most"
     if verifier.policy_ids is None:
         return f"{age}."
     wanted = verifier.policy_ids.value
     if isinstance(wanted, Relaxed):
-        return f"{age}. UNCHECKED: by which policy that Verifier judged: {wanted.reason}"
+        return f"{age}. UNCHECKED: by which policy that Verifier judged: {wanted.reason}."
     return f"{age}, that name a policy of {', '.join(wanted)}."
 
 
