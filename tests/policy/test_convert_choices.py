@@ -493,3 +493,12 @@ def test_choices_side_by_side_are_exported_as_such() -> None:
     assert [len(one["anyOf"]) for one in back] == [9, 8]
     for item, claims in machines():
         assert released(exported(document), claims) or not judged(document, item).affirmed
+
+
+def test_what_cannot_be_said_is_not_called_impossible_in_the_source() -> None:
+    level = {"claim": f"{SNP}bootloader-svn", "less": 11}
+    asked = {"anyOf": [equals(f"{SNP}vmpl", 0)]}, {"anyOf": [level, equals(f"{SNP}vmpl", 1)]}
+    with pytest.raises(ConfigurationError) as refused:
+        converted(IS_SNP, *asked)
+    assert "nothing that can be carried ever holds" in refused.value.message
+    assert "anyOf[0]" in (refused.value.hint or "")

@@ -6,7 +6,7 @@ are carried, and whatever the Verifier, the paravisor or the guest said beside t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -61,7 +61,7 @@ def convert_skr(
         raise _never(exc) from exc
     source = f"{_SOURCE}, SHA-256 of its canonical form {skr_digest(policy).hex()}"
     outcome = _Outcome(origin=source, dropped=factors.losses)
-    body = outcome.body([_Drafts.of(choice) for choice in factors.branches()])
+    body = outcome.body([_Drafts.of(choice, left_out=factors.left_out) for choice in factors.branches()])
     return finish_policy(
         body,
         name=name,
@@ -131,7 +131,16 @@ class _Drafts:
     never: tuple[Alternative, ...]
 
     @staticmethod
-    def of(choice: Choice) -> _Drafts:
+    def of(choice: Choice, *, left_out: Sequence[Alternative]) -> _Drafts:
+        """Read the alternatives of a choice.
+
+        Args:
+            choice: the choice.
+            left_out: alternatives of the source that our policies cannot say.
+
+        Raises:
+            ConfigurationError: ``policy-conversion-impossible``, no machine meets any of those that are left.
+        """
         drafts, never, reasons = list[Draft](), list[Alternative](), list[NeverHoldsError]()
         for alternative in choice.alternatives:
             try:
@@ -139,6 +148,11 @@ class _Drafts:
             except NeverHoldsError as exc:
                 never.append(alternative)
                 reasons.append(exc)
+        if not drafts and left_out:
+            paths = ", ".join(one.path for one in left_out)
+            raise impossible(
+                f"{reasons[0]}: nothing that can be carried ever holds", f"our policies cannot say {paths}"
+            )
         if not drafts:
             raise _never(reasons[0])
         return _Drafts(drafts=tuple(drafts), never=tuple(never))
