@@ -230,7 +230,13 @@ def _details(results: Sequence[AttestationResult]) -> EarDetails:
         freshness=str(verified.freshness),
         evidence=verified.evidence.digest,
         policies=tuple(
-            PolicyRef(name=r.policy.name, version=r.policy.version, digest=r.policy.digest) for r in results
+            PolicyRef(
+                name=r.policy.name,
+                version=r.policy.version,
+                digest=r.policy.digest,
+                references=r.policy.reference_digest,
+            )
+            for r in results
         ),
         endorsements=relied_on(verified),
         binding=None

@@ -219,6 +219,7 @@ _POLICY = record(
     _own("name", TEXT, required=True),
     _own("version", INT, required=True),
     _own("digest", DIGEST, required=True),
+    _own("references", DIGEST),
 )
 _RELIED_ON = record(
     ReliedOn,

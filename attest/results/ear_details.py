@@ -24,11 +24,20 @@ DETAILS_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRef:
-    """A policy that judged; ``digest`` is the SHA-256 of its canonical JSON."""
+    """A policy that judged.
+
+    Attributes:
+        name: its author's name for it.
+        version: its author's number.
+        digest: SHA-256 of its canonical JSON.
+        references: SHA-256 over the reference values that counted for it; documents bring some that ``digest`` does not
+            cover. None where the issuer does not say.
+    """
 
     name: str
     version: int
     digest: bytes
+    references: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

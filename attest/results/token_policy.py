@@ -19,7 +19,7 @@ from attest.evidence.gpu.device_set import DeviceSet
 from attest.policy.load import Policy
 from attest.policy.verifiers import verifier_checks
 from attest.results.ear_appraise import appraise_ear
-from attest.results.ear_details import EarDetails
+from attest.results.ear_details import EarDetails, PolicyRef
 from attest.results.ear_verify import VerifiedEar
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness
@@ -145,10 +145,12 @@ def judge_ear(token: VerifiedEar, *, policy: Policy, at: datetime, unchecked: tu
     named, issued = _named_by_all(token), datetime.fromtimestamp(token.ear.issued_at, tz=UTC)
     who = verifier_checks(policy.verifiers, issuer=token.issuer, issued=issued, policy_ids=named, at=at)
     details = token.ear.details
-    if details is not None and any(one.digest == policy.digest for one in details.policies):
+    applied = () if details is None else tuple(one for one in details.policies if one.digest == policy.digest)
+    if details is not None and applied:
         # Of a Verifier that applied this very policy no other one is asked.
         verdict = (
             *(check for check in who if check.id != "policy.verifier.policy_ids"),
+            _by_our_references(applied, policy),
             *_as_by_ourselves(token, details, policy),
         )
     else:
@@ -164,6 +166,21 @@ def judge_ear(token: VerifiedEar, *, policy: Policy, at: datetime, unchecked: tu
         ),
         categories=policy.categories,
         unchecked=whole,
+    )
+
+
+def _by_our_references(applied: Iterable[PolicyRef], policy: Policy) -> Check:
+    """Require that the policy judged by the reference values that count here.
+
+    Its digest does not cover those of documents that it names by their signers: another Verifier may still have the
+    document in which a value stands that a newer one withdraws.
+    """
+    found = [one.references for one in applied]
+    return _check(
+        "policy.verifier.references",
+        f"the reference values that count here, digest {policy.reference_digest.hex()}",
+        ", ".join("not stated" if one is None else one.hex() for one in dict.fromkeys(found)),
+        holds=all(one == policy.reference_digest for one in found),
     )
 
 

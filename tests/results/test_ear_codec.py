@@ -36,7 +36,7 @@ DETAILS = EarDetails(
     affirmed=False,
     freshness="matched",
     evidence=bytes(48),
-    policies=(PolicyRef(name="p", version=3, digest=bytes(32)),),
+    policies=(PolicyRef(name="p", version=3, digest=bytes(32), references=bytes(range(32))),),
     endorsements=(ReliedOn(kind="crl", item="cpu0", sha256=bytes(32), begins=1, ends=2, number=3),),
     binding=BoundKey(context="kms-release/v1", role="workload", audience="kms", key=bytes(32)),
     failed=(CheckRef(check="policy.kind", item="cpu0"), CheckRef(check="freshness")),

@@ -1,6 +1,7 @@
 """Policies over tokens: what other Verifiers state, put to the rules that evidence is put to."""
 
 import copy
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 
 from attest.appraisal import Judgement, appraise
 from attest.checks import Outcome, Unchecked
-from attest.policy.load import Policy
+from attest.policy.load import Policy, load_policy
+from attest.policy.reference_values.reference_documents import decode_reference_document
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.ear_verify import VerifiedEar
@@ -17,8 +19,8 @@ from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import verify_service_token
 from attest.results.token_policy import judge_ear, judge_facts
 from attest.verification import Freshness
-from tests.policy.documents import policy_of
-from tests.policy.mixed import gpu, hopper, mixed, policy_with, snp, snp_cpu
+from tests.policy.documents import MEASUREMENT, policy_of
+from tests.policy.mixed import HEAD, gpu, hopper, mixed, policy_with, snp, snp_cpu
 from tests.results.services import AT, GOOGLE, ITA, MAA, SAMPLES, SERVICE, maa_snp
 from tests.samples import AT as EVIDENCE_AT
 
@@ -183,6 +185,38 @@ def test_an_ear_by_this_very_policy_is_as_good_as_the_evidence() -> None:
     assert refused(ear(policy), policy) == set()
     failing = ear(policy, evidence=mixed(snp_cpu(vmpl=1), hopper()))
     assert refused(failing, policy) == {"policy.verifier.affirmed", "policy.token.status"}
+
+
+def of_document(version: int, *values: str) -> Policy:
+    """One policy of one digest, with the values that this version of its document brings."""
+    signer = bytes(32)
+    body = BODY | {"references": [{"document": "images", "signers": [signer.hex()]}]}
+    body["reference_values"] = {name: one for name, one in HEAD["reference_values"].items() if name != "image"}
+    document = decode_reference_document(
+        {
+            "schema": "attest.references/1",
+            "name": "images",
+            "version": version,
+            "origin": "the build",
+            "issued": "2026-01-01T00:00:00Z",
+            "expires": {"unchecked": "a test"},
+            "values": {"image": {"kind": "snp-measurement", "values": list(values)}},
+        }
+    )
+    return load_policy(json.dumps(body).encode(), references={"images": document.signed_by([signer])})
+
+
+def test_must_check_15_an_ear_by_other_reference_values_of_the_same_policy_is_refused() -> None:
+    old, new = of_document(1, MEASUREMENT, "01" * 48), of_document(2, MEASUREMENT)
+    assert old.digest == new.digest
+    assert refused(ear(new), new) == set()
+    assert refused(ear(old), new) == {"policy.verifier.references"}
+    token = ear(new)
+    assert token.ear.details is not None
+    silent = replace(
+        token.ear.details, policies=tuple(replace(one, references=None) for one in token.ear.details.policies)
+    )
+    assert refused(replace(token, ear=replace(token.ear, details=silent)), new) == {"policy.verifier.references"}
 
 
 def test_what_somebody_else_relaxed_is_not_relaxed_here() -> None:
