@@ -53,6 +53,8 @@ _SNP_TCB = {
 }
 _ONE_BYTE, _TWO_BYTES, _FOUR_BYTES = 0xFF, 0xFFFF, 0xFFFFFFFF
 _GUEST_PREFIX = "x-ms-azurevm-"
+_PARAVISOR = "azure-compliant-cvm"
+"""What MAA calls a guest below a paravisor of Azure's; containers are ``azure-compliant-uvm``."""
 
 
 def maa_nonces(token: ClaimReader) -> tuple[bytes, ...]:
@@ -113,7 +115,7 @@ def _facts(
         name="cpu",
         kind=kind,
         claims=claims,
-        statements={**_statements(token, tee), **_configuration(runtime)},
+        statements={**_statements(token, tee), **_configuration(tee, runtime)},
         nonces=maa_nonces(token),
         held_data=_held(tee, runtime, kind),
     )
@@ -148,10 +150,13 @@ def _statements(token: ClaimReader, tee: ClaimReader) -> dict[str, ClaimTree]:
     )
 
 
-def _configuration(runtime: ClaimReader | None) -> dict[str, ClaimTree]:
-    """Return the VM's settings, which the paravisor states and its report covers."""
+def _configuration(tee: ClaimReader, runtime: ClaimReader | None) -> dict[str, ClaimTree]:
+    """Return the VM's settings, where MAA says that a paravisor of Azure stated them.
+
+    Every other guest or enclave that makes its own report has runtime data of its own choice, under the same name.
+    """
     configuration = None if runtime is None else runtime.object("vm-configuration")
-    if configuration is None:
+    if configuration is None or tee.text("x-ms-compliance-status") != _PARAVISOR:
         return {}
     return present(
         {

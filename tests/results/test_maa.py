@@ -57,6 +57,20 @@ def test_snp_of_azure() -> None:
     assert found.nonces == (NONCE,)
 
 
+@pytest.mark.parametrize(
+    "claims",
+    [
+        maa_snp(**{"x-ms-compliance-status": "azure-compliant-uvm"}),
+        maa_snp(**{"x-ms-compliance-status": None}),
+        maa_sgx(**{"x-ms-runtime": {"vm-configuration": {"secure-boot": True}}}),
+        without(maa_guest(), "x-ms-isolation-tee") | {"x-ms-runtime": {"vm-configuration": {"secure-boot": True}}},
+    ],
+    ids=["container", "unknown", "enclave", "no TEE"],
+)
+def test_must_check_40_settings_that_no_paravisor_stated_are_no_statements(claims: dict[str, Any]) -> None:
+    assert not [name for name in only(claims).statements if name.startswith("vm_configuration")]
+
+
 def test_newer_bits_of_azure_have_our_names() -> None:
     names = {
         "singlesocket": "single_socket",
