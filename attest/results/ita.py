@@ -40,16 +40,20 @@ _SECTIONS: Mapping[str, tuple[str, str, TokenKind, _Read]] = {
     "nvgpu": ("NVGPU", "gpu0", "nvidia-gpu", _gpu),
 }
 """Member of the token: attester type, name of the item, its kind, and the reader of its claims."""
+_TEES = ("tdx", "sgx")
 
 
 def ita_nonces(token: ClaimReader) -> tuple[bytes, ...]:
     """Return the nonce that ITA handed out, and the data that the TEE holds, which may be a Relying Party's nonce.
 
+    A GPU holds no data: its report has room for a nonce of ITA's, and whoever sends it could write any beside it.
+
     Raises:
         EvidenceError: ``token-claim-invalid``.
         BindingError: ``token-nonce-mismatch``, parts of the token answer different questions.
     """
-    parts = (token, *(section for section in map(token.object, _SECTIONS) if section is not None))
+    sections = [section for section in map(token.object, _SECTIONS) if section is not None]
+    parts = (token, *sections)
     stated = dict.fromkeys(nonce for nonce in map(_verifier_nonce, parts) if nonce is not None)
     if len(stated) > 1:
         raise BindingError(
@@ -60,7 +64,8 @@ def ita_nonces(token: ClaimReader) -> tuple[bytes, ...]:
             got=", ".join(nonce.hex() for nonce in stated)[:200],
             clause=_CLAUSE,
         )
-    held = dict.fromkeys(data for data in map(_held, parts) if data)
+    tees = [section for section in map(token.object, _TEES) if section is not None] if sections else [token]
+    held = dict.fromkeys(data for data in map(_held, tees) if data)
     return (*stated, *held)
 
 
@@ -70,7 +75,8 @@ def _verifier_nonce(part: ClaimReader) -> bytes | None:
 
 
 def _held(part: ClaimReader) -> bytes | None:
-    return part.encoded("attester_held_data", url=False)
+    is_device = part.text("attester_type") == _SECTIONS["nvgpu"][0]
+    return None if is_device else part.encoded("attester_held_data", url=False)
 
 
 def ita_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
@@ -88,7 +94,7 @@ def ita_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
         if name is None:
             raise _unsupported(kind)
         sections = {name: token}
-    elif {"tdx", "sgx"} <= set(sections):
+    elif sections.keys() >= {*_TEES}:
         raise claim_invalid("sgx", "one TEE: tdx or sgx", None)
     nonces, statements = ita_nonces(token), _statements(token)
     return tuple(_facts(name, section, frame, nonces, statements) for name, section in sections.items())
@@ -114,7 +120,7 @@ def _facts(
         claims=read(section),
         statements=present(statements),
         nonces=nonces,
-        held_data=_held(section),
+        held_data=_held(section) if name in _TEES else None,
     )
 
 

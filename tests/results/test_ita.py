@@ -69,6 +69,18 @@ def test_parts_that_answer_different_questions_do_not_belong_together() -> None:
     assert facts_of(same)[1].nonces == (NONCE, b"a key")
 
 
+def test_must_check_1_only_a_tee_holds_data_that_can_be_the_nonce() -> None:
+    held = base64.b64encode(b"nonce of today").decode()
+    for claims in (
+        ita_tdx(nvgpu=gpu(attester_held_data=held)),
+        ita_tdx(nvgpu={**gpu(attester_held_data=held), "attester_type": None}),
+        ita_tdx(attester_held_data=held),
+        {**ita_head(), **gpu(attester_held_data=held)},
+    ):
+        for facts in facts_of(claims):
+            assert b"nonce of today" not in (*facts.nonces, facts.held_data)
+
+
 def test_other_attesters_of_intel_are_refused_by_name() -> None:
     for claims in ({**ita_head(), "tpm": {}}, ita_flat(attester_type="TPM"), ita_flat(attester_type="tdx")):
         assert refusal(claims).code == "token-kind-unsupported"
