@@ -93,12 +93,28 @@ def judge_facts(
                 statements=[one.statements for one in facts],
             ),
             *(check for check in baseline if check.id not in _SPOKEN_OF),
+            *_each_once(facts),
             *checks,
         ),
         categories=policy.categories,
         unchecked=whole,
         set_aside=set_aside,
     )
+
+
+def _each_once(facts: Iterable[TokenFacts]) -> Iterator[Check]:
+    """Require several devices to be different ones: one report sent eight times is no board of eight."""
+    devices = [one.claims.get("ueid") for one in facts if one.kind.startswith("nvidia")]
+    if len(devices) > 1:
+        stated = [ueid for ueid in devices if isinstance(ueid, str)]
+        different = len(set(stated))
+        yield Check(
+            id="policy.token.devices",
+            outcome=Outcome.PASS if different == len(devices) else Outcome.FAIL,
+            expected=f"{len(devices)} different devices, by their ueid",
+            got=f"{different} different, {len(devices) - len(stated)} without one",
+            clause="must-check.md 11",
+        )
 
 
 def _policies_of(facts: Iterable[TokenFacts]) -> tuple[str, ...]:

@@ -15,12 +15,14 @@ from attest.policy.reference_values.reference_documents import decode_reference_
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.ear_verify import VerifiedEar
+from attest.results.nras import appraise_nras, verify_nras_token
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import verify_service_token
 from attest.results.token_policy import judge_ear, judge_facts
 from attest.verification import Freshness
 from tests.policy.documents import MEASUREMENT, policy_of
 from tests.policy.mixed import HEAD, gpu, hopper, mixed, policy_with, snp, snp_cpu
+from tests.results import tokens as nras
 from tests.results.services import AT, GOOGLE, ITA, MAA, SAMPLES, SERVICE, maa_snp
 from tests.samples import AT as EVIDENCE_AT
 
@@ -153,6 +155,23 @@ def test_no_token_binds_a_gpu_to_its_machine() -> None:
     found = failed(claims, policy)
     assert "policy.devices.bound" in found
     assert found.isdisjoint({"policy.devices.cpu", "policy.devices.gpus", "policy.tdx.mr_td", "policy.kind"})
+
+
+def test_must_check_11_one_device_told_several_times_is_not_several() -> None:
+    signer = nras.Signer()
+    policy = policy_of(policy_with(gpu=gpu(), verifiers=[{"issuer": nras.ISSUER}]))
+
+    def checked(*ueids: str | None) -> set[str]:
+        texts = {f"GPU-{at}": signer.sign(nras.device_claims(ueid=ueid)) for at, ueid in enumerate(ueids)}
+        data = nras.detached(signer.sign(nras.overall_claims(texts)), texts)
+        token = verify_nras_token(data, trusted={nras.ISSUER: signer.keys()}, at=nras.AT)
+        result = judge_facts(
+            token.facts, freshness=Freshness.MATCHED, policy=policy, at=nras.AT, baseline=appraise_nras(token)
+        )
+        return {check.id for check in result.failed}.intersection({"policy.token.devices"})
+
+    assert checked("1", "2") == checked(None) == checked("1") == set()
+    assert checked("1", "1") == checked("1", None) == checked(None, None) == {"policy.token.devices"}
 
 
 # -- EARs
