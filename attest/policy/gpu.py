@@ -339,12 +339,14 @@ def _comparison(claim: Callable[[str], Claim], rims: tuple[str, ...]) -> Claim:
         mismatches = subject.values.get("measurements.mismatches")
         if not isinstance(mismatches, tuple):
             return None
+        answers = {name: answer.read(subject) for name, answer in revocations.items()}
         return {
             "matched": "not counted",
             "mismatches": len(mismatches),
             "waived": (),
-            "missing": tuple(name for name in rims if subject.values.get(f"{name}.expires") is None),
-            "held": tuple(name for name, answer in revocations.items() if answer.read(subject) not in {None, "good"}),
+            # Nobody left revocation unjudged here: a RIM of whose signers nothing was asked counts for none.
+            "missing": tuple(name for name in rims if None in (subject.values.get(f"{name}.expires"), answers[name])),
+            "held": tuple(name for name, answer in answers.items() if answer not in {None, "good"}),
         }
 
     clause, origin = claim("measurements.compared").clause, Origin.HARDWARE

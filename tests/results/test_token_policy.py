@@ -174,6 +174,24 @@ def test_must_check_11_one_device_told_several_times_is_not_several() -> None:
     assert checked("1", "1") == checked("1", None) == checked(None, None) == {"policy.token.devices"}
 
 
+def test_reference_values_count_only_where_the_token_says_that_their_signers_stand() -> None:
+    signer = nras.Signer()
+    policy = policy_of(policy_with(gpu=gpu(), verifiers=[{"issuer": nras.ISSUER}]))
+
+    def rim(**status: object) -> Outcome:
+        chain = {"x-nvidia-cert-expiration-date": "2027-01-01T00:00:00Z", **status}
+        rims = {f"x-nvidia-gpu-{name}-rim-cert-chain": chain for name in ("driver", "vbios")}
+        token = verify_nras_token(nras.token(signer, device=rims), trusted={nras.ISSUER: signer.keys()}, at=nras.AT)
+        result = judge_facts(
+            token.facts, freshness=Freshness.MATCHED, policy=policy, at=nras.AT, baseline=appraise_nras(token)
+        )
+        return next(check.outcome for check in result.policy_checks if check.id == "policy.gpu.rim")
+
+    assert rim(**{"x-nvidia-cert-ocsp-status": "good"}) is Outcome.PASS
+    assert rim(**{"x-nvidia-cert-ocsp-status": "revoked"}) is Outcome.FAIL
+    assert rim() is rim(**{"x-nvidia-cert-ocsp-status": None}) is Outcome.FAIL
+
+
 # -- EARs
 
 BODY = policy_with(snp=snp(), gpu=gpu(), verifiers=[{"issuer": "verifier"}])
