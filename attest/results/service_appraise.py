@@ -29,6 +29,10 @@ _DEBUG_STATUSES = ("disabled", "disabled-since-boot", "disabled-permanently", "d
 """``dbgstat`` of RFC 9711, without ``enabled``."""
 _STABLE = "STABLE"
 _UNSIGNED = ("sev", "sev-es")
+_OVERALL = "x-nvidia-overall-att-result"
+_REPORT_CHAINS = ("x-nvidia-gpu-attestation-report-cert-chain", "x-nvidia-switch-attestation-report-cert-chain")
+_SOUND = (("x-nvidia-cert-status", "valid"), ("x-nvidia-cert-ocsp-status", "good"))
+"""What NVIDIA's tools say of a device's certificates (nvidia-gpu.md 17.2)."""
 
 
 def appraise_service_token(token: VerifiedServiceToken) -> tuple[Check, ...]:
@@ -94,12 +98,30 @@ def _nvidia(facts: TokenFacts) -> Iterator[Check]:
         mode = facts.statements.get("cc_mode")
         yield _check("policy.token.cc_mode", facts, mode == "ON", "ON", mode)
         return
-    words = facts.claims.get("nvidia")
-    result: ClaimValue = words.get("measres") if isinstance(words, Mapping) else None
+    words = _members(facts.claims.get("nvidia"))
+    result = words.get("measres")
     yield _check("policy.token.measres", facts, result in MEASUREMENTS_MATCH, "success", result)
-    overall: ClaimValue = words.get("x-nvidia-overall-att-result") if isinstance(words, Mapping) else None
+    overall = words.get(_OVERALL)
     if overall is not None:
         yield _check("policy.token.overall_result", facts, overall is True, "true", overall)
+    no = tuple(_says_no(words))
+    yield _check("policy.token.verdicts", facts, not no, "no step of the verification that failed", no)
+
+
+def _says_no(words: Mapping[str, ClaimTree]) -> Iterator[str]:
+    """Yield what the Verifier found wrong with a report. Measurements and RIMs have checks of their own."""
+    debug = words.get("dbgstat", "disabled")
+    if debug not in _DEBUG_STATUSES:
+        yield f"dbgstat: {value_text(debug)}"
+    for members in (words, _members(words.get("x-nvidia-attestation-detailed-result"))):
+        yield from (name for name, value in members.items() if value is False and name != _OVERALL)
+        for name in _REPORT_CHAINS:
+            chain = _members(members.get(name))
+            yield from (f"{name}: {value_text(chain[key])}" for key, good in _SOUND if chain.get(key, good) != good)
+
+
+def _members(value: ClaimValue) -> Mapping[str, ClaimTree]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _check(check_id: str, facts: TokenFacts, holds: bool, expected: str, got: ClaimTree | None) -> Check:  # noqa: FBT001

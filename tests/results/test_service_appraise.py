@@ -132,6 +132,29 @@ def test_an_overall_result_that_is_no_success_fails() -> None:
     assert failed(ita_tdx(nvgpu=gpu(**{"x-nvidia-overall-att-result": True}))) == []
 
 
+CHAIN = {"x-nvidia-cert-status": "valid", "x-nvidia-cert-ocsp-status": "good"}
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        {"secboot": False},
+        {"dbgstat": "enabled"},
+        {"x-nvidia-gpu-attestation-report-nonce-match": False},
+        {"x-nvidia-attestation-detailed-result": {"x-nvidia-gpu-attestation-report-signature-verified": False}},
+        {"x-nvidia-gpu-attestation-report-cert-chain": {**CHAIN, "x-nvidia-cert-status": "expired"}},
+        {"x-nvidia-gpu-attestation-report-cert-chain": {**CHAIN, "x-nvidia-cert-ocsp-status": "revoked"}},
+    ],
+)
+def test_a_step_that_failed_fails_a_gpu_whose_measurements_match(device: dict[str, Any]) -> None:
+    assert failed(ita_tdx(nvgpu=gpu(**device))) == ["policy.token.verdicts"]
+
+
+def test_a_gpu_of_which_every_step_went_well_passes() -> None:
+    chain = {"x-nvidia-gpu-attestation-report-cert-chain": CHAIN}
+    assert failed(ita_tdx(nvgpu=gpu(dbgstat="disabled", **chain))) == []
+
+
 def test_googles_image_is_stable_and_securely_booted() -> None:
     space = {"support_attributes": ["LATEST", "USABLE"]}
     assert failed(google(submods=submods(confidential_space=space))) == ["policy.token.compliance"]
