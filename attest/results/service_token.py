@@ -230,10 +230,11 @@ class _Procedure:
         value, wanted = token.members.get("aud"), self.audience
         one = token.text("aud") if isinstance(value, str) else None
         stated = (one,) if one is not None else token.texts("aud") or ()
-        if len(stated) > MAX_AUDIENCES:
-            raise claim_invalid("aud", f"at most {MAX_AUDIENCES} audiences", value)
+        # An empty list is for nobody, and not for anybody as a token without the claim is.
+        if len(stated) > MAX_AUDIENCES or ("aud" in token and not stated):
+            raise claim_invalid("aud", f"1 to {MAX_AUDIENCES} audiences", value)
         if wanted in stated:
-            self._tell("token.audience", str(wanted), ", ".join(stated), clause="RFC 7519, section 4.1.3")
+            self._tell("token.audience", str(wanted), ", ".join(stated)[:200], clause="RFC 7519, section 4.1.3")
         elif stated or wanted is not None:
             raise BindingError(
                 "the token is for another Relying Party",

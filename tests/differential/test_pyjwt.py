@@ -91,6 +91,7 @@ def altered() -> Iterator[tuple[str, str, bytes]]:
 STRICTER = {
     "another type": "PyJWT leaves typ to its caller",
     "a member twice": "PyJWT takes the last of two members",
+    "aud []": "PyJWT takes an empty list for no audience",
     "padding": "PyJWT accepts padding, a second spelling",
 }
 """What we refuse and PyJWT does not, and why that is right."""

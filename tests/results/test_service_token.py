@@ -357,11 +357,16 @@ def test_a_token_for_somebody_is_for_nobody_else() -> None:
 
 
 def test_who_names_himself_takes_no_token_for_anybody() -> None:
-    for claims in (maa_snp(), google(aud=None), google(aud=[])):
+    for claims in (maa_snp(), google(aud=None)):
         error = refusal(claims, audience=AUDIENCE)
         assert error.code == "token-audience-mismatch"
         assert "leave --audience out" in (error.hint or "")
-    assert verify(google(aud=[])).audience == ()
+    assert verify(google(aud=None)).audience == ()
+
+
+def test_must_check_22_an_empty_list_of_audiences_is_nobody() -> None:
+    for wanted in (None, AUDIENCE):
+        assert refusal(google(aud=[]), audience=wanted).code == "token-claim-invalid"
 
 
 @pytest.mark.parametrize("aud", [5, "", [5], [""], [None], {"a": 1}, ["x"] * 17])
