@@ -20,6 +20,8 @@ __all__ = ["LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifier
 
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
 _DEFAULT_AGE = 300
+_SHOWN = 200
+"""Characters of what a token says in a check; the whole token is told beside."""
 LONGEST_AGE = 24 * 3600
 """Seconds. What is older than a day says nothing of today's machine."""
 
@@ -121,7 +123,7 @@ def verifier_checks(
 def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple[Check, ...]:
     if verifier.policy_ids is None:
         return ()
-    wanted, applied = verifier.policy_ids.value, ", ".join(policy_ids) or "none"
+    wanted, applied = verifier.policy_ids.value, ", ".join(policy_ids)[:_SHOWN] or "none"
     if isinstance(wanted, Relaxed):
         return (
             Check(
@@ -143,7 +145,7 @@ def _says(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTre
         yield _check(
             f"policy.verifier.statements.{name}",
             f"one of {', '.join(map(value_text, wanted))}",
-            "; ".join(map(value_text, found))[:200] or "absent",
+            "; ".join(map(value_text, found))[:_SHOWN] or "absent",
             holds=bool(found) and all(_fits(value, wanted) for value in found),
         )
 

@@ -233,7 +233,7 @@ def _names_another(policy: Policy, issuer: str, named: tuple[str, ...]) -> Check
     return _check(
         "policy.verifier.applied",
         f"this policy, digest {policy.digest.hex()}, or one of its policy_ids",
-        ", ".join(named) or "no policy that every submodule was judged by",
+        ", ".join(named)[:200] or "no policy that every submodule was judged by",
         holds=stated,
     )
 

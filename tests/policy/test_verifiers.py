@@ -43,6 +43,19 @@ def test_a_token_of_another_issuer_is_refused() -> None:
     assert judged({"issuer": ISSUER}, issuer="https://other.invalid") == {"verifier": Outcome.FAIL}
 
 
+def test_what_a_token_says_is_told_in_a_few_words() -> None:
+    policy = policy_of(document({"issuer": ISSUER, "policy_ids": ["a"], "statements": {"s": ["x"]}}))
+    checks = verifier_checks(
+        policy.verifiers,
+        issuer=ISSUER,
+        issued=AT,
+        policy_ids=("p" * 1024,) * 256,
+        at=AT,
+        statements=[{"s": ("s" * 1024,) * 256}],
+    )
+    assert max(len(check.got) for check in checks) == 200
+
+
 @pytest.mark.parametrize(("age", "outcome"), [(0, "pass"), (300, "pass"), (301, "fail"), (None, "fail")])
 def test_a_token_has_an_age(age: int | None, outcome: str) -> None:
     assert judged({"issuer": ISSUER}, age=age) == {"verifier": Outcome.PASS, "verifier.age": Outcome(outcome)}
