@@ -220,6 +220,13 @@ def test_another_digest_and_another_document_are_labels() -> None:
     assert ("references", "label") in effects(policy(), STRICT, before=first, after=first)
 
 
+def test_who_may_say_from_now_on_what_the_values_are_is_no_label() -> None:
+    signed = images().signed_by({key_id(ALICE.public_key())})
+    row = policy(by_signers(ALICE))
+    assert ("references", "looser") in effects(STRICT, row, before=signed, after=signed)
+    assert ("references", "stricter") in effects(row, STRICT, before=signed, after=signed)
+
+
 # -- signing, and who signed
 
 

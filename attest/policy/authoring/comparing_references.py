@@ -19,12 +19,18 @@ def compare_documents(old: _Rows, new: _Rows) -> Iterator[Compared]:
     """Compare the rows of two policies, by the names of their documents."""
     before, after = ({row.document: row for row in rows} for rows in (old, new))
     for name in dict.fromkeys((*before, *after)):
-        if name not in before or name not in after:
-            word = "no longer takes" if name in before else "takes"
-            yield Compared(effect=Effect.LABEL, text=f"{word} values from document {name!r}")
+        if name not in before:
+            yield Compared(effect=_of_row(after[name]), text=f"takes values from document {name!r}")
+        elif name not in after:
+            yield Compared(effect=_of_row(before[name]).reverse, text=f"no longer takes values from document {name!r}")
         else:
             for one in _row(before[name], after[name]):
                 yield Compared(effect=one.effect, text=f"document {name!r}: {one.text}")
+
+
+def _of_row(row: AcceptedDocument) -> Effect:
+    """Say what taking a document does: a digest fixes its values as the policy would, signers may bring others."""
+    return Effect.LABEL if row.sha256 is not None else Effect.LOOSER
 
 
 def _row(old: AcceptedDocument, new: AcceptedDocument) -> Iterator[Compared]:
