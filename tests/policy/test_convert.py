@@ -564,6 +564,16 @@ def test_minimums_are_written_for_a_service_that_knows_more_operators() -> None:
 GENOA = snp_document()["snp"]["minimum_tcb"]["Genoa"]
 
 
+def test_product_lines_that_only_a_tcb_refuses_are_a_loss() -> None:
+    products = {"unchecked": "a test"}
+    for demands in ({}, {"minimum_tcb": None, "exact_tcb": {"Genoa": [GENOA]}}):
+        conversion = exported(snp_document(products=products, **demands), extended=True)
+        (loss,) = [one for one in conversion.losses if one.name == "snp.products"]
+        assert loss.demand == "Genoa"
+    open_to_all = snp_document(products=products, minimum_tcb={"unchecked": "a test"})
+    assert "snp.products" not in {one.name for one in exported(open_to_all).losses}
+
+
 def test_exact_tcbs_are_written_for_azure_itself() -> None:
     def tcb(levels: Json) -> Json:
         names = {"bootloader": "bootloader-svn", "tee": "tee-svn", "snp": "snpfw-svn", "microcode": "microcode-svn"}

@@ -32,6 +32,7 @@ from attest.policy.foreign.skr import (
 from attest.policy.intel import TcbDemands
 from attest.policy.model import MAX_BRANCHES, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
+from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
 __all__ = ["GuestLayout", "export_skr"]
@@ -228,6 +229,23 @@ def _conditions(draft: _Draft, kind: str, demands: object) -> Iterator[Condition
             draft.lose(name.replace(".rtmrs.", "."), value, exc.why, exc.remedy)
         else:
             yield from found
+    if isinstance(demands, SnpDemands):
+        _lose_product_lines(draft, demands)
+
+
+def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
+    """Write down that a TCB which is demanded of some product lines refuses the others, and that no claim does.
+
+    Where ``products`` is demanded that is lost anyway, by the same name.
+    """
+    if not isinstance(demands.products.value, Relaxed):
+        return
+    for key in ("minimum_tcb", "exact_tcb"):
+        stated: Demand[Any] | None = getattr(demands, key)  # Any: a TCB, or several, of each product line
+        if stated is not None and not isinstance(stated.value, Relaxed) and len(stated.value) < len(SnpProduct):
+            lines = ", ".join(stated.value)
+            why = f"snp.{key} refuses every product line but {lines}, and no claim of Azure's names the line"
+            draft.lose("snp.products", lines, why, "appraise the evidence with our own policy")
 
 
 def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: the demand's own type
