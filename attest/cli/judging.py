@@ -70,6 +70,13 @@ def open_case(question: Question, *, at: datetime) -> Case | TokenCase | Service
     token = token or open_token(files, question, nonce=nonce, at=at)
     if token is not None:
         return token
+    if question.audience is not None:
+        raise ConfigurationError(
+            "--audience is for tokens, and this is none",
+            code="option-not-applicable",
+            field="--audience",
+            hint="give --nonce or --report-data: what you handed out yourself shows for whom the evidence was made",
+        )
     if question.trust:
         question.display.note("--trust is for tokens, and this is none")
     recognised = read_evidence(files, form=question.form)

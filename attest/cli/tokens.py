@@ -75,6 +75,13 @@ def open_token(
         raise ConfigurationError(
             "--report-data: a token has none", code="option-not-applicable", hint="give --nonce: a token repeats one"
         )
+    if question.audience is not None:
+        raise ConfigurationError(
+            "--audience: tokens of NVIDIA's service name none",
+            code="option-not-applicable",
+            field="--audience",
+            hint="leave --audience out; a nonce that you handed out yourself shows for whom the token was made",
+        )
     if nonce is not None and len(nonce) != NONCE_BYTES:
         raise ConfigurationError(
             f"the nonce of a GPU has {NONCE_BYTES} bytes",

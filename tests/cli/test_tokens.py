@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Attest
+from tests.cli.conftest import Attest, Files
 from tests.results.tokens import AT, ISSUER, NONCE, Signer, token
 
 SIGNER = Signer()
@@ -99,3 +99,11 @@ def test_the_recorded_token_of_nras(attest: Attest, vectors_dir: Path) -> None:
     command = ("appraise", files["token"], "--trust", f"{ISSUER}={files['jwks']}", "--nonce", case["expected_nonce"])
     assert attest(*command, "--at", case["at"]).code == 0
     assert attest(*command).code == 4
+
+
+def test_an_audience_that_nothing_names_is_not_passed_over(attest: Attest, files: Files, eat: Path, jwks: str) -> None:
+    for command in ("verify", "appraise"):
+        for given in ((eat, "--trust", jwks, *NONCE_OPTION), (files.report, "--allow-simulated")):
+            ran = attest(command, *given, *WHEN, "--audience", "https://kms.example")
+            assert ran.code == 2
+            assert "--audience" in ran.err
