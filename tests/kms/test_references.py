@@ -189,7 +189,7 @@ def test_a_document_that_leaves_a_policy_without_values_stops_its_keys(harness: 
     released(harness, "model")
 
 
-def test_an_older_document_and_another_one_of_the_same_version_are_refused(harness: Harness) -> None:
+def test_mc_23_an_older_document_and_another_one_of_the_same_version_are_refused(harness: Harness) -> None:
     harness.add_key("model", policy=SIGNED, references=(given(images(2, values=(OTHER,)), ALICE),))
     for version in (1, 2):
         error = refused_to_add(harness, given(images(version), ALICE))
@@ -221,7 +221,7 @@ def test_a_document_again_changes_nothing_and_is_no_entry(harness: Harness) -> N
     released(harness, "both")
 
 
-def test_a_newer_document_while_a_release_is_decided_is_not_passed_over(harness: Harness) -> None:
+def test_mc_19_a_newer_document_while_a_release_is_decided_is_not_passed_over(harness: Harness) -> None:
     harness.add_key("model", policy=SIGNED, references=(given(images(), ALICE),))
     added: list[Intake] = []
     desk = harness.services.endorsements
@@ -249,7 +249,7 @@ def test_a_newer_document_while_a_release_is_decided_is_not_passed_over(harness:
 # -- ends
 
 
-def test_an_expired_value_stops_counting_at_release_time(harness: Harness) -> None:
+def test_mc_19_an_expired_value_stops_counting_at_release_time(harness: Harness) -> None:
     ends = (harness.clock() + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
     harness.add_key("model", policy=SIGNED, references=(given(images(expires=ends), ALICE),))
     harness.clock.forward(hours=1)
@@ -393,7 +393,7 @@ def test_a_document_that_somebody_put_into_the_database_does_not_count(harness: 
     assert [one["version"] for one in decided_on(harness)] == [1]
 
 
-def test_without_its_documents_a_policy_judges_nobody(harness: Harness) -> None:
+def test_mc_22_without_its_documents_a_policy_judges_nobody(harness: Harness) -> None:
     harness.add_key("model", policy=SIGNED, references=(given(images(), ALICE),))
     harness.add_key("pinned", policy=naming(by_digest(images()), name="pinned"))
     tamper(harness, "DELETE FROM reference_signatures")

@@ -139,7 +139,7 @@ def test_a_stated_claim_is_read_by_its_name_and_type() -> None:
         assert outcome(rule_id, values, snp=snp()) is Outcome.FAIL
 
 
-def test_true_is_no_number_and_an_object_is_read_by_nobody_by_name() -> None:
+def test_must_check_41_true_is_no_number_and_an_object_is_read_by_nobody_by_name() -> None:
     for kind in ClaimType:
         claim = Claim(name="x", type=kind, origin=Origin.HOST, clause="a test", get=lambda _: None)
         values: tuple[Any, ...] = (True, 1, "a", b"a", ("a",), {"a": 1})

@@ -127,7 +127,7 @@ def test_a_token_of_google_looks_like_an_ear_and_is_asked_for_first() -> None:
 
 
 @pytest.mark.parametrize("alg", ["none", "HS256", "HS384", "RS384", "ES256", "PS256", "", None, 5, ["RS256"]])
-def test_the_header_does_not_choose_the_algorithm(alg: object) -> None:
+def test_must_check_20_the_header_does_not_choose_the_algorithm(alg: object) -> None:
     good = SERVICE.sign(maa_snp()).decode()
     head = b64url(json.dumps({"alg": alg, "kid": SERVICE.kid}).encode())
     assert refusal(".".join([head, *good.split(".")[1:]]).encode()).code == "token-algorithm-refused"
@@ -139,7 +139,7 @@ def test_a_token_without_signature_is_refused() -> None:
     assert refusal(f"{head}.{payload}.".encode()).code == "token-algorithm-refused"
 
 
-def test_a_public_key_used_as_a_shared_secret_signs_nothing() -> None:
+def test_must_check_20_a_public_key_used_as_a_shared_secret_signs_nothing() -> None:
     secret = SERVICE.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head = b64url(json.dumps({"alg": "HS256", "kid": SERVICE.kid, "typ": "JWT"}).encode())
     words = f"{head}.{SERVICE.sign(maa_snp()).decode().split('.')[1]}"
@@ -156,7 +156,7 @@ def test_each_service_signs_with_its_own_algorithms_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", ["jwk", "x5u", "x5c", "crit", "b64", "zip", "cty2"])
 @pytest.mark.parametrize("claims", [maa_snp(), ita_tdx(), google()], ids=["maa", "ita", "google"])
-def test_a_header_that_brings_a_key_an_address_or_something_critical_is_refused(
+def test_must_check_20_a_header_that_brings_a_key_an_address_or_something_critical_is_refused(
     name: str, claims: dict[str, Any]
 ) -> None:
     header: dict[str, Any] = {name: ["x"]}
@@ -165,7 +165,7 @@ def test_a_header_that_brings_a_key_an_address_or_something_critical_is_refused(
     assert name in error.message
 
 
-def test_an_address_of_keys_is_passed_over_where_a_service_sends_one() -> None:
+def test_must_check_14_an_address_of_keys_is_passed_over_where_a_service_sends_one() -> None:
     evil = "https://evil.example/keys"
     assert verify(SERVICE.sign(maa_snp(), jku=evil)).key_id == SERVICE.kid
     assert verify(SERVICE.sign(ita_tdx(), jku=evil)).key_id == SERVICE.kid
@@ -185,7 +185,7 @@ def test_another_kind_of_token_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kid", [None, "", "other", 5, [SERVICE.kid], "../" + SERVICE.kid, SERVICE.kid.lower()])
-def test_a_key_is_found_by_its_exact_name_or_not_at_all(kid: object) -> None:
+def test_must_check_20_a_key_is_found_by_its_exact_name_or_not_at_all(kid: object) -> None:
     error = refusal(SERVICE.sign(maa_snp(), kid=kid))
     assert isinstance(error, EndorsementError)
     assert error.code == "token-key-unknown"
@@ -243,11 +243,11 @@ def test_what_is_no_token_is_refused(data: bytes) -> None:
     assert error.check == "token.format"
 
 
-def test_a_token_that_is_too_long_is_refused_whatever_is_in_it() -> None:
+def test_must_check_13_a_token_that_is_too_long_is_refused_whatever_is_in_it() -> None:
     assert refusal(SERVICE.sign(maa_snp(more="x" * MAX_TOKEN_BYTES))).code == "token-malformed"
 
 
-def test_duplicated_members_are_refused_wherever_they_stand() -> None:
+def test_must_check_20_duplicated_members_are_refused_wherever_they_stand() -> None:
     text = json.dumps(maa_snp())
     doubled = text.replace('"secure-boot": true', '"secure-boot": true, "secure-boot": false')
     assert doubled != text
@@ -276,7 +276,7 @@ def test_an_issuer_is_a_text(iss: object) -> None:
     assert (error.code, error.field) == ("token-claim-invalid", "iss")
 
 
-def test_the_keys_of_one_issuer_do_not_sign_for_another() -> None:
+def test_must_check_20_the_keys_of_one_issuer_do_not_sign_for_another() -> None:
     other = Service(kid="k2", number=1)
     trusted = {MAA: KEYS, "https://other.eus.attest.azure.net": other.keys()}
     assert refusal(other.sign(maa_snp()), trusted=trusted).code == "token-key-unknown"
@@ -328,7 +328,7 @@ def test_a_token_counts_from_a_minute_before_it_was_issued_until_the_second_befo
     assert refusal(late, at=AT - SKEW).code == "token-not-yet-valid"
 
 
-def test_a_token_is_good_for_a_day_however_late_its_end_is() -> None:
+def test_must_check_20_a_token_is_good_for_a_day_however_late_its_end_is() -> None:
     claims = moments(iat=0, nbf=0, exp=10 * 86400)
     assert verify(claims, at=AT + MAX_AGE).at == AT + MAX_AGE
     error = refusal(claims, at=AT + MAX_AGE + SECOND)
@@ -347,7 +347,7 @@ def test_times_are_whole_seconds_and_all_are_there(name: str, value: object) -> 
 # -- audience
 
 
-def test_a_token_for_somebody_is_for_nobody_else() -> None:
+def test_must_check_20_a_token_for_somebody_is_for_nobody_else() -> None:
     assert verify(google(), audience=AUDIENCE).audience == (AUDIENCE,)
     assert verify(google(aud=["a", AUDIENCE]), audience=AUDIENCE).audience == ("a", AUDIENCE)
     for wanted in (None, "https://other.example", AUDIENCE + "/", ""):

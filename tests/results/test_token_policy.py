@@ -79,7 +79,7 @@ def test_what_azure_says_of_a_guest_is_put_to_the_rules_for_guests() -> None:
     assert failed(debug, snp_policy()) == {"policy.snp.guest_policy.debug"}
 
 
-def test_what_a_token_does_not_state_fails() -> None:
+def test_must_check_16_what_a_token_does_not_state_fails() -> None:
     strict = policy_with(snp=snp(), verifiers=AT_ONCE)
     found = failed(maa_snp(), strict)
     assert {"policy.snp.signing_key", "policy.snp.masked_chip_id", "policy.snp.provisional_firmware"} <= found
@@ -102,7 +102,7 @@ def test_a_policy_that_names_no_verifier_takes_no_token() -> None:
     }
 
 
-def test_an_old_token_and_one_that_answers_nobody_are_refused() -> None:
+def test_must_check_1_an_old_token_and_one_that_answers_nobody_are_refused() -> None:
     policy = snp_policy() | {"verifiers": [{"issuer": MAA, "maximum_age": 60}]}
     assert failed(maa_snp(), policy, at=AT + timedelta(seconds=3600)) == {"policy.verifier.age"}
     assert failed(maa_snp(), snp_policy(), freshness=Freshness.NOT_EVALUATED) == {"freshness"}

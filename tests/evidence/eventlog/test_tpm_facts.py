@@ -106,7 +106,7 @@ def test_a_list_is_absent_without_one_of_its_registers(register: str) -> None:
     assert ("secure_boot" in found) is (register != "PCR7")
 
 
-def test_a_demand_on_a_list_that_cannot_be_proven_is_not_met_by_its_absence() -> None:
+def test_must_check_10_a_demand_on_a_list_that_cannot_be_proven_is_not_met_by_its_absence() -> None:
     stores: dict[str, JsonValue] = {"db": [sha384(b"signers").hexdigest()]}
     demands: dict[str, JsonValue] = {"signature_stores": stores, "kernel_command_lines": ["quiet"]}
     rules = tuple(event_log_rules(decode_event_log(demands, "event_log")))

@@ -146,7 +146,7 @@ def test_a_boot_that_was_quoted_is_proven_in_every_register(entries: tuple[LogEn
 
 @pytest.mark.parametrize("index", [*FIRMWARE, *SYSTEM])
 @pytest.mark.parametrize("entries", [BOOT, UKI])
-def test_a_register_that_differs_is_refused_by_name(entries: tuple[LogEntry, ...], index: int) -> None:
+def test_must_check_10_a_register_that_differs_is_refused_by_name(entries: tuple[LogEntry, ...], index: int) -> None:
     good = quoted(entries)[f"PCR{index}"]
     with pytest.raises(BindingError, match=f"PCR{index} is") as caught:
         require_replay(log_of(*entries), quoted(entries, **{f"PCR{index}": after(good, b"?")}))
@@ -287,7 +287,7 @@ def test_a_log_cut_at_every_length_is_refused() -> None:
             require_replay(parsed(whole[:size]), quoted(BOOT))
 
 
-def test_one_event_more_or_less_or_elsewhere_is_refused() -> None:
+def test_must_check_10_one_event_more_or_less_or_elsewhere_is_refused() -> None:
     signed = quoted(BOOT)
     for number, entry in enumerate(BOOT):
         without = (*BOOT[:number], *BOOT[number + 1 :])
