@@ -174,7 +174,7 @@ def _trusted_keys(overall: str, trusted: Mapping[str, tuple[TokenKey, ...]]) -> 
             expected=" or ".join(trusted) or "an issuer named with --trust",
             got=issuer,
             clause=_CLAUSE,
-            hint=f"say which keys may sign for it: --trust {issuer}=jwks.json",
+            hint="if you trust it, say which keys may sign for it: --trust ISSUER=jwks.json",
         )
     return issuer, keys
 

@@ -190,7 +190,7 @@ class _Procedure:
                 expected=" or ".join({**trusted, **roots}) or "an issuer named with --trust",
                 got=issuer[:120],
                 clause=_CLAUSE,
-                hint=f"say which keys may sign for it: --trust {issuer[:120]}=jwks.json",
+                hint="if you trust it, say which keys may sign for it: --trust ISSUER=jwks.json",
             )
         if roots.get(issuer):
             # A chain in the header counts only for an issuer whose root the caller named, and only up to that root.

@@ -270,6 +270,12 @@ def test_a_token_of_an_issuer_without_keys_is_refused() -> None:
         assert "--trust" in (error.hint or "")
 
 
+def test_a_hint_has_no_word_of_a_stranger_that_somebody_might_paste() -> None:
+    error = refusal(maa_snp(iss="https://x;reboot"))
+    assert error.code == "token-issuer-untrusted"
+    assert "reboot" not in (error.hint or "")
+
+
 @pytest.mark.parametrize("iss", [None, "", 5, ["x"], "x" * 2000])
 def test_an_issuer_is_a_text(iss: object) -> None:
     error = refusal(maa_snp(iss=iss))
