@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attest.evidence.claims import ClaimTree
+from attest.evidence.claims import ClaimTree, ClaimValue
 from attest.results.tee_token_claims import present
 from attest.results.token_facts import ClaimReader, TokenKind, claim_tree
 
-__all__ = ["MEASUREMENTS_MATCH", "nvidia_kind", "nvidia_token_claims"]
+__all__ = ["MEASUREMENTS_DIFFER", "MEASUREMENTS_MATCH", "members", "nvidia_kind", "nvidia_token_claims"]
 
 MEASUREMENTS_MATCH = frozenset({"success", "comparison-successful"})
 """What ``measres`` says when nothing differs; the longer one in claims of version 1, which Intel's service repeats."""
+MEASUREMENTS_DIFFER = frozenset({"fail", "comparison-fail"})
+"""What it says when something does."""
 _ARCHITECTURES = (("GH1", "hopper"), ("GB1", "blackwell"), ("GB2", "blackwell"), ("LS10", "ls10"))
 _ABOUT_THE_TOKEN = frozenset({"iss", "sub", "aud", "iat", "nbf", "exp", "jti"})
 _SWITCH, _GPU = "x-nvidia-switch-", "x-nvidia-gpu-"
@@ -29,6 +31,11 @@ def nvidia_kind(claims: Mapping[str, object], name: str) -> TokenKind:
         return "nvidia-switch"
     is_gpu = claims.get("x-nvidia-device-type") == "gpu" or any(member.startswith(_GPU) for member in claims)
     return "nvidia-switch" if not is_gpu and name.upper().startswith("SWITCH") else "nvidia-gpu"
+
+
+def members(value: ClaimValue) -> Mapping[str, ClaimTree]:
+    """Return the members of a claim that is an object; none for any other, and for one that is absent."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def nvidia_token_claims(token: ClaimReader, kind: TokenKind) -> dict[str, ClaimTree]:

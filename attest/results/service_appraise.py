@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from attest.checks import Check, Outcome
-from attest.evidence.claims import ClaimTree, ClaimValue, value_text
-from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH
+from attest.evidence.claims import ClaimTree, value_text
+from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH, members
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
 
@@ -98,7 +98,7 @@ def _nvidia(facts: TokenFacts) -> Iterator[Check]:
         mode = facts.statements.get("cc_mode")
         yield _check("policy.token.cc_mode", facts, mode == "ON", "ON", mode)
         return
-    words = _members(facts.claims.get("nvidia"))
+    words = members(facts.claims.get("nvidia"))
     result = words.get("measres")
     yield _check("policy.token.measres", facts, result in MEASUREMENTS_MATCH, "success", result)
     overall = words.get(_OVERALL)
@@ -113,15 +113,11 @@ def _says_no(words: Mapping[str, ClaimTree]) -> Iterator[str]:
     debug = words.get("dbgstat", "disabled")
     if debug not in _DEBUG_STATUSES:
         yield f"dbgstat: {value_text(debug)}"
-    for members in (words, _members(words.get("x-nvidia-attestation-detailed-result"))):
-        yield from (name for name, value in members.items() if value is False and name != _OVERALL)
+    for told in (words, members(words.get("x-nvidia-attestation-detailed-result"))):
+        yield from (name for name, value in told.items() if value is False and name != _OVERALL)
         for name in _REPORT_CHAINS:
-            chain = _members(members.get(name))
+            chain = members(told.get(name))
             yield from (f"{name}: {value_text(chain[key])}" for key, good in _SOUND if chain.get(key, good) != good)
-
-
-def _members(value: ClaimValue) -> Mapping[str, ClaimTree]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _check(check_id: str, facts: TokenFacts, holds: bool, expected: str, got: ClaimTree | None) -> Check:  # noqa: FBT001

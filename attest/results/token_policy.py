@@ -21,6 +21,7 @@ from attest.policy.verifiers import verifier_checks
 from attest.results.ear_appraise import appraise_ear
 from attest.results.ear_details import EarDetails, PolicyRef
 from attest.results.ear_verify import VerifiedEar
+from attest.results.nvidia_token_claims import MEASUREMENTS_DIFFER, members
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness
 
@@ -28,6 +29,7 @@ __all__ = ["judge_ear", "judge_facts"]
 
 _SPOKEN_OF = frozenset({"policy.token.debug", "policy.token.tcb_status", "policy.token.measres"})
 """Checks of the baseline for which policies have demands of their own, strict ones where they are left out."""
+_REVOKED = frozenset({"Revoked"})
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
 
 
@@ -93,6 +95,7 @@ def judge_facts(
                 statements=[one.statements for one in facts],
             ),
             *(check for check in baseline if check.id not in _SPOKEN_OF),
+            *_negative(facts),
             *_each_once(facts),
             *checks,
         ),
@@ -100,6 +103,25 @@ def judge_facts(
         unchecked=whole,
         set_aside=set_aside,
     )
+
+
+def _negative(facts: Iterable[TokenFacts]) -> Iterator[Check]:
+    """Refuse what no policy can allow in evidence either: to leave something unjudged is not to take a no for a yes."""
+    for one in facts:
+        words = members(one.claims.get("nvidia"))
+        for check_id, word, refused in (
+            ("policy.token.not_revoked", one.claims.get("tcb_status"), _REVOKED),
+            ("policy.token.no_mismatch", words.get("measres"), MEASUREMENTS_DIFFER),
+        ):
+            if isinstance(word, str) and word in refused:
+                yield Check(
+                    id=check_id,
+                    outcome=Outcome.FAIL,
+                    expected=f"anything but {' or '.join(sorted(refused))}",
+                    got=word,
+                    clause=_CLAUSE,
+                    item=one.name,
+                )
 
 
 def _each_once(facts: Iterable[TokenFacts]) -> Iterator[Check]:

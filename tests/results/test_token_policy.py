@@ -174,6 +174,22 @@ def test_must_check_11_one_device_told_several_times_is_not_several() -> None:
     assert checked("1", "1") == checked("1", None) == checked(None, None) == {"policy.token.devices"}
 
 
+def test_what_is_left_unjudged_takes_no_for_no_answer() -> None:
+    waiver = {"unchecked": "a test"}
+    td = {"mr_td": waiver, "tcb_status": waiver, "accepted_advisories": waiver}
+    policy = policy_with(tdx=td, gpu=gpu(rim=waiver), verifiers=AT_ONCE)
+    found = failed(claims_of("ita composite"), policy)
+    assert found.isdisjoint({"policy.tdx.tcb_status", "policy.gpu.rim"})
+    claims = claims_of("ita composite")
+    claims["tdx"]["attester_tcb_status"] = "OutOfDate"
+    claims["nvgpu"]["measres"] = None
+    assert failed(claims, policy) == found
+    claims["tdx"]["attester_tcb_status"] = "Revoked"
+    assert failed(claims, policy) == found | {"policy.token.not_revoked"}
+    claims["nvgpu"]["measres"] = "comparison-fail"
+    assert failed(claims, policy) == found | {"policy.token.not_revoked", "policy.token.no_mismatch"}
+
+
 def test_reference_values_count_only_where_the_token_says_that_their_signers_stand() -> None:
     signer = nras.Signer()
     policy = policy_of(policy_with(gpu=gpu(), verifiers=[{"issuer": nras.ISSUER}]))
