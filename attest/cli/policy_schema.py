@@ -23,7 +23,7 @@ from attest.policy.gpu import (
     SWITCH_MEASUREMENTS,
 )
 from attest.policy.model import MAX_BRANCHES, SCHEMA
-from attest.policy.verifiers import LONGEST_AGE
+from attest.policy.verifiers import LARGEST_STATED, LONGEST_AGE
 from attest.policy.versions import Numbering
 
 __all__ = ["policy_schema"]
@@ -363,7 +363,9 @@ def _verifier() -> _Schema:
                 "type": "object",
                 "minProperties": 1,
                 "description": "what it must say beyond any report: name to the values of which its own is one",
-                "additionalProperties": _list({"anyOf": [{"type": "string"}, {"type": "boolean"}, _integer(0, 2**53)]}),
+                "additionalProperties": _list(
+                    {"anyOf": [{"type": "string"}, {"type": "boolean"}, _integer(0, LARGEST_STATED)]}
+                ),
             },
         },
         required=["issuer"],

@@ -16,9 +16,11 @@ from attest.encoding import JsonValue
 from attest.evidence.claims import ClaimTree, value_text
 from attest.policy.decode import Demand, Relaxed, Section, demand, integer, list_of, refuse, table_of, text
 
-__all__ = ["LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifiers", "verifier_checks"]
+__all__ = ["LARGEST_STATED", "LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifiers", "verifier_checks"]
 
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
+LARGEST_STATED = 2**53 - 1
+"""Canonical JSON (RFC 8785), by which a policy has its digest, has no larger integers."""
 _DEFAULT_AGE = 300
 _SHOWN = 200
 """Characters of what a token says in a check; the whole token is told beside."""
@@ -75,9 +77,9 @@ def _verifier(value: JsonValue, path: str) -> AcceptedVerifier:
 
 
 def _value(value: JsonValue, path: str) -> StatementValue:
-    if isinstance(value, bool | int):
+    if isinstance(value, bool):
         return value
-    return text(value, path)
+    return integer(0, LARGEST_STATED)(value, path) if isinstance(value, int) else text(value, path)
 
 
 def verifier_checks(

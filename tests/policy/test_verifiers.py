@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from attest.checks import Outcome
+from attest.errors import ConfigurationError
 from attest.evidence.azure.claims import azure_claim
 from attest.evidence.claims import Claim, ClaimType, Origin, StatedClaims
 from attest.policy.authoring.differing import diff_policies
@@ -237,6 +238,14 @@ def test_what_a_verifier_has_to_say_beyond_a_report(stated: list[dict[str, Any]]
     checks = verifier_checks(policy.verifiers, issuer=ISSUER, issued=AT, policy_ids=(), at=AT, statements=stated)
     assert all(check.outcome is Outcome.PASS for check in checks) is holds
     assert {check.id for check in checks} >= {"policy.verifier.statements.image", "policy.verifier.statements.boot"}
+
+
+@pytest.mark.parametrize("number", [-1, 2**53, 10**30])
+def test_a_number_that_no_digest_covers_is_refused_and_raises_nothing_else(number: int) -> None:
+    assert policy_of(document({"issuer": ISSUER, "statements": {"n": [2**53 - 1, 0]}})).verifiers
+    with pytest.raises(ConfigurationError) as refused:
+        policy_of(document({"issuer": ISSUER, "statements": {"n": [number]}}))
+    assert (refused.value.code, refused.value.field) == ("policy-invalid", "verifiers[0].statements.n[0]")
 
 
 def test_statements_are_told_and_compared() -> None:
