@@ -381,3 +381,7 @@ def _members(record: KeyRecord) -> dict[str, object]:
 def _line(record: KeyRecord) -> str:
     members = _members(record)
     return "{key_id}  version {version}  {purpose}  {state}  policy {policy_sha256}".format(**members)
+
+
+if __name__ == "__main__":  # without this, 'python -m kms.cli' would do nothing and exit with 0
+    sys.exit(main())

@@ -110,3 +110,7 @@ def main() -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     return cli.main(standalone_mode=False)
+
+
+if __name__ == "__main__":  # without this, 'python -m attest.cli.main' would do nothing and exit with 0
+    sys.exit(main())

@@ -22,6 +22,13 @@ def attest(
     return subprocess.run(command, capture_output=True, env={**PLAIN, **(env or {})}, check=False, input=stdin)
 
 
+@pytest.mark.parametrize("module", ["attest.cli.main", "kms.cli"])
+def test_a_module_that_is_run_does_not_answer_with_zero_and_nothing(module: str) -> None:
+    ran = subprocess.run([sys.executable, "-m", module, "nonsense"], capture_output=True, env=PLAIN, check=False)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert ran.stderr.startswith(b"error: ")
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["verify", "--help"], ["appraise", "--help"], ["simulate", "--help"]]
 )
