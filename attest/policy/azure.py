@@ -70,7 +70,7 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
     section.finish()
     if not any(demands.pcrs.values()):
         expected = "pcr0 to pcr23, one at least: nothing else measures what the VM booted; or {unchecked: reason} there"
-        raise refuse(path, expected, "none of them", at_key=True)
+        raise refuse(path, expected, shown="none of them", at_key=True)
     return demands
 
 

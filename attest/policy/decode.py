@@ -60,7 +60,13 @@ class InvalidValueError(ConfigurationError):
 
 
 def refuse(
-    path: str, expected: str, got: JsonValue, *, near: Iterable[str] = (), at_key: bool = False
+    path: str,
+    expected: str,
+    got: JsonValue = None,
+    *,
+    near: Iterable[str] = (),
+    at_key: bool = False,
+    shown: str | None = None,
 ) -> InvalidValueError:
     """Make the error for one value; nothing is guessed and nothing is skipped.
 
@@ -70,8 +76,9 @@ def refuse(
         got: what does.
         near: words that may; the one that is nearest to ``got`` is named.
         at_key: it is the key that is wrong, not its value.
+        shown: in the place of ``got``, words about what is not there.
     """
-    shown = type(got).__name__ if isinstance(got, list | dict) else repr(got)[:80]
+    shown = shown or _shown(got)
     word = nearest(got, near)
     error = InvalidValueError(
         f"{path}: expected {expected}, got {shown}" + ("" if word is None else f"; did you mean {word!r}?"),
@@ -83,6 +90,21 @@ def refuse(
     )
     error.at_key = at_key
     return error
+
+
+def _shown(got: JsonValue) -> str:
+    """Write what stands there in the words of a document, not of this program."""
+    match got:
+        case list():
+            return "a list" if got else "an empty list"
+        case dict():
+            return "a mapping" if got else "an empty mapping"
+        case None:
+            return "null"
+        case bool():
+            return str(got).lower()
+        case _:
+            return repr(got)[:80]
 
 
 _ALIKE = 0.5
@@ -126,7 +148,7 @@ class Section:
             misspelt = nearest(name, self._members, alike=_ALMOST_EQUAL)
             if misspelt is not None and misspelt not in self._taken:
                 raise refuse(self.path(misspelt), "a known key", misspelt, near=[name], at_key=True)
-            raise refuse(self.path(name), "a value", "nothing", at_key=True)
+            raise refuse(self.path(name), "a value", shown="nothing", at_key=True)
         return decoder(self._members[name], self.path(name))
 
     def optional(self, name: str, decoder: Decoder[T], *, default: T) -> T:
@@ -218,7 +240,7 @@ def list_of(decoder: Decoder[T]) -> Decoder[tuple[T, ...]]:
 
     def decode(value: JsonValue, path: str) -> tuple[T, ...]:
         if not isinstance(value, list) or not value:
-            raise refuse(path, "a list with at least one member", value if value != [] else "an empty list")
+            raise refuse(path, "a list with at least one member", value)
         return tuple(decoder(member, f"{path}[{index}]") for index, member in enumerate(value))
 
     return decode
@@ -230,7 +252,7 @@ def table_of(decoder: Decoder[T], *, keys: Iterable[str] | None = None) -> Decod
 
     def decode(value: JsonValue, path: str) -> Mapping[str, T]:
         if not isinstance(value, dict) or not value:
-            raise refuse(path, "a mapping with at least one member", value if value != {} else "an empty mapping")
+            raise refuse(path, "a mapping with at least one member", value)
         for name in value:
             if known is not None and name not in known:
                 raise refuse(f"{path}.{name}", f"one of {', '.join(known)}", name, near=known, at_key=True)
@@ -248,6 +270,12 @@ def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
             relaxed = Relaxed(reason=section.required("unchecked", text))
             section.finish()
             return Demand(relaxed)
+        if (
+            isinstance(value, dict)
+            and len(value) == 1
+            and nearest(next(iter(value)), ["unchecked"], alike=_ALMOST_EQUAL)
+        ):
+            Section(value, path).require_known(["unchecked"])
         return Demand(decoder(value, path))
 
     return decode

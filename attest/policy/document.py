@@ -89,7 +89,7 @@ def _reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations ar
 
 
 def _yaml(data: bytes, name: str) -> JsonValue:
-    """YAML 1.2 without what makes two readers disagree: duplicate keys, anchors, tags, several documents."""
+    """YAML 1.2 without what makes two readers disagree: duplicate and merge keys, anchors, tags, several documents."""
     reader = _reader(name)
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
@@ -99,13 +99,29 @@ def _yaml(data: bytes, name: str) -> JsonValue:
                 raise _unreadable(name, "anchors and aliases are not allowed", _mark(event.start_mark))
             if getattr(event, "tag", None) is not None:
                 raise _unreadable(name, f"the tag {event.tag} is not allowed", _mark(event.start_mark))
+            # Unquoted, it brings in keys that are not written where they count.
+            if getattr(event, "value", None) == "<<" and event.implicit[0]:
+                raise _unreadable(name, "merge keys (<<) are not allowed", _mark(event.start_mark))
         value: object = reader.load(data)
     except (YAMLError, ValueError, TypeError, RecursionError) as exc:  # TypeError: a list or mapping as a key
-        raise _unreadable(name, " ".join(str(exc).split())[:300], _problem_of_yaml(exc, data)) from exc
+        raise _unreadable(name, _words_of_yaml(exc), _problem_of_yaml(exc, data)) from exc
     try:
         return _plain(value, "")
     except InvalidValueError as exc:
         raise placed(exc, data, name=name) from exc
+
+
+def _words_of_yaml(problem: Exception) -> str:
+    """Return what is wrong, without the library's own marks and advice: the place is told apart."""
+    words, begun = getattr(problem, "problem", None), getattr(problem, "context_mark", None)
+    if words is None:
+        return " ".join(str(getattr(problem, "reason", problem)).split())[:300]
+    if words.startswith("found duplicate key"):
+        key = words.partition('"')[2].partition('" with value')[0]
+        return f"duplicate key {key[:80]!r}: it is there twice in one mapping"
+    context = " ".join(str(getattr(problem, "context", None) or "").split())
+    from_line = f" that begins in line {begun.line + 1}" if context and begun is not None else ""
+    return (f"{context}{from_line}: {words}" if context else words)[:300]
 
 
 def _problem_of_yaml(problem: Exception, data: bytes) -> Place | None:

@@ -192,7 +192,7 @@ class _Reader:
         _require_cpu_of_azure(section, found)
         if not any(found.values()):
             expected = "demands on at least one kind of Attester (snp, tdx, sgx, gpu or nvswitch), or branches"
-            raise refuse(section.path("snp"), expected, "nothing")
+            raise refuse(section.path("snp"), expected, shown="nothing")
         return found
 
     def _branches_at(self, depth: int) -> Decoder[tuple[PolicyBody, ...]]:

@@ -143,7 +143,7 @@ def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
     )
     section.finish()
     if demands.minimum_tcb is None and demands.exact_tcb is None:
-        raise refuse(section.path("minimum_tcb"), "a value, or one of exact_tcb", "nothing", at_key=True)
+        raise refuse(section.path("minimum_tcb"), "a value, or one of exact_tcb", shown="nothing", at_key=True)
     return demands
 
 

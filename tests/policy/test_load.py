@@ -214,7 +214,10 @@ def test_what_is_no_policy_is_refused(text: bytes) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: 1\na: 2\n", "duplicate"),
+        ("a: 1\na: 2\n", "duplicate key 'a': it is there twice in one mapping"),
+        ("a: {<<: {b: 1}}\n", "merge keys"),
+        ("a: 1\n<<: {a: 2}\n", "merge keys"),
+        ("a: [1\nb: 2\n", "while parsing a flow sequence that begins in line 1: expected ',' or ']', but got ':'"),
         ("a: &x [1]\nb: *x\n", "anchors"),
         ("a: &x 1\n", "anchors"),
         ("a: !!python/object:os.system 1\n", "tag"),
@@ -233,6 +236,39 @@ def test_yaml_that_two_readers_could_read_differently_is_refused(text: str, prob
         load_policy(text.encode())
     assert outcome.value.code == "policy-unreadable"
     assert problem in outcome.value.message
+
+
+@pytest.mark.parametrize("text", ["a: 1\na: 2\n", "a: [1\nb: 2\n", "a: \x00", "a: 1\n---\nb: 2\n", "a: 'x\n"])
+def test_what_is_wrong_with_yaml_is_told_without_the_librarys_marks_and_advice(text: str) -> None:
+    with pytest.raises(ConfigurationError) as outcome:
+        load_policy(text.encode())
+    for noise in ("<byte string>", "<unicode string>", "http", "^", "original value"):
+        assert noise not in outcome.value.message
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "null"),
+        ([], "an empty list"),
+        ([1], "a list"),
+        ({}, "an empty mapping"),
+        ({"a": 1}, "a mapping"),
+        (False, "false"),
+        (7, "7"),
+        ("x", "'x'"),
+    ],
+)
+def test_what_stands_in_the_wrong_place_is_told_in_the_words_of_a_document(value: object, shown: str) -> None:
+    with pytest.raises(ConfigurationError) as outcome:
+        load(STRICT | {"version" if value == "x" else "simulated": value})
+    assert outcome.value.got == shown
+
+
+def test_a_misspelt_unchecked_is_told_as_such() -> None:
+    with pytest.raises(ConfigurationError) as outcome:
+        load(STRICT | {"simulated": {"uncheked": "a laboratory"}})
+    assert "did you mean 'unchecked'?" in outcome.value.message
 
 
 def test_without_the_yaml_library_a_json_policy_still_loads(monkeypatch: pytest.MonkeyPatch) -> None:

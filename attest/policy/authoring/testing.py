@@ -133,7 +133,7 @@ def policy_name_of(tests_name: str) -> str:
         ConfigurationError: ``policy-invalid``: the name tells none.
     """
     if not tests_name.endswith(SUFFIX) or tests_name == SUFFIX:
-        raise refuse("policy", f"the policy's file, since the name does not end in {SUFFIX}", "nothing")
+        raise refuse("policy", f"the policy's file, since the name does not end in {SUFFIX}", shown="nothing")
     return f"{tests_name.removesuffix(SUFFIX)}.yaml"
 
 
@@ -179,7 +179,7 @@ def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
     section.finish()
     if bool(found.signatures) is not bool(found.keys):
         missing = "keys" if found.signatures else "signatures"
-        raise refuse(section.path(missing), "signatures and the keys that made them, or neither", "nothing")
+        raise refuse(section.path(missing), "signatures and the keys that made them, or neither", shown="nothing")
     return found
 
 

@@ -163,9 +163,9 @@ def _require_exact(value: JsonValue, path: str) -> None:
     if isinstance(value, float):
         raise refuse(path, "no number with a fraction or an exponent", value)
     if isinstance(value, int) and abs(value) > _LARGEST_EXACT:
-        raise refuse(path, "an integer of at most 2^53 - 1", "a larger one")
+        raise refuse(path, "an integer of at most 2^53 - 1", shown="a larger one")
     if value in ([], {}):
-        raise refuse(path, "at least one member", "nothing")
+        raise refuse(path, "at least one member", shown="nothing")
     if isinstance(value, list):
         for index, member in enumerate(value):
             _require_exact(member, f"{path}[{index}]")
