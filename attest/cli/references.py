@@ -166,13 +166,17 @@ def to_corim(
     try:
         exported = export_corim(_read(file), vendor)
     except ValueError as exc:
-        raise ConfigurationError(str(exc), code="references-empty") from exc
+        raise ConfigurationError(
+            str(exc), code="references-empty", hint="'attest references list' shows of which kinds its values are"
+        ) from exc
     for one in exported.left_out:
         display.warn(f"not written: {one}")
     data = exported.data if private is None else sign_corim(exported.data, private, signer=signer)
     write_output(output, data, force=force)
     if display.json:
         print_document({"schema": MADE_SCHEMA, "file": output, "left_out": [*exported.left_out]})
+    elif output != "-" and not display.quiet:
+        click.echo(f"{output}: CoRIM, {'not signed' if private is None else f'signed as {signer}'}")
     return 0
 
 
@@ -333,23 +337,17 @@ def _write(
             }
         )
     elif not display.quiet:
-        click.echo(f"{output}: {len(document.entries)} names, sha256 {document.digest.hex()}")
+        names = "1 name" if len(document.entries) == 1 else f"{len(document.entries)} names"
+        click.echo(f"{output}: {names}, sha256 {document.digest.hex()}")
     return 0
 
 
 def _read(file: str) -> ReferenceDocument:
     """Read a document; what is wrong with it names the file."""
     from attest.cli.files import read_file
-    from attest.errors import ConfigurationError
     from attest.policy.reference_values.reference_documents import MAX_REFERENCE_BYTES, read_reference_document
 
-    data = read_file(file, limit=MAX_REFERENCE_BYTES, what="FILE")
-    try:
-        return read_reference_document(data)
-    except ConfigurationError as exc:
-        raise ConfigurationError(
-            f"{file}: {exc.message}", code=exc.code, field=exc.field, expected=exc.expected, got=exc.got
-        ) from exc
+    return read_reference_document(read_file(file, limit=MAX_REFERENCE_BYTES, what="FILE"), name=file)
 
 
 def _listed(document: ReferenceDocument, revoked: dict[bytes, str], at: datetime) -> dict[str, JsonValue]:

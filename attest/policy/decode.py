@@ -132,7 +132,7 @@ class Section:
     def __init__(self, value: JsonValue, path: str) -> None:
         """Start with every key untaken."""
         if not isinstance(value, dict):
-            raise refuse(path or "policy", "a mapping", value)
+            raise refuse(path or "document", "a mapping", value)
         self._members: dict[str, JsonValue] = value
         self._path = path
         self._taken: set[str] = set()

@@ -63,7 +63,7 @@ def _places(data: bytes) -> Located:
 
 def _json(data: bytes, name: str) -> JsonValue:
     try:
-        return json_value(data, what="policy")
+        return json_value(data, what="it")
     except EvidenceError as exc:
         raise _unreadable(name, exc.message, _problem_of_json(exc.__cause__, data)) from exc
 
@@ -162,7 +162,7 @@ def _no_value(path: str, expected: str, got: object, *, at_key: bool = False) ->
     shown = f"{type(got).__name__} {got}"[:80]
     where = f"{path}: " if path else ""
     error = InvalidValueError(
-        f"policy cannot be read: {where}expected {expected}, got {shown}",
+        f"cannot be read: {where}expected {expected}, got {shown}",
         code="policy-unreadable",
         field=path,
         expected=expected,
@@ -176,7 +176,7 @@ def _no_value(path: str, expected: str, got: object, *, at_key: bool = False) ->
 def _unreadable(name: str, problem: str, place: Place | None = None) -> ConfigurationError:
     where = name if place is None else f"{name}:{place.line}:{place.column}"
     return ConfigurationError(
-        f"{where}: policy cannot be read: {problem}",
+        f"{where}: cannot be read: {problem}",
         code="policy-unreadable",
         line=None if place is None else place.line,
         column=None if place is None else place.column,

@@ -66,8 +66,10 @@ def test_a_document_that_does_not_load_is_named(attest: Attest, files: Files) ->
     bad = files.write("bad.json", json.dumps(document(vaules={})).encode())
     ran = attest("references", "list", bad)
     assert (ran.code, ran.out) == (2, "")
-    assert "bad.json" in ran.err
+    assert "bad.json:1:" in ran.err
     assert "did you mean 'values'" in ran.err
+    assert "hint: " in ran.err
+    assert "policy" not in attest("references", "list", files.write("junk.json", b"\xff\x00")).err.splitlines()[0]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def with_rules(**changes: object) -> Json:
 @pytest.mark.parametrize(
     ("document", "field"),
     [
-        ([], "policy"),
+        ([], "document"),
         ({**GOOD, "version": "2.0"}, "version"),
         ({**GOOD, "version": 4.0}, "version"),
         ({"authorization-rules": RULES}, "version"),

@@ -1,14 +1,18 @@
 """Reference values from verified evidence and from RIMs."""
 
+from hashlib import sha256
+
 import pytest
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import ConfigurationError
+from attest.evidence.azure.structure import HclReportType
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, Evidence, EvidenceItem
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.reference_values.reference_sources import references_from, references_from_rims
 from attest.simulator.nvidia import SimulatedGpu
 from attest.verification import ExpectedFreshness, verify
+from tests.evidence.azure.made import PCRS, AzureVm, judged, quote
 from tests.policy.documents import MEASUREMENT
 from tests.samples import AT, NO_CRL, scene
 from tests.samples_intel import intel_scene
@@ -44,6 +48,22 @@ def test_kinds_may_be_chosen() -> None:
     with pytest.raises(ConfigurationError) as caught:
         references_from([("cpu", verified)], kinds=frozenset({"tdx-mr-td"}))
     assert caught.value.code == "references-empty"
+
+
+@pytest.mark.parametrize("kind", HclReportType)
+def test_of_an_azure_vm_its_paravisor_and_what_it_booted_are_written_down(kind: HclReportType) -> None:
+    found = references_from((item.name, item.verified) for item in judged(AzureVm(kind=kind)).items)
+    assert ("cpu-snp-measurement" if kind is HclReportType.SNP else "cpu-tdx-mr-td") in found
+    assert found["cpu-azure-pcr4"].kind == "azure-pcr4"
+    assert found["cpu-azure-pcr4"].values == (PCRS[4],)
+    measured = {register for register, value in enumerate(PCRS) if value not in (bytes(32), b"\xff" * 32)}
+    assert {name for name in found if "pcr" in name} == {f"cpu-azure-pcr{register}" for register in measured}
+
+
+def test_a_register_of_ones_was_never_extended() -> None:
+    pcrs = (*PCRS[:17], b"\xff" * 32, *PCRS[18:])
+    verified = judged(AzureVm(tpm=quote(pcr_digest=sha256(b"".join(pcrs)).digest()), pcrs=pcrs))
+    assert "cpu-azure-pcr17" not in references_from((item.name, item.verified) for item in verified.items)
 
 
 def test_a_td_and_an_enclave_are_written_down() -> None:

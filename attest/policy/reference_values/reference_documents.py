@@ -20,6 +20,7 @@ import rfc8785
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.decode import (
     Demand,
+    InvalidValueError,
     Relaxed,
     Section,
     choice,
@@ -32,6 +33,7 @@ from attest.policy.decode import (
     table_of,
     text,
 )
+from attest.policy.document import placed, read_document
 
 __all__ = [
     "KIND_BYTES",
@@ -69,9 +71,11 @@ KIND_BYTES: Mapping[str, int] = MappingProxyType(
         "sgx-mr-signer": 32,
         "gpu-fwid": 48,
         "nvidia-rim": 32,
+        **{f"azure-pcr{register}": 32 for register in range(24)},
     }
 )
-"""What a value is of, and its length in bytes. ``nvidia-rim`` is the SHA-256 of a RIM's XML."""
+"""What a value is of, and its length in bytes. ``nvidia-rim`` is the SHA-256 of a RIM's XML, ``azure-pcr7`` the
+register of the SHA-256 bank of an Azure VM's TPM."""
 
 
 class DocumentState(enum.StrEnum):
@@ -153,16 +157,21 @@ class ReferenceDocument:
 NO_REFERENCE_DOCUMENTS: Mapping[str, ReferenceDocument] = MappingProxyType({})
 
 
-def read_reference_document(data: bytes) -> ReferenceDocument:
+def read_reference_document(data: bytes, *, name: str = "reference values") -> ReferenceDocument:
     """Read a document from YAML or JSON; both of one content have one digest.
 
-    Raises:
-        ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with the path of the value.
-    """
-    # Not at the top: loading a policy reads documents of reference values too.
-    from attest.policy.load import read_document  # noqa: PLC0415
+    Args:
+        data: the document.
+        name: what errors call it, such as the path of its file.
 
-    return decode_reference_document(read_document(data))
+    Raises:
+        ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and the path of the value.
+    """
+    document = read_document(data, name=name)
+    try:
+        return decode_reference_document(document)
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=name) from exc
 
 
 def decode_reference_document(document: JsonValue) -> ReferenceDocument:

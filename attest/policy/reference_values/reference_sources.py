@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from attest.errors import ConfigurationError
+from attest.evidence.azure.verify import VerifiedAzureEvidence
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.intel.verify import VerifiedIntelQuote
@@ -35,7 +36,7 @@ def references_from(
     found: dict[tuple[str, str], dict[bytes, None]] = {}
     for name, verified in devices:
         for kind, value in _values(verified):
-            if any(value) and (kinds is None or kind in kinds):  # zeros: a register that nothing was measured to
+            if _measured(value) and (kinds is None or kind in kinds):
                 found.setdefault((name.rstrip("0123456789") or name, kind), {})[value] = None
     return _entries({f"{name}-{kind}": (kind, values) for (name, kind), values in found.items()})
 
@@ -60,6 +61,7 @@ def _entries(
             "there is no measured value to write down",
             code="references-empty",
             expected="evidence of SEV-SNP, TDX, SGX or an NVIDIA GPU with values of the kinds that were asked for",
+            hint="ask for other kinds, or for all of them; 'attest inspect' shows what the evidence says",
         )
     return {
         name: ReferenceEntry(kind=kind, values=tuple(values), origin=(origins or {}).get(name))
@@ -67,8 +69,17 @@ def _entries(
     }
 
 
+def _measured(value: bytes) -> bool:
+    """Say whether anything was measured: registers start with zeros, some of a TPM with ones."""
+    return value not in (bytes(len(value)), b"\xff" * len(value))
+
+
 def _values(verified: object) -> Iterator[tuple[str, bytes]]:
-    if isinstance(verified, VerifiedSnpReport):
+    if isinstance(verified, VerifiedAzureEvidence):
+        yield from _values(verified.cpu)
+        for number, value in verified.pcrs:
+            yield f"azure-pcr{number}", value
+    elif isinstance(verified, VerifiedSnpReport):
         report = verified.report
         yield "snp-measurement", report.measurement
         yield "snp-id-key-digest", report.id_key_digest
