@@ -15,6 +15,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AppraisalError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy import Policy
+from attest.policy.snp_tcb import ProductTcb, shortfall
 from attest.policy.tree import All
 from attest.simulator import SimulatedGuest
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
@@ -135,6 +136,29 @@ def test_an_exact_tcb_is_met_by_itself_and_by_no_neighbour(part: str, step: int)
         (check,) = near.failed
         assert check.expected.startswith("exactly bootloader ")
         assert check.got == "bootloader 10 tee 0 snp 27 microcode 84 on Genoa"
+
+
+@pytest.mark.parametrize(
+    ("minimum", "told"),
+    [
+        ({"Genoa": HIGH}, "bootloader 10 tee 0 snp 27 microcode 84 on Genoa: microcode 84 is below 85"),
+        (
+            {"Genoa": GENOA | {"tee": 1, "snp": 28}},
+            "bootloader 10 tee 0 snp 27 microcode 84 on Genoa: tee 0 is below 1, snp 27 is below 28",
+        ),
+        ({"Milan": GENOA}, "bootloader 10 tee 0 snp 27 microcode 84 on Genoa, for which no minimum is stated"),
+    ],
+)
+def test_a_tcb_below_its_minimum_is_told_with_the_components_that_are_too_low(
+    minimum: dict[str, Any], told: str
+) -> None:
+    (check,) = judged(document(minimum_tcb=minimum)).failed
+    assert (check.id, check.got) == ("policy.snp.minimum_tcb", told)
+
+
+def test_without_a_product_line_no_component_is_named() -> None:
+    minimums = {SnpProduct.GENOA: LOW, SnpProduct.MILAN: LOW}
+    assert shortfall(minimums)(ProductTcb(product=None, tcb=LOW)) == f"{LOW} on an unnamed product line"
 
 
 def test_an_exact_tcb_that_is_left_unchecked_shows_in_the_result() -> None:

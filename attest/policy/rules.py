@@ -63,6 +63,7 @@ class Rule:
         subject: what ``claim`` is read from.
         tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent; None: nothing does. A
             claim that is there is judged all the same.
+        told: how a value is written for which the test does not hold; None: as any other.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Rule:
     relaxed: str | None = None
     subject: Subject = Subject.DEVICE
     tolerated_by: str | None = None
+    told: Callable[[Any], str] | None = None  # Any: as of ``Test``
 
     def judge(
         self,
@@ -97,16 +99,19 @@ class Rule:
         reason = self.relaxed
         if reason is None and value is None and self.tolerated_by is not None:
             reason = reasons.get(self.tolerated_by)
+        got = value_text(value)
         if reason is not None:
             outcome, expected = Outcome.NOT_EVALUATED, f"unchecked: {reason}"
+        elif value is not None and self.holds(value, at):
+            outcome, expected = Outcome.PASS, self.expected
         else:
-            expected = self.expected
-            outcome = Outcome.PASS if value is not None and self.holds(value, at) else self.otherwise
+            outcome, expected = self.otherwise, self.expected
+            got = got if value is None or self.told is None else self.told(value)
         return Check(
             id=self.id,
             outcome=outcome,
             expected=expected,
-            got=value_text(value),
+            got=got,
             clause=self.claim.clause,
             item=item,
             branch=branch,
@@ -162,6 +167,7 @@ def rule_for(
     expected: Callable[[Any], str] | None = None,
     subject: Subject = Subject.DEVICE,
     tolerated_by: str | None = None,
+    told: Callable[[Any], Callable[[Any], str]] | None = None,
 ) -> Iterator[Rule]:
     """Make the rule for a demand; for one that is not made at all, none."""
     if demand is None:
@@ -181,6 +187,7 @@ def rule_for(
         relaxed=relaxed,
         subject=subject,
         tolerated_by=tolerated_by,
+        told=None if told is None or isinstance(value, Relaxed) else told(value),
     )
 
 

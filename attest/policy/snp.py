@@ -38,6 +38,7 @@ from attest.policy.snp_tcb import (
     is_one_of,
     minimum_tcbs,
     minimum_tcbs_text,
+    shortfall,
     tcb_of_product,
 )
 
@@ -170,9 +171,10 @@ def _rule(
     category: str,
     claim: Claim | None = None,
     expected: Callable[[Any], str] | None = None,
+    told: Callable[[Any], Callable[[Any], str]] | None = None,
 ) -> Iterator[Rule]:
     of = claim or snp_claim(name)
-    return rule_for(f"policy.snp.{name}", demand, test, category=category, claim=of, expected=expected)
+    return rule_for(f"policy.snp.{name}", demand, test, category=category, claim=of, expected=expected, told=told)
 
 
 def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
@@ -225,7 +227,9 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
     for which, (minimum, exact) in TCB_DEMANDS.items():
         claim = tcb_of_product(which)
         lowest, listed = getattr(snp, minimum), getattr(snp, exact)
-        yield from _rule(minimum, lowest, covers, category="hardware", claim=claim, expected=minimum_tcbs_text)
+        yield from _rule(
+            minimum, lowest, covers, category="hardware", claim=claim, expected=minimum_tcbs_text, told=shortfall
+        )
         yield from _rule(exact, listed, is_one_of, category="hardware", claim=claim, expected=exact_tcbs_text)
     for name, switch in (
         ("provisional_firmware", snp.provisional_firmware),

@@ -30,6 +30,7 @@ __all__ = [
     "is_one_of",
     "minimum_tcbs",
     "minimum_tcbs_text",
+    "shortfall",
     "tcb_of_product",
 ]
 
@@ -158,6 +159,25 @@ def covers(minimums: TcbMinimums) -> Test:
         return minimum is not None and value.tcb.covers(minimum)
 
     return holds
+
+
+def shortfall(minimums: TcbMinimums) -> Callable[[ProductTcb], str]:
+    """Return how a TCB below its minimum is written: with the components that are too low."""
+
+    def told(value: ProductTcb) -> str:
+        if value.product is None:
+            return str(value)
+        if value.product not in minimums:
+            return f"{value}, for which no minimum is stated"
+        levels = value.tcb.components()
+        low = (
+            f"{part} {levels[part]} is below {least}"
+            for part, least in minimums[value.product].components().items()
+            if part in levels and levels[part] < least
+        )
+        return ": ".join(filter(None, (str(value), ", ".join(low))))
+
+    return told
 
 
 def is_one_of(exact: ExactTcbs) -> Test:
