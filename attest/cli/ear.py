@@ -175,7 +175,9 @@ def write_token(results: Sequence[AttestationResult], request: TokenRequest, iss
         audience=request.audience,
         form=request.form,
     )
-    write_output(request.file, signed + b"\n" if request.form == "jwt" else signed, force=request.force)
+    write_output(
+        request.file, signed + b"\n" if request.form == "jwt" else signed, force=request.force, option="--token-force"
+    )
 
 
 # -- reading: attest verify TOKEN --trust ISSUER=JWKS

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from attest.errors import ConfigurationError
@@ -95,8 +96,14 @@ def _is_regular(name: str) -> bool:
         return True  # reading it will say what is wrong
 
 
-def write_output(name: str, data: bytes, *, force: bool = False) -> None:
+def write_output(name: str, data: bytes, *, force: bool = False, option: str = "--force") -> None:
     """Write a file, or standard output for ``-`` unless that is a terminal.
+
+    Args:
+        name: where to write.
+        data: what to write.
+        force: replace a file that is there.
+        option: of the command, which says so.
 
     Raises:
         ConfigurationError: ``output-exists``, ``output-unwritable``, or ``output-terminal``.
@@ -110,19 +117,30 @@ def write_output(name: str, data: bytes, *, force: bool = False) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
+    path = Path(name)
+    ours = not path.exists()
     try:
-        with Path(name).open("wb" if force else "xb") as file:
+        with path.open("wb" if force else "xb") as file:
             file.write(data)
     except FileExistsError as exc:
         raise ConfigurationError(
-            f"{name} is there already", code="output-exists", hint="name another file, or replace it with --force"
+            f"{name} is there already", code="output-exists", hint=f"name another file, or replace it with {option}"
         ) from exc
     except OSError as exc:
-        raise ConfigurationError(f"{name} cannot be written: {exc.strerror}", code="output-unwritable") from exc
+        if ours:  # half a file would look like one
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        raise ConfigurationError(
+            f"{name} cannot be written: {exc.strerror}",
+            code="output-unwritable",
+            field=name,
+            hint="name a file in a directory that is there, that you may write to and that has room",
+        ) from exc
 
 
 def _unreadable(name: str, what: str, exc: OSError) -> ConfigurationError:
-    hint = "INPUT is a file; a directory of certificates goes to --endorsements" if what == "INPUT" else None
+    evidence = "INPUT is a file; a directory of certificates goes to --endorsements"
+    hint = evidence if what == "INPUT" else "name a file, not a directory"
     return ConfigurationError(
         f"{what} {name} cannot be read: {exc.strerror or exc}",
         code="file-unreadable",

@@ -74,6 +74,18 @@ class LazyGroup(ExampleGroup):
         del ctx
         return list(self.lazy)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; of one that is not there, name the one that was probably meant."""
+        name = args[0]
+        if name not in self.lazy and name[:1] != "-" and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, self.lazy, n=1)
+            ctx.fail(f"no such command {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         del ctx

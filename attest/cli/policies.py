@@ -23,18 +23,21 @@ __all__ = ["read_policies", "read_policy", "read_reference_documents", "relaxati
 MAX_KEY_BYTES = 64 * 1024
 
 
-def read_policies(files: tuple[str, ...], *, references: References = NO_REFERENCES) -> tuple[Policy, ...]:
+def read_policies(
+    files: tuple[str, ...], *, references: References = NO_REFERENCES, what: str = "--policy"
+) -> tuple[Policy, ...]:
     """Load every policy that was named, or the baseline when none was.
 
     Args:
         files: policies.
         references: documents of reference values, of which each policy takes those that it accepts.
+        what: what errors call the argument or option that names the files.
 
     Raises:
         ConfigurationError: a file cannot be read, or is no policy; the message names the file.
     """
     documents = read_reference_documents(references)
-    return tuple(read_policy(file, documents=documents) for file in files) or (Policy.baseline(),)
+    return tuple(read_policy(file, documents=documents, what=what) for file in files) or (Policy.baseline(),)
 
 
 def read_reference_documents(references: References) -> dict[str, ReferenceDocument]:
@@ -60,13 +63,15 @@ def read_reference_documents(references: References) -> dict[str, ReferenceDocum
     return documents
 
 
-def read_policy(file: str, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS) -> Policy:
-    """Load one policy.
+def read_policy(
+    file: str, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS, what: str = "--policy"
+) -> Policy:
+    """Load one policy; ``what`` is what errors call the argument or option that names it.
 
     Raises:
         ConfigurationError: as ``read_policies``.
     """
-    data = read_file(file, limit=MAX_POLICY_BYTES, what="--policy")
+    data = read_file(file, limit=MAX_POLICY_BYTES, what=what)
     return load_policy(data, name=file, references=documents)
 
 

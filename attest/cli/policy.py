@@ -51,7 +51,7 @@ def check(files: tuple[str, ...], *, references: References, display: Display) -
     from attest.cli.policy_documents import policies_among
 
     named = policies_among(files, display=display)
-    loaded = read_policies(named, references=references)
+    loaded = read_policies(named, references=references, what="FILE")
     if display.json:
         document: list[JsonValue] = [_described(one) for one in loaded]
         print_document({"schema": POLICY_CHECK_SCHEMA, "policies": document})

@@ -117,6 +117,8 @@ def convert(
     data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
     language = cast("Language", recognised(data) if source == "auto" else source)
     target = target or ("skr" if language == "attest" else "attest")
+    if language == "attest":  # first: of a file that is no policy at all, this is what is to be told
+        _require_ours(data, file)
     _require_sense(
         language,
         target,
@@ -142,6 +144,19 @@ def convert(
             )
     file_of_outcome = None if output == "-" else output  # standard output is where it goes anyway
     return _show(conversion, language, target, output=file_of_outcome, force=force, display=display)
+
+
+def _require_ours(data: bytes, file: str) -> None:
+    """Refuse what is no policy of ours; its reference documents are not asked for yet."""
+    from attest.policy.decode import InvalidValueError
+    from attest.policy.document import placed, read_document
+    from attest.policy.model import decode_policy
+
+    document = read_document(data, name=file)
+    try:
+        decode_policy(document, incomplete=True)
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=file) from exc
 
 
 def _require_sense(language: Language, target: str, **options: object) -> None:

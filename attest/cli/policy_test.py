@@ -87,9 +87,19 @@ def _cases_files(path: Path) -> list[Path]:
 
     if path.is_dir():
         return sorted(path.rglob(f"*{SUFFIX}"))
-    if path.name.endswith(SUFFIX) or not path.with_name(f"{path.stem}{SUFFIX}").exists():
+    if path.name.endswith(SUFFIX) or not path.is_file():
         return [path]
-    return [path.with_name(f"{path.stem}{SUFFIX}")]
+    beside = path.with_name(f"{path.stem}{SUFFIX}")
+    if not beside.exists() and not _is_cases(path):
+        raise click.UsageError(f"there are no cases beside {path}: {beside.name} is not there")
+    return [beside if beside.exists() else path]
+
+
+def _is_cases(path: Path) -> bool:
+    """Say whether a file with another name is one of cases all the same."""
+    from attest.cli.files import read_file
+
+    return b"attest.policy-tests/" in read_file(str(path), limit=MAX_TESTS_BYTES, what="FILE")
 
 
 def _try_file(path: Path) -> Iterator[Tried]:
@@ -114,7 +124,7 @@ def read_tests(path: Path) -> tuple[Policy, tuple[PolicyCase, ...]]:
     tests = load_tests(read_file(str(path), limit=MAX_TESTS_BYTES, what="FILE"), name=str(path))
     name = tests.policy or policy_name_of(path.name)
     documents = read_reference_documents(_beside(tests, path.parent))
-    return read_policy(str(path.parent / name), documents=documents), tests.cases
+    return read_policy(str(path.parent / name), documents=documents, what="policy"), tests.cases
 
 
 def _beside(tests: PolicyTests, folder: Path) -> References:

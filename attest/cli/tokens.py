@@ -111,10 +111,14 @@ def read_trust(question: Question) -> Trust:
         if issuer in trust.keys or issuer in trust.roots:
             raise ConfigurationError(f"--trust names {issuer!r} twice", code="trust-ambiguous")
         data = read_file(file, limit=MAX_JWKS_BYTES, what="--trust")
-        if is_certificate(data):
-            trust.roots[issuer] = read_token_roots(data)
-        else:
-            trust.keys[issuer] = read_jwks(data)
+        try:
+            if is_certificate(data):
+                trust.roots[issuer] = read_token_roots(data)
+            else:
+                trust.keys[issuer] = read_jwks(data)
+        except ConfigurationError as exc:
+            hint = exc.hint or "name the key set (JWKS) that the issuer publishes, or its root certificate (PEM, DER)"
+            raise ConfigurationError(f"--trust {file}: {exc.message}", code=exc.code, field=file, hint=hint) from exc
     return trust
 
 

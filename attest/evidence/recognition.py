@@ -157,11 +157,22 @@ def recognise(file: str, data: bytes) -> RecognisedFile:
     """
     if len(data) > MAX_FILE_BYTES:
         raise refuse(
-            "evidence-too-large", f"{file} has {len(data)} bytes", file=file, expected=f"at most {MAX_FILE_BYTES}"
+            "evidence-too-large",
+            f"{file} has more than {MAX_FILE_BYTES} bytes",
+            file=file,
+            expected=f"at most {MAX_FILE_BYTES} bytes",
+            hint="evidence is much smaller: give the report, quote or envelope itself",
         )
     text = data.strip()
     if not text:
-        raise refuse("evidence-empty", f"{file} is empty", file=file, expected="evidence", got=f"{len(data)} bytes")
+        raise refuse(
+            "evidence-empty",
+            f"{file} is empty",
+            file=file,
+            expected="evidence",
+            got=f"{len(data)} bytes",
+            hint="collect it anew: whatever wrote this file has failed",
+        )
     # Lines 1 to 9: binary. None of them can be mistaken for text, which has no zero bytes and nothing above 0x7f.
     kind = _binary_kind(data)
     if kind is not None:

@@ -26,7 +26,7 @@ def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
         ConfigurationError: ``policy-unreadable``.
     """
     if len(data) > MAX_POLICY_BYTES:
-        raise _unreadable(name, f"{len(data)} bytes, more than {MAX_POLICY_BYTES}")
+        raise _unreadable(name, f"more than {MAX_POLICY_BYTES} bytes")
     return _json(data, name) if _is_json(data) else _yaml(data, name)
 
 

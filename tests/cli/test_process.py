@@ -22,6 +22,19 @@ def attest(
     return subprocess.run(command, capture_output=True, env={**PLAIN, **(env or {})}, check=False, input=stdin)
 
 
+def test_half_a_file_is_not_left_behind_and_what_was_there_is_not_removed(tmp_path: Path) -> None:
+    small = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); {RUN}"
+    command = [sys.executable, "-c", small, "simulate", "evidence", "-o", str(tmp_path / "e.bin")]
+    ran = subprocess.run(command, capture_output=True, env=PLAIN, check=False)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert b"e.bin cannot be written: File too large\nhint: " in ran.stderr
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "e.bin").write_bytes(b"precious")
+    ran = subprocess.run(command, capture_output=True, env=PLAIN, check=False)
+    assert b"is there already" in ran.stderr
+    assert (tmp_path / "e.bin").read_bytes() == b"precious"
+
+
 @pytest.mark.parametrize("module", ["attest.cli.main", "kms.cli"])
 def test_a_module_that_is_run_does_not_answer_with_zero_and_nothing(module: str) -> None:
     ran = subprocess.run([sys.executable, "-m", module, "nonsense"], capture_output=True, env=PLAIN, check=False)

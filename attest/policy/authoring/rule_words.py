@@ -132,7 +132,7 @@ SENTENCES: Mapping[str, str] = {
     "policy.azure.tpm_clock_safe": "That the virtual TPM has kept track of its clock must be {expected}.",
     "policy.azure.maximum_restart_count": "The number of times the VM was resumed must be {expected}.",
     "policy.snp.products": "The processor must be {expected}.",
-    "policy.snp.product_known_broken": "A processor of another kind than {expected} gives a warning.",
+    "policy.snp.product_known_broken": "Anything but {expected} gives a warning.",
     "policy.snp.measurement": "The guest's launch measurement must be that of {expected}.",
     "policy.snp.minimum_tcb": "The firmware that the report is signed for must be {expected}.",
     "policy.snp.minimum_committed_tcb": "The firmware below which the chip cannot be rolled back must be {expected}.",
