@@ -22,6 +22,7 @@ from kms.cli_options import (
     moment,
     print_json,
     read_input,
+    read_policy_input,
     references_options,
     say,
     vault,
@@ -199,7 +200,7 @@ def key_create(
     """Make a new key that only this service and conforming workloads ever see."""
     from kms.keys.admin import KEY_CREATED, add_key, new_key
 
-    policy = read_input(policy_file)
+    policy = read_policy_input(policy_file)
     opened = vault(config, flags)
     material = new_key(secrets.token_bytes)
     record = add_key(
@@ -234,7 +235,7 @@ def key_import(
     from kms.keys.admin import KEY_IMPORTED, add_key
     from kms.keys.secret import SecretBytes
 
-    policy = read_input(policy_file)
+    policy = read_policy_input(policy_file)
     material = SecretBytes(read_input(source))
     if str(source) != "-" and source.stat().st_mode & 0o077:
         say(f"warning: others can read {source}; chmod 600 it, or delete it when it is no longer needed")

@@ -29,6 +29,7 @@ __all__ = [
     "print_json",
     "read_documents",
     "read_input",
+    "read_policy_input",
     "references_options",
     "say",
     "vault",
@@ -130,8 +131,24 @@ def read_input(path: Path) -> bytes:
             return file.read(_MAX_INPUT_BYTES)
     except OSError as exc:
         raise ConfigurationError(
-            f"cannot read {path}: {exc.strerror or exc}", code="file-unreadable", field=str(path)
+            f"cannot read {path}: {exc.strerror or exc}",
+            code="file-unreadable",
+            field=str(path),
+            hint="check the path, and that it is a file which you may read",
         ) from exc
+
+
+def read_policy_input(path: Path) -> bytes:
+    """Read a policy; what is wrong with it is told by the name of its file.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, or it is no policy.
+    """
+    from kms.references.resolving import named_by
+
+    data = read_input(path)
+    named_by(data, name=str(path))
+    return data
 
 
 _REFERENCES = (

@@ -91,17 +91,17 @@ def load_guard(reader: Reader, document: bytes) -> tuple[Policy, tuple[Reference
     return _loaded(document, stored), tuple(map(proved, stored))
 
 
-def named_by(document: bytes) -> tuple[AcceptedDocument, ...]:
-    """Return which documents a policy names.
+def named_by(document: bytes, *, name: str = "policy") -> tuple[AcceptedDocument, ...]:
+    """Return which documents a policy names; errors call it by ``name``.
 
     Raises:
         ConfigurationError: it is no policy.
     """
-    parsed = read_document(document)
+    parsed = read_document(document, name=name)
     try:
         return decode_policy(parsed, incomplete=True).references
     except InvalidValueError as exc:
-        raise placed(exc, document, name="policy") from exc
+        raise placed(exc, document, name=name) from exc
 
 
 def in_force(reader: Reader, rows: Iterable[AcceptedDocument]) -> tuple[StoredDocument, ...]:

@@ -289,3 +289,8 @@ def test_a_result_is_signed_and_read_again_at_the_command_line(attest: Attest, f
     again = attest(*judged, *written)
     assert again.code == 2
     assert "result.jwt" in again.err
+    assert "--token-force" in again.err
+    wrong = attest("verify", "result.jwt", "--trust", "attest=result.jwt", "--at", WHEN)
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err.startswith("error: --trust result.jwt: ")
+    assert "hint: name the key set" in wrong.err

@@ -175,6 +175,7 @@ def test_what_cannot_be_imported_is_refused(shell: Shell) -> None:
     shell.policy.write_text("schema: attest.policy/1\n", encoding="utf-8")
     _, err = shell.with_config("key", "import", "model", "--from", str(shell.key), *policy, code=2)
     assert "[policy-invalid]" in err
+    assert f"error: {shell.policy}:1:1: name: " in err
     assert shell.with_config("key", "list")[0] == ""
 
 
