@@ -157,7 +157,7 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
 )
 @TCTI
 @click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out. Default: taken where their driver is loaded.")
-@click.option("--no-eventlog", is_flag=True, help="Leave the event log of the boot (TDX) out.")
+@click.option("--no-eventlog", is_flag=True, help="Leave the event log of the boot (TDX, Azure) out.")
 @click.option(
     "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
 )

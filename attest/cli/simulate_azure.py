@@ -123,6 +123,7 @@ def _vm_options(command: _Command) -> _Command:
     examples=(
         "attest simulate azure --nonce-text hello -o vm.json --endorsements-out vendor.endorsements",
         "attest verify vm.json --nonce-text hello --endorsements vendor.endorsements --allow-simulated --offline",
+        "attest simulate azure --eventlog-out boot.log --command-line 'ro quiet' --nonce-text hello -o vm.json",
         "attest simulate azure --tee tdx --no-secure-boot --form coco-v2 --nonce 00112233 -o vm.json",
         "attest simulate azure --gpus 1 --form envelope -o machine.json --device-endorsements-out nvidia.endorsements",
     ),
@@ -142,6 +143,8 @@ def _vm_options(command: _Command) -> _Command:
     help="JSON of Trustee or attestation-rs, or envelope.",
 )
 @click.option("--endorsements-out", metavar="FILE", help="Write what AMD or Intel say of the host.")
+@click.option("--eventlog-out", metavar="FILE", help="Write the log of the boot, and quote the registers it leads to.")
+@click.option("--command-line", metavar="TEXT", help="With --eventlog-out: the kernel's, as the log tells it.")
 @device_options(gpus=0)
 @click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
@@ -159,17 +162,23 @@ def azure(
     moment: datetime | None,
     form: str,
     endorsements_out: str | None,
+    eventlog_out: str | None,
+    command_line: str | None,
     devices: DeviceChoice,
     output: str,
     force: bool,
 ) -> int:
-    """Make evidence of a simulated VM, perhaps with GPUs. The same options give the same bytes."""
+    """Make evidence of a simulated VM, perhaps with GPUs and the log of its boot. The same options, the same bytes."""
     from attest.cli.clock import now
     from attest.cli.files import write_output
     from attest.cli.judging import one_nonce
     from attest.cli.simulate import shout
-    from attest.cli.simulated_azure import host_endorsements, vm_evidence, vm_of
+    from attest.cli.simulated_azure import boot_of, host_endorsements, vm_evidence, vm_of
+    from attest.simulator.tpm_log import write_tpm_log
 
+    if command_line is not None and eventlog_out is None:
+        raise click.UsageError("--command-line: it is measured with the log of the boot; add --eventlog-out FILE")
+    boot = boot_of(secure_boot=not no_secure_boot, command_line=command_line)
     machine = vm_of(
         host,
         at=moment or now(),
@@ -178,6 +187,7 @@ def azure(
         secure_boot=not no_secure_boot,
         console_enabled=not no_console,
         pcrs=pcrs,
+        boot=None if eventlog_out is None else boot,
     )
     asked = one_nonce(nonce, nonce_text)
     if devices.any:
@@ -192,6 +202,8 @@ def azure(
     write_endorsements(devices, at=moment or now(), force=force)
     if endorsements_out is not None:
         write_output(endorsements_out, host_endorsements(machine.host, at=moment or now()), force=force)
+    if eventlog_out is not None:
+        write_output(eventlog_out, write_tpm_log(boot), force=force)
     return 0
 
 

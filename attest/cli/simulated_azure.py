@@ -16,8 +16,10 @@ from attest.simulator import SimulatedChip
 from attest.simulator.azure import AzureForm, SimulatedAzureVm, SimulatedImds, SimulatedSnpHost, SimulatedTdxHost
 from attest.simulator.azure.serving import imds_handler
 from attest.simulator.intel import SimulatedPlatform
+from attest.simulator.intel.eventlog import LogEntry
+from attest.simulator.tpm_log import typical_tpm_boot
 
-__all__ = ["host_endorsements", "host_of", "serve_imds", "vm_evidence", "vm_of"]
+__all__ = ["boot_of", "host_endorsements", "host_of", "serve_imds", "vm_evidence", "vm_of"]
 
 _BUNDLE_DAYS = 30
 _REPORT_VERSION = 3
@@ -45,8 +47,9 @@ def vm_of(
     secure_boot: bool,
     console_enabled: bool,
     pcrs: Mapping[int, bytes],
+    boot: tuple[LogEntry, ...] | None,
 ) -> SimulatedAzureVm:
-    """Return the VM that the options describe."""
+    """Return the VM that the options describe; with a log of its boot, with the registers to which that leads."""
     vm = SimulatedAzureVm.of(
         host_of(choice, at=at),
         name=name,
@@ -54,7 +57,15 @@ def vm_of(
         secure_boot=secure_boot,
         console_enabled=console_enabled,
     )
+    vm = vm if boot is None else vm.booted(boot)
     return replace(vm, tpm=vm.tpm.with_pcrs(pcrs))
+
+
+def boot_of(*, secure_boot: bool, command_line: str | None) -> tuple[LogEntry, ...]:
+    """Return the events of the boot that the options describe."""
+    if command_line is None:
+        return typical_tpm_boot(secure_boot=secure_boot)
+    return typical_tpm_boot(secure_boot=secure_boot, command_line=command_line)
 
 
 def vm_evidence(vm: SimulatedAzureVm, *, form: str, nonce: bytes, user_data: bytes | None) -> bytes:

@@ -17,7 +17,6 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from threading import Lock
 from typing import Literal
 
@@ -41,7 +40,6 @@ from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
 __all__ = [
     "AK_HANDLE",
     "REPORT_INDEX",
-    "TCG_LOG",
     "USER_DATA_INDEX",
     "AzureAsked",
     "AzureParts",
@@ -54,8 +52,6 @@ __all__ = [
 REPORT_INDEX = 0x01400001
 USER_DATA_INDEX = 0x01400002
 AK_HANDLE = 0x81000003
-TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
-"""Below the root directory: the log of the boot, which replays to the TPM's registers."""
 REPORT_SECONDS = 30.0
 """For the paravisor to remake its report; it usually takes none, or three."""
 UNREADABLE_SECONDS = 3.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from attest.collect.ccel import CCEL
+from attest.collect.boot_log import CCEL
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
 from attest.collect.tsm import TsmReports
 from attest.errors import CollectionError

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from attest.collect.access import MachineAccess
-from attest.collect.ccel import collect_event_log
+from attest.collect.boot_log import collect_event_log
 from attest.collect.detect import Detected, Machine
 from attest.collect.doctor_azure import examine_azure
 from attest.collect.findings import Finding, Outcome, finding_of, may_use

@@ -10,15 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from attest.collect.access import MachineAccess
-from attest.collect.azure import TCG_LOG, read_hcl_report, require_ak
+from attest.collect.azure import read_hcl_report, require_ak
+from attest.collect.boot_log import TCG_LOG, collect_tcg_log
 from attest.collect.findings import Finding, finding_of, may_use
 from attest.collect.tpm import DEVICE_TCTI, Tpm
-from attest.errors import CollectionError
+from attest.errors import CollectionError, VerificationError
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport
+from attest.evidence.eventlog.replay import verify_event_log
 
 __all__ = ["examine_azure"]
 
 HOST_SECONDS = 2.0
+_SECURITYFS = "mount -t securityfs none /sys/kernel/security; firmware or kernel may also keep no log"
 
 
 def examine_azure(access: MachineAccess) -> Iterator[Finding]:
@@ -28,6 +31,7 @@ def examine_azure(access: MachineAccess) -> Iterator[Finding]:
         access: how the machine is reached.
     """
     yield from _device(access.tpm_path)
+    tpm: Tpm | None = None
     try:
         tpm = access.tpm()
     except CollectionError as exc:
@@ -36,7 +40,7 @@ def examine_azure(access: MachineAccess) -> Iterator[Finding]:
     else:
         yield Finding(id="tpm.binding", outcome="pass", found="tpm2-pytss and the TSS can be used")
         yield from _report(access, tpm)
-    yield _tcg_log(access.root)
+    yield _tcg_log(access.root, tpm)
 
 
 def _device(tcti: str) -> Iterator[Finding]:
@@ -97,27 +101,19 @@ def _host(access: MachineAccess, hcl: ParsedHclReport) -> Finding:
     )
 
 
-def _tcg_log(root: Path) -> Finding:
+def _tcg_log(root: Path, tpm: Tpm | None) -> Finding:
+    """Look at the log of the boot: without it, evidence is as good, and policies that speak of a log cannot be met."""
     try:
-        with (root / TCG_LOG).open("rb") as file:
-            there = bool(file.read(1))
-    except FileNotFoundError:
-        there = False
-    except OSError as exc:
-        return Finding(
-            id="eventlog",
-            outcome="warning",
-            found=f"this user may not read the log of the boot: {exc.strerror}",
-            fix="run as root",
-        )
-    if there:
-        return Finding(id="eventlog", outcome="pass", found=f"/{TCG_LOG} is there; this version does not collect it")
-    return Finding(
-        id="eventlog",
-        outcome="warning",
-        found=f"no log of the boot (/{TCG_LOG}), which explains the registers",
-        fix="mount -t securityfs none /sys/kernel/security",
-    )
+        log = collect_tcg_log(root)
+        if log is not None and tpm is not None:
+            verify_event_log(log.parsed, signed={f"PCR{index}": value for index, value in enumerate(tpm.read_pcrs())})
+    except (CollectionError, VerificationError) as exc:
+        return finding_of("eventlog", exc, outcome="warning")
+    if log is None:
+        found = f"no log of the boot (/{TCG_LOG}), which explains the registers"
+        return Finding(id="eventlog", outcome="warning", found=found, fix=_SECURITYFS)
+    leads = ", which lead to the TPM's registers" if tpm is not None else ""
+    return Finding(id="eventlog", outcome="pass", found=f"/{TCG_LOG}, {len(log.parsed.events)} events{leads}")
 
 
 def _unknown(*names: str) -> Iterator[Finding]:

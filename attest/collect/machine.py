@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from attest.collect.access import THIS_MACHINE, MachineAccess
-from attest.collect.ccel import collect_event_log
+from attest.collect.boot_log import TCG_LOG, collect_event_log, collect_tcg_log
 from attest.collect.cpu import CollectedCpu, collect_cpu
 from attest.collect.detect import Tee, no_tee
 from attest.collect.nvml import NVML_SECONDS, CollectedGpu
 from attest.collect.tsm import REPORT_DATA_BYTES
+from attest.errors import CollectionError, VerificationError
+from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.binding import NONCE_BYTES, Binding
 from attest.evidence.envelope import (
     MEDIA_BINDING,
@@ -23,6 +25,7 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
+from attest.evidence.eventlog.replay import verify_event_log
 
 __all__ = ["Collected", "collect_all", "collect_machine", "unasked_binding"]
 
@@ -154,14 +157,34 @@ def _gpu_item(one: CollectedGpu) -> EvidenceItem:
 def _log(
     access: MachineAccess, cpu: CollectedCpu, *, with_log: bool
 ) -> tuple[tuple[EvidenceItem, ...], tuple[str, ...]]:
-    """Return the log, of a kind of CPU that has registers to which it replays.
-
-    NOTE: the log of an Azure VM's TPM (``azure.TCG_LOG``) stays here: ``attest.verification`` takes none for
-    ``azure-snp`` and ``azure-tdx``, and refuses evidence with one.
-    """
-    if not with_log or cpu.tee != "tdx":
+    """Return the log, of a kind of CPU that has registers to which it replays, and what to say of one that is not."""
+    if not with_log or cpu.tee == "sev-snp":
         return (), ()
-    log = collect_event_log(access.root)
+    log, note = _ccel(access) if cpu.tee == "tdx" else _tcg_log(access, cpu)
     if log is None:
-        return (), ("this machine's firmware left no event log (CCEL)",)
+        return (), (note,)
     return (EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log),), ()
+
+
+def _ccel(access: MachineAccess) -> tuple[bytes | None, str]:
+    return collect_event_log(access.root), "this machine's firmware left no event log (CCEL)"
+
+
+def _tcg_log(access: MachineAccess, cpu: CollectedCpu) -> tuple[bytes | None, str]:
+    """Return the log of an Azure VM's boot, or why it is left out.
+
+    A log that does not lead to the quoted registers stays here. Whoever verifies would refuse the evidence as a whole
+    because of it, also for a policy that asks for no log; and as nothing signs the file, it can be given apart, later,
+    by whoever wants it judged all the same.
+    """
+    registers = parse_azure_evidence(cpu.item.value).stated_pcrs
+    try:
+        found = collect_tcg_log(access.root)
+        if found is None:
+            return None, f"this machine has no log of its boot (/{TCG_LOG}), which would explain its registers"
+        verify_event_log(found.parsed, signed={f"PCR{index}": value for index, value in registers})
+    except CollectionError as exc:
+        return None, f"the log of the boot is left out: {exc.message}"
+    except VerificationError as exc:
+        return None, f"the log of the boot (/{TCG_LOG}) is left out, as verifiers would refuse it: {exc.message}"
+    return found.raw, ""

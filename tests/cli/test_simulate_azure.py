@@ -132,3 +132,26 @@ def test_the_service_beside_a_vm_is_busy_and_answers(attest: Attest) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("tee", ["snp", "tdx"])
+def test_the_log_of_the_boot_leads_to_the_quoted_registers(attest: Attest, tee: str) -> None:
+    options = ("--tee", tee, "--eventlog-out", "boot.log", "--command-line", "ro mine", "--no-secure-boot")
+    made = attest("simulate", "azure", *options, *ASK, *OUT)
+    assert made.code == 0, made.err
+    ran = attest(*VERIFY, "--eventlog", "boot.log")
+    assert ran.code == 0, ran.err
+    facts = ran.document["items"][0]["claims"]["eventlog"]
+    assert facts["secure_boot"]["enabled"] is False
+    assert [line["text"] for line in facts["kernel_command_lines"]] == ["ro mine"]
+
+
+def test_a_log_beside_a_register_that_was_named_does_not_replay(attest: Attest) -> None:
+    attest("simulate", "azure", "--eventlog-out", "boot.log", "--pcr", "4=" + "ef" * 32, *ASK, *OUT)
+    assert attest(*VERIFY, "--eventlog", "boot.log").document["error"]["code"] == "eventlog-register-mismatch"
+
+
+def test_without_a_log_a_vm_is_as_it_was_and_has_no_command_line(attest: Attest) -> None:
+    ran = attest("simulate", "azure", "--command-line", "ro", *ASK, *OUT)
+    assert ran.code == 2
+    assert "--eventlog-out" in ran.err

@@ -5,7 +5,7 @@ behind the real TSS.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,18 +18,24 @@ from attest.collect.access import MachineAccess
 from attest.collect.azure import AK_HANDLE, REPORT_INDEX, USER_DATA_INDEX
 from attest.collect.azure_added import AzureServices
 from attest.collect.azure_host import HostPatience, ThimCertificates
+from attest.collect.boot_log import TCG_LOG
 from attest.collect.tpm import NvIndex, OpenTpm, Tpm, TpmQuote
 from attest.errors import CollectionError
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection, bitmap_of
 from attest.simulator.azure import SimulatedSnpHost, SimulatedTdxHost, tpm_key
 from attest.simulator.azure.hcl import HCL_BYTES, committed
 from attest.simulator.intel.certificates import pem_text
+from attest.simulator.intel.eventlog import SHA256 as BANK
+from attest.simulator.intel.eventlog import LogEntry
+from attest.simulator.tpm_log import replayed_pcrs, typical_tpm_boot, write_tpm_log
 from tests.collect.fake_machine import FakeMachine, plain_machine
 
 AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"
 SNP = SimulatedSnpHost.of()
 TDX = SimulatedTdxHost.of()
 Host = SimulatedSnpHost | SimulatedTdxHost
+MORE = sha256(b"more").digest()
+BOOT = typical_tpm_boot()
 
 
 class Backend(Protocol):
@@ -51,7 +57,7 @@ class Backend(Protocol):
     def swap_ak(self, *, there: bool) -> None:
         """Put another key in place of the attestation key, or none."""
 
-    def extend(self, index: int) -> None:
+    def extend(self, index: int, digest: bytes = MORE) -> None:
         """Measure something into a register."""
 
 
@@ -62,7 +68,7 @@ class SoftwareTpm:
     key: rsa.RSAPrivateKey = field(default_factory=lambda: tpm_key("collected", "AK"))
     nv: dict[int, NvIndex] = field(default_factory=dict)
     keys: dict[int, rsa.RSAPrivateKey] = field(default_factory=dict)
-    pcrs: list[bytes] = field(default_factory=lambda: [bytes(32)] * 24)
+    pcrs: list[bytes] = field(default_factory=lambda: list(replayed_pcrs(())))
     errors: dict[str, list[CollectionError]] = field(default_factory=dict)
     """For the next calls of a method."""
     before_pcrs: Callable[[], None] | None = None
@@ -147,8 +153,8 @@ class SoftwareTpm:
         if there:
             self.keys[AK_HANDLE] = tpm_key("another", "AK")
 
-    def extend(self, index: int) -> None:
-        self.pcrs[index] = sha256(self.pcrs[index] + bytes(32)).digest()
+    def extend(self, index: int, digest: bytes = MORE) -> None:
+        self.pcrs[index] = sha256(self.pcrs[index] + digest).digest()
 
 
 @dataclass
@@ -227,6 +233,15 @@ class AzureMachine:
         data = json.dumps(claims).encode()
         hardware = self.host.hardware_report(committed(data))
         return replace(template, runtime_data=data, hardware_report=hardware).to_bytes(size=self.report_bytes)
+
+    def boot(self, entries: Iterable[LogEntry] = BOOT, *, padding: int = 0) -> bytes:
+        """Measure a boot into the TPM, and have the kernel keep its log, perhaps with an unused rest."""
+        entries = tuple(entries)
+        for entry in entries:
+            self.tpm.extend(entry.index, entry.event.digest_of(BANK))
+        log = write_tpm_log(entries)
+        self.machine.has(str(TCG_LOG), log + bytes(padding))
+        return log
 
     def publish(self, user_data: bytes = bytes(64)) -> None:
         """Have the paravisor remake its report."""

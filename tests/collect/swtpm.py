@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from attest.collect.azure import AK_HANDLE, USER_DATA_INDEX
 from attest.collect.tpm import open_tpm
 from attest.errors import CollectionError
-from tests.collect.azure_vm import SNP, AzureMachine, FakeServices, Host, azure_root
+from tests.collect.azure_vm import MORE, SNP, AzureMachine, FakeServices, Host, azure_root
 
 START_SECONDS = 30.0
 LARGEST_INDEX_BYTES = 2048
@@ -175,11 +174,11 @@ class SwTpm:
             esys.evict_control(types.ESYS_TR.OWNER, key, AK_HANDLE)
             esys.flush_context(key)
 
-    def extend(self, index: int) -> None:
+    def extend(self, index: int, digest: bytes = MORE) -> None:
         types = self._pytss
-        digest = types.TPMT_HA(hashAlg=types.TPM2_ALG.SHA256, digest=types.TPMU_HA(sha256=sha256(b"more").digest()))
+        value = types.TPMT_HA(hashAlg=types.TPM2_ALG.SHA256, digest=types.TPMU_HA(sha256=digest))
         with self.esys() as esys:
-            esys.pcr_extend(types.ESYS_TR(index), types.TPML_DIGEST_VALUES([digest]))
+            esys.pcr_extend(types.ESYS_TR(index), types.TPML_DIGEST_VALUES([value]))
 
 
 @contextmanager

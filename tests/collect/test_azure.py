@@ -34,7 +34,7 @@ from tests.samples import AT
 @pytest.mark.parametrize("host", [SNP, TDX], ids=["snp", "tdx"])
 def test_what_is_collected_verifies(kind: str, host: Host, tmp_path: Path) -> None:
     with a_vm(kind, tmp_path, host) as vm:
-        collected = collect_all(NONCE, access=vm.access)
+        collected = collect_all(NONCE, access=vm.access, with_log=False)
     expected = "azure-snp" if host is SNP else "azure-tdx"
     assert (collected.tee, collected.interface, collected.notes) == (expected, "azure-vtpm", ())
     verified = judged(collected.evidence, host)
@@ -174,7 +174,7 @@ def test_all_of_it_together_verifies(host: Host, tmp_path: Path) -> None:
     # A TPM of its own process, the TSS, a paravisor beside it, and the host's service over HTTP.
     with swtpm_vm(tmp_path, host) as (vm, _), serving_imds(SimulatedImds(host=host)) as url:
         vm.services = served(url)
-        collected = collect_all(NONCE, access=vm.access)
+        collected = collect_all(NONCE, access=vm.access, with_log=False)
     assert collected.notes == ()
     judged(collected.evidence, host)
 
@@ -185,7 +185,7 @@ def test_a_host_that_is_busy_at_first_is_waited_for(host: Host, tmp_path: Path) 
     vm, _, _ = software_vm(tmp_path, host)
     with serving_imds(SimulatedImds(host=host), busy=(429, 503)) as url:
         vm.services = served(url)
-        collected = collect_all(NONCE, access=vm.access)
+        collected = collect_all(NONCE, access=vm.access, with_log=False)
     assert (collected.notes, len(vm.waited)) == ((), 2)
     judged(collected.evidence, host)
 
@@ -195,7 +195,7 @@ def test_a_certificate_for_another_tcb_is_left_out_and_told(tmp_path: Path) -> N
     old = replace(chip.current_tcb, microcode=chip.current_tcb.microcode - 1)
     updated = SimulatedSnpHost(guest=replace(SNP.guest, chip=replace(chip, reported_tcb=old)))
     vm, _, _ = software_vm(tmp_path, updated)
-    collected = collect_all(NONCE, access=vm.access)
+    collected = collect_all(NONCE, access=vm.access, with_log=False)
     (note,) = collected.notes
     assert chip.current_tcb.to_bytes()[::-1].hex() in note
     assert old.to_bytes()[::-1].hex() in note

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.collect.ccel import CCEL, collect_event_log
+from attest.collect.boot_log import CCEL, collect_event_log
 from attest.collect.detect import Machine, detect, no_tee, read_machine
 from attest.errors import CollectionError
 from attest.evidence.envelope import MAX_ITEM_BYTES

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from attest.collect.access import MachineAccess
-from attest.collect.azure import REPORT_INDEX, TCG_LOG
+from attest.collect.azure import REPORT_INDEX
+from attest.collect.boot_log import TCG_LOG
 from attest.collect.doctor import examine
 from attest.collect.findings import Finding
 from attest.errors import CollectionError
-from tests.collect.azure_vm import SNP, TDX, AzureMachine, software_vm
+from tests.collect.azure_vm import BOOT, SNP, TDX, AzureMachine, software_vm
 from tests.collect.fake_machine import plain_machine
 from tests.samples import AT
 
@@ -33,7 +34,7 @@ def on(vm: AzureMachine) -> dict[str, Finding]:
 @pytest.mark.parametrize("host", [SNP, TDX], ids=["snp", "tdx"])
 def test_a_vm_is_ready(host: object, tmp_path: Path) -> None:
     vm, tpm, _ = software_vm(tmp_path, host)  # type: ignore[arg-type]
-    vm.machine.has(str(TCG_LOG), b"log")
+    vm.boot()
     told = on(vm)
     assert {name for name, one in told.items() if one.outcome != "pass"} == {"gpu.driver"}
     assert told["tee"].found.startswith("azure-snp" if host is SNP else "azure-tdx")
@@ -109,12 +110,24 @@ def test_the_log_of_the_boot_is_looked_for(tmp_path: Path) -> None:
     vm, _, _ = software_vm(tmp_path)
     assert "securityfs" in (on(vm)["eventlog"].fix or "")
     vm.machine.has(str(TCG_LOG))
-    assert on(vm)["eventlog"].outcome == "warning"
+    assert "securityfs" in (on(vm)["eventlog"].fix or "")
     (tmp_path / TCG_LOG).write_bytes(b"log")
-    assert on(vm)["eventlog"].outcome == "pass"
+    assert (on(vm)["eventlog"].outcome, "cannot be read" in on(vm)["eventlog"].found) == ("warning", True)
     (tmp_path / TCG_LOG).unlink()
     (tmp_path / TCG_LOG).mkdir()
-    assert on(vm)["eventlog"].fix == "run as root"
+    assert on(vm)["eventlog"].outcome == "warning"
+
+
+def test_the_log_of_the_boot_is_compared_with_the_tpm(tmp_path: Path) -> None:
+    vm, tpm, _ = software_vm(tmp_path)
+    vm.boot()
+    assert "lead to the TPM's registers" in on(vm)["eventlog"].found
+    tpm.extend(4)
+    told = on(vm)["eventlog"]
+    assert (told.outcome, told.found[:8]) == ("warning", "PCR4 is ")
+    tpm.errors["open"] = [CollectionError("no package", code="tpm-binding-missing", hint="install it")]
+    alone = on(vm)["eventlog"]
+    assert (alone.outcome, alone.found) == ("pass", f"/{TCG_LOG}, {len(BOOT)} events")
 
 
 def test_on_a_machine_without_a_tee_neither_tpm_nor_host_is_asked(tmp_path: Path) -> None:

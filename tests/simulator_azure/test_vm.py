@@ -14,6 +14,7 @@ from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
 from attest.evidence.forms import read_evidence
 from attest.simulator.azure import FORMS, AzureForm, SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
 from attest.simulator.nvidia import SimulatedBoard, bound_evidence
+from attest.simulator.tpm_log import replayed_pcrs, typical_tpm_boot
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.samples import AT
 
@@ -154,3 +155,10 @@ def test_a_report_of_a_guest_above_the_paravisor_is_refused() -> None:
     host = SimulatedSnpHost.of()
     vm = replace(SNP, host=replace(host, guest=replace(host.guest, vmpl=2)))
     assert code_of(vm, one_item(vm.attest(NONCE).json())) == "azure-vmpl-unexpected"
+
+
+def test_a_vm_that_booted_has_the_registers_to_which_its_log_leads() -> None:
+    entries = typical_tpm_boot(loader="stub")
+    booted = SimulatedAzureVm.of().booted(entries)
+    assert booted.tpm.pcrs == replayed_pcrs(entries)
+    assert booted.tpm.pcrs != SimulatedAzureVm.of().tpm.pcrs

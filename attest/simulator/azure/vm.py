@@ -6,8 +6,8 @@ Spec: specs/azure-cvm.md, sections 8 and 9.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, get_args
 
@@ -20,7 +20,9 @@ from attest.simulator.azure.hcl import VmConfiguration
 from attest.simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
 from attest.simulator.azure.tpm import ALL_PCRS, SimulatedTpm, boot_registers
 from attest.simulator.intel.certificates import pem_text
+from attest.simulator.intel.eventlog import LogEntry
 from attest.simulator.intel.quoting import Values
+from attest.simulator.tpm_log import replayed_pcrs
 
 __all__ = ["FORMS", "AzureForm", "AzurePieces", "SimulatedAzureVm"]
 
@@ -129,6 +131,14 @@ class SimulatedAzureVm:
                 console_enabled=console_enabled,
             ),
         )
+
+    def booted(self, entries: Iterable[LogEntry]) -> SimulatedAzureVm:
+        """Return this VM with the registers to which a log leads; ``tpm_log.typical_tpm_boot`` gives the events of one.
+
+        Args:
+            entries: events of the boot, in the order in which they happened.
+        """
+        return replace(self, tpm=self.tpm.with_pcrs(dict(enumerate(replayed_pcrs(entries)))))
 
     def endorsements(self, *, at: datetime) -> Endorsements:
         """Return all that a verifier needs at a moment: what AMD or Intel say of the host's CPU."""

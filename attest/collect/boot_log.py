@@ -1,0 +1,102 @@
+"""The event log of this machine's boot: of a TDX guest the ACPI table CCEL, of an Azure VM the log of its TPM.
+
+Spec: specs/intel-tdx-sgx.md, sections 19 and 20; specs/azure-cvm.md, section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from attest.collect.refusals import permission_denied
+from attest.errors import CollectionError, EvidenceError
+from attest.evidence.envelope import MAX_ITEM_BYTES
+from attest.evidence.eventlog import kinds
+from attest.evidence.eventlog.structure import MAX_LOG_BYTES, ParsedEventLog, parse_event_log
+
+__all__ = ["CCEL", "TCG_LOG", "BootLog", "collect_event_log", "collect_tcg_log"]
+
+CCEL = Path("sys/firmware/acpi/tables/data/CCEL")
+"""Below the root directory: the log of a TDX guest, which replays to RTMRs."""
+TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
+"""Below the root directory: the log of a TPM's machine, which replays to its PCRs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootLog:
+    """A log as it was read.
+
+    Attributes:
+        raw: what is sent, without the unused rest.
+        parsed: the same; not trusted.
+    """
+
+    raw: bytes
+    parsed: ParsedEventLog
+
+
+def collect_event_log(root: Path) -> bytes | None:
+    """Read the log of a TDX guest, without the unused rest of its area; None if this machine has none.
+
+    Args:
+        root: the root directory of the machine.
+
+    Raises:
+        CollectionError: ``collection-permission-denied``, ``collection-failed``, ``collected-malformed`` or
+            ``collected-too-long``.
+    """
+    area = _read(root, CCEL)
+    return None if area is None else _without_rest(area, CCEL, kinds.CCEL).raw
+
+
+def collect_tcg_log(root: Path) -> BootLog | None:
+    """Read the log that the kernel keeps of what was measured into the TPM; None if there is none, or nothing in it.
+
+    Only root may read it, and only where securityfs is mounted. Arguments and errors as ``collect_event_log``.
+    """
+    area = _read(root, TCG_LOG)
+    return _without_rest(area, TCG_LOG, kinds.TCG2_SHA256) if area else None
+
+
+def _read(root: Path, place: Path) -> bytes | None:
+    try:
+        with (root / place).open("rb") as file:
+            return file.read(MAX_LOG_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except PermissionError as exc:
+        raise permission_denied(exc, f"/{place}") from exc
+    except OSError as exc:
+        raise CollectionError(
+            f"the event log cannot be read: {exc.strerror}",
+            code="collection-failed",
+            field=f"/{place}",
+            got=exc.strerror,
+            hint="without the log: --no-eventlog",
+        ) from exc
+
+
+def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
+    """Cut the log at its end: an area of a mebibyte often holds a log of twenty kibibytes."""
+    try:
+        log = parse_event_log(area, kind=kind)
+    except EvidenceError as exc:
+        raise CollectionError(
+            f"the firmware's event log cannot be read: {exc.message}",
+            code="collected-malformed",
+            field=f"/{place}",
+            expected=exc.expected,
+            got=exc.got,
+            hint="without the log: --no-eventlog",
+        ) from exc
+    used = area[: len(area) - log.padding_bytes]
+    if len(used) > MAX_ITEM_BYTES:
+        raise CollectionError(
+            f"the event log has {len(used)} bytes",
+            code="collected-too-long",
+            field=f"/{place}",
+            expected=f"at most {MAX_ITEM_BYTES} bytes",
+            got=f"{len(used)} bytes",
+            hint="without the log: --no-eventlog",
+        )
+    return BootLog(raw=used, parsed=log)
