@@ -45,6 +45,8 @@ _FIXES = (
     ("policy.tdx.tcb_status", "the platform's firmware is out of date: update it, or take another host"),
     ("policy.tdx.minimum", "the platform is older than the policy demands: update it, or take another host"),
     ("policy.tdx.event_log", "the boot differs from what the policy demands; 'attest inspect' shows the log"),
+    ("policy.azure.event_log", "the boot differs from what the policy demands; 'attest inspect' shows the log"),
+    ("policy.azure.pcr", "the VM booted something else than the policy names; 'attest inspect' shows the log"),
     ("policy.tdx.rtmr", "another firmware, kernel or command line was measured than the policy names"),
     ("policy.tdx.mr_td", "another firmware was built into the TD than the policy names"),
     ("policy.tdx.td_attributes", "launch the TD with other attributes (debugging off)"),

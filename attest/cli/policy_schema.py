@@ -14,6 +14,7 @@ from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.azure import PCR_KEYS, VM_SWITCHES
 from attest.policy.devices import MAX_DEVICES
+from attest.policy.eventlog import AZURE_LOG, LOADER_LISTS, TDX_LOG, EventLogKey
 from attest.policy.gpu import (
     ARCHITECTURES,
     FWID_BYTES,
@@ -108,6 +109,11 @@ def _combinators() -> dict[str, _Schema]:
 
 
 def _azure() -> _Schema:
+    registers_stated: list[_Schema] = [{"required": [key]} for key in PCR_KEYS]
+    with_loader: _Schema = {
+        "required": ["event_log"],
+        "properties": {"event_log": {"anyOf": [{"required": [name]} for name in LOADER_LISTS]}},
+    }
     registers = {key: _demand(_list({"type": "string"}), "names under reference_values") for key in PCR_KEYS}
     texts = _list({"type": "string", "minLength": 1})
     return {
@@ -123,11 +129,12 @@ def _azure() -> _Schema:
                 "user_data": _demand(_list(_hex(64)), "what the guest wrote before the report was made"),
                 "tpm_clock_safe": _demand({"const": True}, "the virtual TPM kept track of its clock"),
                 "maximum_restart_count": _integer(0, 2**32 - 1, "times that the VM was resumed since its last reset"),
+                "event_log": _event_log(AZURE_LOG),
             },
             required=[],
         ),
         "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
-        "anyOf": [{"required": [key]} for key in PCR_KEYS],
+        "anyOf": [*registers_stated, with_loader],
     }
 
 
@@ -205,7 +212,7 @@ def _tdx() -> _Schema:
                 modules, "for each version of the TDX module its least SVN; a version without one is refused"
             ),
             **_intel_tcb(),
-            "event_log": _event_log(),
+            "event_log": _event_log(TDX_LOG),
         },
         required=["mr_td"],
     )
@@ -322,9 +329,10 @@ def _intel_tcb() -> dict[str, _Schema]:
     }
 
 
-def _event_log() -> _Schema:
+def _event_log(key: EventLogKey) -> _Schema:
     others = "; together with the other lists of its register it must name every event there"
-    stores = _table({name: _demand(_list(_hex(48)), "SHA-384 of the value") for name in ("pk", "kek", "db", "dbx")})
+    digests, hashed = _list(_hex(key.digest_bytes)), f"SHA-{8 * key.digest_bytes} of the value"
+    stores = _table({name: _demand(digests, hashed) for name in ("pk", "kek", "db", "dbx")})
     application = _object(
         {
             "domain": {"type": "string", "pattern": r"^\S+$"},
@@ -334,19 +342,22 @@ def _event_log() -> _Schema:
         required=["domain", "operation"],
     )
     texts = _list({"type": "string", "minLength": 1})
+    runtime: dict[str, _Schema] = {
+        "application_events": _demand(_list(application), "what must and may be there" + others),
+        "other_runtime_events": _demand(digests, "digests" + others),
+    }
     return _object(
         {
             "required": _demand({"const": True}, "demanded when left out"),
             "secure_boot": _demand({"const": True}, "the firmware's variable SecureBoot"),
             "signature_stores": stores,
             "boot_variables": _demand(_list({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex"),
-            "kernel_command_lines": _demand(texts, "of GRUB" + others),
+            "kernel_command_lines": _demand(texts, "of the boot loader" + others),
             "grub_commands": _demand(texts, "of GRUB" + others),
-            "load_options": _demand(_list(_hex(48)), "digests" + others),
-            "initrds": _demand(_list(_hex(48)), "digests" + others),
-            "other_loader_events": _demand(_list(_hex(48)), "digests" + others),
-            "application_events": _demand(_list(application), "what must and may be there" + others),
-            "other_runtime_events": _demand(_list(_hex(48)), "digests" + others),
+            "load_options": _demand(digests, "digests" + others),
+            "initrds": _demand(digests, "digests" + others),
+            "other_loader_events": _demand(digests, "digests" + others),
+            **(runtime if key.runtime else {}),
         },
         required=[],
     )

@@ -1,13 +1,14 @@
 """What a policy can demand of an Azure confidential VM beyond its CPU's report: the keys of ``azure``.
 
 The CPU's report measures the paravisor and its firmware. What the VM booted is in the registers of its virtual TPM
-alone, so a policy has to say something about them (azure-cvm.md 11.2).
+alone, so a policy has to say something about them, or about a log that leads to them (azure-cvm.md 11.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from attest.encoding import JsonValue
@@ -16,6 +17,7 @@ from attest.evidence.azure.runtime import VM_CONFIGURATION
 from attest.evidence.claims import Claim
 from attest.evidence.tpm.structure import MAX_PCRS
 from attest.policy.decode import Demand, Section, demand, hex_of, integer, list_of, refuse, text
+from attest.policy.eventlog import AZURE_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import Rule, Test, is_, must_be, named_bits, one_of, reference_rule, rule_for
 
@@ -45,6 +47,12 @@ class AzureDemands:
     user_data: Demand[tuple[bytes, ...]] | None = None
     tpm_clock_safe: Demand[bool] | None = None
     maximum_restart_count: int | None = None
+    event_log: EventLogDemands | None = None
+
+    @property
+    def says_what_booted(self) -> bool:
+        """Whether it speaks of what the VM booted: by a register, or by the events of its boot loader."""
+        return any(self.pcrs.values()) or (self.event_log is not None and self.event_log.speaks_of_loader)
 
 
 # -- reading
@@ -58,6 +66,7 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
     """
     section = Section(value, path)
     named = demand(list_of(names_in(references, size=_PCR_BYTES)))
+    no_log: EventLogDemands | None = None
     demands = AzureDemands(
         pcrs={key: section.optional(key, named, default=None) for key in PCR_KEYS},
         vm_configuration=named_bits(section, "vm_configuration", VM_SWITCHES, strict=_STRICT_CONFIGURATION),
@@ -66,10 +75,14 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
         user_data=section.optional("user_data", demand(list_of(hex_of(64))), default=None),
         tpm_clock_safe=section.optional("tpm_clock_safe", must_be(True), default=None),  # noqa: FBT003
         maximum_restart_count=section.optional("maximum_restart_count", integer(0, _LARGEST_COUNT), default=None),
+        event_log=section.optional("event_log", partial(decode_event_log, key=AZURE_LOG), default=no_log),
     )
     section.finish()
-    if not any(demands.pcrs.values()):
-        expected = "pcr0 to pcr23, one at least: nothing else measures what the VM booted; or {unchecked: reason} there"
+    if not demands.says_what_booted:
+        expected = (
+            "pcr0 to pcr23, one at least, or the boot loader's lists of event_log: nothing else measures what the VM "
+            "booted; or {unchecked: reason} there"
+        )
         raise refuse(path, expected, shown="none of them", at_key=True)
     return demands
 
@@ -84,7 +97,8 @@ def _caseless(value: JsonValue, path: str) -> str:
 
 def azure_rules(azure: AzureDemands, references: Mapping[str, ReferenceValues]) -> tuple[Rule, ...]:
     """Return the rules of a policy document for the VM; those for the CPU's report are ``rules_of_cpu``."""
-    return (*_boot(azure, references), *_vm(azure), *_tpm(azure))
+    log = () if azure.event_log is None else event_log_rules(azure.event_log, key=AZURE_LOG)
+    return (*_boot(azure, references), *log, *_vm(azure), *_tpm(azure))
 
 
 def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:

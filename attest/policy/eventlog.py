@@ -1,8 +1,9 @@
-"""What a policy can demand of an event log that replays to the registers: the keys of ``tdx.event_log``, and rules.
+"""What a policy can demand of an event log that replays to registers: ``event_log`` of ``tdx`` and ``azure``; rules.
 
 No digest covers the type of an event: whoever carries a log can file a digest under another kind. So lists of the
-boot loader's register (RTMR2) are judged together: once one of them is stated, those that are not must be empty, and
-every event of the register has to be an accepted one under some name. The same holds for the runtime register (RTMR3).
+boot loader's registers (RTMR2; PCR8, PCR9 and PCR11 to PCR14) are judged together: once one of them is stated, those
+that are not must be empty, and every event of the registers has to be an accepted one under some name. The same holds
+for the runtime register (RTMR3), which the log of a TPM does not have.
 """
 
 from __future__ import annotations
@@ -16,18 +17,48 @@ from typing import Any
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, value_text
 from attest.evidence.eventlog.facts import EventFact, EventLogFacts
-from attest.policy.decode import Decoder, Demand, Section, demand, hex_of, list_of, refuse, table_of, text
+from attest.policy.decode import Decoder, Demand, Relaxed, Section, demand, hex_of, list_of, refuse, table_of, text
 from attest.policy.rules import Rule, Subject, Test, is_, must_be, rule_for
 
-__all__ = ["ApplicationEvents", "EventLogDemands", "decode_event_log", "event_log_rules"]
+__all__ = [
+    "AZURE_LOG",
+    "LOADER_LISTS",
+    "TDX_LOG",
+    "ApplicationEvents",
+    "EventLogDemands",
+    "EventLogKey",
+    "decode_event_log",
+    "event_log_rules",
+]
 
 _CLAUSE = "TCG PC Client Platform Firmware Profile; intel-tdx-sgx.md 19"
 _EVENT_LOG = "eventlog"
 """The relaxation under which no log need come along."""
 _STORES = ("pk", "kek", "db", "dbx")
+LOADER_LISTS = ("kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events")
+"""Keys that together name every event of the boot loader's registers."""
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _WORD = re.compile(r"\S+")
 _DIGEST = "digest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLogKey:
+    """Of which machines a key ``event_log`` speaks, and so of which logs.
+
+    Attributes:
+        section: the section that it stands in.
+        digest_bytes: of a digest of the log's bank.
+        runtime: whether such a log has a register for what the guest's software measures.
+    """
+
+    section: str
+    digest_bytes: int
+    runtime: bool
+
+
+TDX_LOG = EventLogKey(section="tdx", digest_bytes=48, runtime=True)
+AZURE_LOG = EventLogKey(section="azure", digest_bytes=32, runtime=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +102,17 @@ class EventLogDemands:
     application_events: Demand[tuple[ApplicationEvents, ...]] | None = None
     other_runtime_events: Demand[tuple[str, ...]] | None = None
 
+    @property
+    def speaks_of_loader(self) -> bool:
+        """Whether it says which events of the boot loader are accepted, be it that some are left open."""
+        return any(getattr(self, name) is not None for name in LOADER_LISTS)
+
+    @property
+    def demands_loader(self) -> bool:
+        """Whether an event of the boot loader has to be there, and an accepted one."""
+        stated: list[Demand[tuple[str, ...]] | None] = [getattr(self, name) for name in LOADER_LISTS]
+        return any(wanted is not None and not isinstance(wanted.value, Relaxed) and wanted.value for wanted in stated)
+
 
 # -- reading
 
@@ -78,27 +120,24 @@ class EventLogDemands:
 _NO_STORES: Mapping[str, Demand[tuple[str, ...]]] = {}
 
 
-def decode_event_log(value: JsonValue, path: str) -> EventLogDemands:
-    """Read the key ``event_log``.
+def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventLogDemands:
+    """Read the key ``event_log`` of a section.
 
     Raises:
         ConfigurationError: ``policy-invalid``.
     """
     section = Section(value, path)
+    lines, digests = list_of(_line), list_of(_digest_of(key.digest_bytes))
     loader = _register(
         section,
-        {
-            "kernel_command_lines": list_of(_line),
-            "grub_commands": list_of(_line),
-            "load_options": list_of(_digest),
-            "initrds": list_of(_digest),
-            "other_loader_events": list_of(_digest),
-        },
+        {name: lines if name in ("kernel_command_lines", "grub_commands") else digests for name in LOADER_LISTS},
     )
-    runtime = _register(
-        section, {"application_events": list_of(_application_events), "other_runtime_events": list_of(_digest)}
-    )
-    stores = table_of(demand(list_of(_digest)), keys=_STORES)
+    runtime: dict[str, Demand[tuple[Any, ...]] | None] = {}
+    if key.runtime:
+        runtime = _register(
+            section, {"application_events": list_of(_application_events), "other_runtime_events": digests}
+        )
+    stores = table_of(demand(digests), keys=_STORES)
     demands = EventLogDemands(
         required=section.optional("required", must_be(True), default=Demand(True)),  # noqa: FBT003
         secure_boot=section.optional("secure_boot", must_be(True), default=None),  # noqa: FBT003
@@ -127,8 +166,8 @@ def _line(value: JsonValue, path: str) -> str:
     return text(value, path)
 
 
-def _digest(value: JsonValue, path: str) -> str:
-    return hex_of(48)(value, path).hex()
+def _digest_of(size: int) -> Decoder[str]:
+    return lambda value, path: hex_of(size)(value, path).hex()
 
 
 def _hex(value: JsonValue, path: str) -> str:
@@ -158,17 +197,35 @@ def _word(value: JsonValue, path: str) -> str:
 # -- rules
 
 
-def event_log_rules(log: EventLogDemands) -> Iterator[Rule]:
-    """Yield the rules on the event log of a TDX Attester."""
-    yield from _rule("required", log.required, lambda _: _is_there, _EVENT_COUNT, lambda _: "a log that replays")
-    yield from _rule("secure_boot", log.secure_boot, is_, _SECURE_BOOT)
+def event_log_rules(log: EventLogDemands, *, key: EventLogKey) -> Iterator[Rule]:
+    """Yield the rules on the event log of an Attester."""
+    for name, wanted, test, claim, expected in _asked(log, key):
+        yield from rule_for(
+            f"policy.{key.section}.event_log.{name}",
+            wanted,
+            test,
+            category="configuration" if name in _OF_CONFIGURATION else "executables",
+            claim=claim,
+            expected=expected,
+            subject=Subject.EVENT_LOG,
+            tolerated_by=_EVENT_LOG,
+        )
+
+
+_Asked = tuple[str, Demand[Any] | None, Callable[[Any], Test], Claim, Callable[[Any], str] | None]
+"""Name, demand, test, claim and words of a rule; Any is the demand's own type, which is paired with its test."""
+
+
+def _asked(log: EventLogDemands, key: EventLogKey) -> Iterator[_Asked]:
+    yield "required", log.required, lambda _: _is_there, _EVENT_COUNT, lambda _: "a log that replays"
+    yield "secure_boot", log.secure_boot, is_, _SECURE_BOOT, None
     for store, digests in log.signature_stores.items():
-        yield from _rule(f"signature_stores.{store}", digests, _all_of, _store(store), _all_text)
+        yield f"signature_stores.{store}", digests, _all_of, _store(store, key), _all_text
     for name, shown in _LISTS.items():
         wanted: Demand[tuple[str, ...]] | None = getattr(log, name)
-        yield from _rule(name, wanted, _all_of, _list(name, _facts_named(name), shown), _all_text)
+        yield name, wanted, _all_of, _list(name, _facts_named(name), shown), _all_text
     applications = _list("application_events", lambda facts: facts.application_events, *_APPLICATION)
-    yield from _rule("application_events", log.application_events, _all_application, applications, _application_text)
+    yield "application_events", log.application_events, _all_application, applications, _application_text
 
 
 _LISTS: Mapping[str, str] = {
@@ -182,25 +239,6 @@ _LISTS: Mapping[str, str] = {
 }
 """What is compared of each fact of a list; the texts and values are there only where they were hashed."""
 _APPLICATION = ("domain", "operation", "content")
-
-
-def _rule(
-    name: str,
-    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    claim: Claim,
-    expected: Callable[[Any], str] | None = None,
-) -> Iterator[Rule]:
-    return rule_for(
-        f"policy.tdx.event_log.{name}",
-        wanted,
-        test,
-        category="configuration" if name in _OF_CONFIGURATION else "executables",
-        claim=claim,
-        expected=expected,
-        subject=Subject.EVENT_LOG,
-        tolerated_by=_EVENT_LOG,
-    )
 
 
 _OF_CONFIGURATION = frozenset(
@@ -260,12 +298,12 @@ def _facts_named(name: str) -> Callable[[EventLogFacts], tuple[EventFact, ...] |
     return facts_named
 
 
-def _store(name: str) -> Claim:
+def _store(name: str, key: EventLogKey) -> Claim:
     def members(facts: EventLogFacts) -> tuple[EventFact, ...] | None:
         stores = facts.signature_stores
         return None if stores is None else tuple(fact for store, fact in stores if store == name)
 
-    return _list(name, members, "value_sha384")
+    return _list(name, members, f"value_sha{8 * key.digest_bytes}")
 
 
 def _list(name: str, facts_of: Callable[[EventLogFacts], tuple[EventFact, ...] | None], *values: str) -> Claim:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
@@ -30,7 +31,7 @@ from attest.policy.decode import (
     table_of,
     text,
 )
-from attest.policy.eventlog import EventLogDemands, decode_event_log, event_log_rules
+from attest.policy.eventlog import TDX_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import (
     Rule,
@@ -165,7 +166,7 @@ def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
         minimum_tdx_module_svn=_optional(
             section, "minimum_tdx_module_svn", demand(table_of(integer(0, 255), keys=_MODULE_VERSIONS))
         ),
-        event_log=_optional(section, "event_log", decode_event_log),
+        event_log=_optional(section, "event_log", partial(decode_event_log, key=TDX_LOG)),
     )
     section.finish()
     return demands
@@ -247,7 +248,7 @@ def tdx_rules(tdx: TdxDemands, references: Mapping[str, ReferenceValues]) -> tup
         *_td_measurements(tdx, references),
         *_td_state(tdx),
         *_tcb_rules(tdx.tcb, "tdx", tdx_claim),
-        *(() if tdx.event_log is None else event_log_rules(tdx.event_log)),
+        *(() if tdx.event_log is None else event_log_rules(tdx.event_log, key=TDX_LOG)),
     )
 
 

@@ -61,8 +61,8 @@ class Rule:
         otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for what people should know.
         relaxed: why the test is not made, if the policy's author decided so.
         subject: what ``claim`` is read from.
-        tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent; None: nothing does. A
-            claim that is there is judged all the same.
+        tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent, or, of a rule over an
+            event log, that no log came along; None: nothing does. A claim that is there is judged all the same.
         told: how a value is written for which the test does not hold; None: as any other.
     """
 
@@ -97,7 +97,9 @@ class Rule:
         """
         value = self.claim.read(subject)
         reason = self.relaxed
-        if reason is None and value is None and self.tolerated_by is not None:
+        # What a log that came along cannot prove is no reason to ask less: whoever carries it chose what it leaves out.
+        missing = subject if self.subject is Subject.EVENT_LOG else value
+        if reason is None and missing is None and self.tolerated_by is not None:
             reason = reasons.get(self.tolerated_by)
         got = value_text(value)
         if reason is not None:

@@ -155,3 +155,16 @@ def test_without_a_log_a_vm_is_as_it_was_and_has_no_command_line(attest: Attest)
     ran = attest("simulate", "azure", "--command-line", "ro", *ASK, *OUT)
     assert ran.code == 2
     assert "--eventlog-out" in ran.err
+
+
+def test_a_policy_drafted_with_the_log_of_a_boot_asks_for_it_again(attest: Attest) -> None:
+    attest("simulate", "azure", "--eventlog-out", "boot.log", *ASK, *OUT)
+    files = ("vm", "--endorsements", "e", *LAB, *ASK)
+    made = attest("policy", "init", "--from", *files, "--eventlog", "boot.log", "-o", "p.yaml", "--json")
+    assert made.code == 0, made.err
+    judged = attest("appraise", *files, "--policy", "p.yaml", "--eventlog", "boot.log", "--json")
+    assert judged.code == 0, judged.err
+    without = attest("appraise", *files, "--policy", "p.yaml", "--json")
+    assert without.code == 1
+    failed = {check["id"] for check in without.document["checks"] if check["outcome"] == "fail"}
+    assert failed == {"policy.azure.event_log.required", "policy.azure.event_log.secure_boot"}

@@ -16,8 +16,10 @@ from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tpm.structure import SHA256, PcrSelection, bitmap_of
 from attest.simulator.nvidia import SimulatedGpu
+from attest.simulator.tpm_log import replayed_pcrs, typical_tpm_boot
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 from tests.evidence.azure.made import PCRS, AzureVm, judged, quote
+from tests.policy.azure_logs import BY_GRUB, BY_STUB, GRUB, LINE, UKI, verified_boot
 from tests.policy.gpu_documents import BLACKWELL, HOPPER, SWITCH, verified, without_rims, without_settings
 from tests.policy.intel_documents import (
     ENCLAVE,
@@ -79,6 +81,11 @@ def _cpus() -> dict[str, VerifiedItem]:
         "azure snp with few registers": few_registers(),
         "azure snp resumed": judged(AzureVm(tpm=quote(restart_count=3, safe=False))).items[0],
         "azure tdx": judged(AzureVm(kind=HclReportType.TDX)).items[0],
+        "azure snp with log": verified_boot().items[0],
+        "azure snp with log without PCR9": verified_boot(grown=(9,)).items[0],
+        "azure snp with log without PCR7": verified_boot(selected=(4, *range(8, 15))).items[0],
+        "azure snp without secure boot": verified_boot(typical_tpm_boot(secure_boot=False)).items[0],
+        "azure tdx with log": verified_boot(UKI, kind=HclReportType.TDX).items[0],
         "enclave out of date": verified_enclave(endorsements=collateral("sgx", ENCLAVE.platform, "OutOfDate")).items[0],
     }
 
@@ -138,6 +145,10 @@ Choices = Mapping[str, tuple[object, ...]]
 REFERENCES: dict[str, Any] = HEAD["reference_values"] | {
     "expired": {**HEAD["reference_values"]["image"], "expires": "2026-05-31T23:59:59Z"},
     "ends now": {**HEAD["reference_values"]["image"], "expires": "2026-06-01T00:00:00Z"},
+}
+REFERENCES |= {
+    name: {**REFERENCES[name], "values": [*REFERENCES[name]["values"], replayed_pcrs(GRUB)[index].hex()]}
+    for name, index in (("pcr4", 4), ("pcr7", 7))
 }
 REFERENCES = {name.replace(" ", "-"): value for name, value in REFERENCES.items()}
 TURIN = {"fmc": 0, "bootloader": 0, "tee": 0, "snp": 0, "microcode": 0}
@@ -238,6 +249,18 @@ AZURE_KEYS: Choices = {
     "user_data": (["00" * 64], ["01" * 64], WAIVER),
     "tpm_clock_safe": (True, WAIVER),
     "maximum_restart_count": (1, 0, 3),
+    "event_log": (
+        BY_GRUB,
+        {},
+        {"secure_boot": True},
+        {"required": WAIVER},
+        BY_GRUB | {"other_loader_events": WAIVER},
+        BY_GRUB | {"initrds": ["00" * 32]},
+        BY_STUB,
+        {"kernel_command_lines": [LINE]},
+        {"boot_variables": ["0000"], "signature_stores": {"db": [sha256(b"simulated allowed signers").hexdigest()]}},
+        {"signature_stores": {"dbx": ["00" * 32]}},
+    ),
 }
 GPU_KEYS: Choices = {
     "architectures": (["hopper"], ["hopper", "blackwell"], ["blackwell"], WAIVER),
@@ -305,6 +328,7 @@ USUAL_EVIDENCE = (
     "azure snp, no device",
     "azure tdx, no device",
     "azure snp, one",
+    "azure snp with log, no device",
     "genoa, no device",
     "td with log, no device",
     "enclave, no device",
@@ -356,6 +380,11 @@ def _body(random: Random, *, depth: int, waivers: dict[str, Any]) -> dict[str, A
 def _section(random: Random, name: str) -> dict[str, Any]:
     make, keys = SECTIONS[name]
     section = make() | _some(random, keys, chance=random.choice((0.0, 0.0, 0.05, 0.1, 0.3)))
+    if name == "azure":
+        if random.random() < 0.3:
+            section["event_log"] = copy.deepcopy(random.choice(AZURE_KEYS["event_log"]))
+        if "kernel_command_lines" in section.get("event_log", ()) and random.random() < 0.5:
+            del section["pcr4"]
     if "exact_tcb" in section and random.random() < 0.5:
         del section["minimum_tcb"]
     return section

@@ -238,6 +238,8 @@ class Interpreter:
             yield is_waived(azure["tpm_clock_safe"]) or claims["tpm"]["safe"] is True
         if "maximum_restart_count" in azure:
             yield claims["tpm"]["restart_count"] <= azure["maximum_restart_count"]
+        if "event_log" in azure:
+            yield from self.event_log(azure["event_log"], claims.get("eventlog"), hashed="value_sha256")
 
     def snp(self, snp: Mapping[str, Json], claims: Json) -> Iterator[bool]:
         yield self.test(snp["products"], claims.get("product"), lambda demand, claim: claim in demand)
@@ -315,7 +317,7 @@ class Interpreter:
             )
         yield from self.intel_tcb(tdx, claims)
         if "event_log" in tdx:
-            yield from self.event_log(tdx["event_log"], claims.get("eventlog"))
+            yield from self.event_log(tdx["event_log"], claims.get("eventlog"), hashed="value_sha384")
 
     def sgx(self, sgx: Mapping[str, Json], claims: Json) -> Iterator[bool]:
         yield self.referenced(sgx["mr_enclave"], claims.get("mr_enclave"))
@@ -350,24 +352,18 @@ class Interpreter:
         yield from self.listed(section, claims, {"fmspcs": "fmspc", "ppids": "ppid", "denied_ppids": "ppid"})
         yield from self.bits(section.get("platform", {}), {}, claims.get("platform", {}))
 
-    def event_log(self, section: Mapping[str, Json], log: Json) -> Iterator[bool]:
-        def each(key: str, demand: Json, events: Callable[[], list[str]]) -> bool:
-            del key
-            if is_waived(demand):
-                return True
-            if log is None:
-                return "eventlog" in self.leave
-            found = events()
-            return all(one in demand for one in found) and bool(found) == bool(demand)
+    def event_log(self, section: Mapping[str, Json], log: Json, *, hashed: str) -> Iterator[bool]:
+        def each(name: str, demand: Json, part: str) -> bool:
+            return is_waived(demand) or self.events(log, name, part, demand)
 
         yield is_waived(section.get("required")) or log is not None or "eventlog" in self.leave
         if "secure_boot" in section:
             on = log is not None and (log.get("secure_boot") or {}).get("enabled") is True
             yield is_waived(section["secure_boot"]) or on or (log is None and "eventlog" in self.leave)
         for store, digests in section.get("signature_stores", {}).items():
-            yield each(store, digests, self._events(log, store, "value_sha384"))
+            yield each(store, digests, hashed)
         if "boot_variables" in section:
-            yield each("", section["boot_variables"], lambda: [one["value"] for one in log["boot_variables"]])
+            yield each("boot_variables", section["boot_variables"], "value")
         loader = {
             "kernel_command_lines": "text",
             "grub_commands": "text",
@@ -377,15 +373,19 @@ class Interpreter:
         }
         if any(name in section for name in loader):
             for name, part in loader.items():
-                yield each(name, section.get(name, []), self._events(log, name, part))
+                yield each(name, section.get(name, []), part)
         if "application_events" in section or "other_runtime_events" in section:
             name = "other_runtime_events"
-            yield each(name, section.get(name, []), lambda: [event["digest"] for event in log[name]])
+            yield each(name, section.get(name, []), "digest")
             yield self.applications(section.get("application_events", []), log)
 
-    @staticmethod
-    def _events(log: Json, name: str, part: str) -> Callable[[], list[str]]:
-        return lambda: [one[part] for one in log[name]]
+    def events(self, log: Json, name: str, part: str, demand: Json) -> bool:
+        if log is None:
+            return "eventlog" in self.leave
+        if name not in log:
+            return False
+        found = [one[part] for one in log[name]]
+        return all(one in demand for one in found) and bool(found) == bool(demand)
 
     @staticmethod
     def _ranges(base: int) -> Callable[[Json, Json], bool]:

@@ -51,6 +51,11 @@ EVENT_LOG: dict[str, Any] = {
     "application_events": [{"domain": "a", "operation": "b"}],
     "other_runtime_events": [HEX48],
 }
+AZURE_LOG: dict[str, Any] = {
+    "signature_stores": {store: ["00" * 32] for store in ("pk", "kek", "db", "dbx")},
+    **{key: EVENT_LOG[key] for key in ("secure_boot", "boot_variables", "kernel_command_lines", "grub_commands")},
+    **{key: ["00" * 32] for key in ("load_options", "initrds", "other_loader_events")},
+}
 DEVICE: dict[str, Any] = {
     "vbios_versions": {"at_least": "96.00"},
     "fwids": [HEX48],
@@ -137,6 +142,7 @@ AZURE: dict[str, Any] = {
         "user_data": [HEX64],
         "tpm_clock_safe": True,
         "maximum_restart_count": 0,
+        "event_log": AZURE_LOG,
     },
 }
 POLICIES = (policy_of(EVERYTHING), policy_of(AZURE), Policy.baseline())

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha384
 from typing import TypeAlias
 from uuid import UUID
 
@@ -199,7 +198,7 @@ def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
         event_count=len(log.events),
         secure_boot=_secure_boot(pairs, log.kind),
         signature_stores=_signature_stores(pairs, log.kind) if places.secure_boot in verified.proven else None,
-        authorities=reader.all((places.secure_boot,), _authority),
+        authorities=reader.all((places.secure_boot,), _authority(log.kind)),
         boot_variables=reader.all(places.boot_variables, _boot_variable),
         boot_applications=reader.all(places.applications, _boot_application),
         kernel_command_lines=command_lines,
@@ -265,28 +264,31 @@ def _signature_stores(pairs: tuple[_Pair, ...], kind: LogKind) -> tuple[tuple[st
     return tuple(
         (
             _SIGNATURE_STORES[variable.guid, variable.name],
-            _fact(event, how, (("size", len(variable.value)), ("value_sha384", sha384(variable.value).hexdigest()))),
+            _fact(event, how, _told(variable.value, kind)),
         )
         for event, how, variable in _firmware_variables(pairs, kind)
         if (variable.guid, variable.name) in _SIGNATURE_STORES
     )
 
 
+def _told(value: bytes, kind: LogKind) -> _Values:
+    """Give size and digest, by the hash of the log's bank."""
+    return ("size", len(value)), (f"value_sha{8 * kind.size}", kind.hashed(value).hex())
+
+
 # -- events of one kind: what the hashed data says, or None for an event of another kind
 
 
-def _authority(event: ParsedEvent, _: Verification) -> _Values | None:
-    if event.type != EV_EFI_VARIABLE_AUTHORITY:
-        return None
-    variable = uefi_variable(event.data)
-    if variable is None:
-        return ()
-    return (
-        ("guid", str(variable.guid)),
-        ("name", variable.name),
-        ("size", len(variable.value)),
-        ("value_sha384", sha384(variable.value).hexdigest()),
-    )
+def _authority(kind: LogKind) -> _Read:
+    def read(event: ParsedEvent, _: Verification) -> _Values | None:
+        if event.type != EV_EFI_VARIABLE_AUTHORITY:
+            return None
+        variable = uefi_variable(event.data)
+        if variable is None:
+            return ()
+        return ("guid", str(variable.guid)), ("name", variable.name), *_told(variable.value, kind)
+
+    return read
 
 
 def _boot_variable(event: ParsedEvent, _: Verification) -> _Values | None:

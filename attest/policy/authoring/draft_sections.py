@@ -174,7 +174,12 @@ _DRAFTED_PCRS = (*range(10), *range(11, 16))
 """What firmware, boot loader and kernel extend. Register 10 grows with every file that IMA measures."""
 
 
-def azure_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Section:  # noqa: ANN401  the claims' own
+def azure_section(
+    verified: Any,  # noqa: ANN401  the claims' own
+    facts: EventLogFacts | None,
+    reference: str,
+    chosen: Mapping[str, str],
+) -> Section:
     """Write down an Azure confidential VM, apart from its CPU's report."""
     get = _reader(azure_claim, verified)
     section = Section(key="azure")
@@ -189,11 +194,19 @@ def azure_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> S
     found: dict[str, JsonValue] = {
         name: strict.get(name, value) for name, value in stated.items() if isinstance(value, bool)
     }
+    _event_log(section, facts)
     section.put("vm_configuration", {**strict, **found})
     vm = get("vm_configuration.vm_unique_id")
     if chosen["azure.vm"] == "exactly":
         section.put("vm_unique_ids", [str(vm)], "Only this very VM.")
     return section
+
+
+def _event_log(section: Section, facts: EventLogFacts | None) -> None:
+    """Demand a log where one came along, and Secure Boot where it says so."""
+    if facts is not None:
+        on = facts.secure_boot is not None and ("enabled", True) in facts.secure_boot.values
+        section.put("event_log", {"required": True, **({"secure_boot": True} if on else {})})
 
 
 def _levels(value: ClaimValue) -> dict[str, JsonValue]:
@@ -221,9 +234,7 @@ def intel_section(
     else:
         _enclave(section, get, reference, chosen)
     _intel_tcb(section, get, at)
-    if facts is not None:
-        on = facts.secure_boot is not None and ("enabled", True) in facts.secure_boot.values
-        section.put("event_log", {"required": True, **({"secure_boot": True} if on else {})})
+    _event_log(section, facts)
     told = "Only this very machine"
     section.identity(chosen[f"{kind}.platform"], "ppids", [get("ppid")], told)
     return section

@@ -265,7 +265,7 @@ def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) ->
     for item in source.items:
         keys = _keys_of(item.kind)
         if "azure" in keys:
-            found.append(azure_section(item.verified, reference, chosen))
+            found.append(azure_section(item.verified, item.facts, reference, chosen))
         if "snp" in keys:
             found.append(snp_section(item.silicon, reference, chosen))
         elif keys[-1] in ("tdx", "sgx"):

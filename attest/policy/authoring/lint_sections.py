@@ -200,14 +200,27 @@ def _azure(azure: AzureDemands, path: str, around: Surroundings) -> Iterator[Fin
             why="the guest can set this register back, so it says what the guest wants it to",
             remedy="demand the registers that its firmware and boot loader extend: 4, 7, 8, 9, 11",
         )
-    if demanded and demanded.isdisjoint(_OF_THE_SYSTEM):
-        yield Finding(
-            rule="boot-not-demanded",
-            severity=around.in_production(Severity.WARNING),
-            path=path,
-            why="these registers measure the firmware and its settings; any kernel that it boots is accepted",
-            remedy="demand pcr4 (boot loader or unified kernel), and pcr8, pcr9, pcr11 as your image extends them",
-        )
+    loader = around.judges_loader(azure.event_log)
+    if not (demanded or loader) or demanded & _OF_THE_SYSTEM or (loader and _starts_signed_loaders(azure)):
+        return
+    yield Finding(
+        rule="boot-not-demanded",
+        severity=around.in_production(Severity.WARNING),
+        path=path,
+        why="any boot loader is accepted, and it is the boot loader that measures what event_log speaks of"
+        if loader
+        else "these registers measure the firmware and its settings; any kernel that it boots is accepted",
+        remedy="demand Secure Boot (secure_boot), or pcr4"
+        if loader
+        else "demand pcr4 (boot loader or unified kernel), and pcr8, pcr9, pcr11 as your image extends them; "
+        "or the boot loader's events under event_log",
+    )
+
+
+def _starts_signed_loaders(azure: AzureDemands) -> bool:
+    """Whether Secure Boot is demanded, of the paravisor's word or of the log."""
+    told = azure.vm_configuration["secure_boot"], None if azure.event_log is None else azure.event_log.secure_boot
+    return any(wanted is not None and wanted.value is True for wanted in told)
 
 
 # -- Intel
@@ -229,7 +242,7 @@ def _tdx(tdx: TdxDemands, path: str, around: Surroundings, *, boot: bool) -> Ite
             why="service_td demands that none is bound",
             remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
         )
-    if boot and not _boot_is_measured(tdx):
+    if boot and not _boot_is_measured(tdx, around):
         yield Finding(
             rule="boot-not-demanded",
             severity=around.in_production(Severity.WARNING),
@@ -243,10 +256,9 @@ def _not_zero(value: object) -> bool:
     return value != bytes(48)
 
 
-def _boot_is_measured(tdx: TdxDemands) -> bool:
-    log = tdx.event_log
-    loader = None if log is None else log.kernel_command_lines
-    return any(_stated(demand) for demand in (tdx.rtmrs["rtmr1"], tdx.rtmrs["rtmr2"], loader))
+def _boot_is_measured(tdx: TdxDemands, around: Surroundings) -> bool:
+    registers = any(_stated(tdx.rtmrs[name]) for name in ("rtmr1", "rtmr2"))
+    return registers or around.judges_loader(tdx.event_log)
 
 
 def _sgx(sgx: SgxDemands, path: str, around: Surroundings) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from attest.encoding import rfc3339_text
 from attest.policy.decode import Demand, Relaxed
+from attest.policy.eventlog import EventLogDemands
 from attest.policy.model import PolicyBody, PolicyDocument
 
 __all__ = ["SOON", "Finding", "Severity", "Surroundings"]
@@ -70,7 +71,15 @@ class Surroundings:
 
     def identified(self, body: PolicyBody) -> frozenset[str]:
         """Return the kinds of CPU of which this body demands what they run."""
-        return frozenset(kind for kind in _IDENTITY if _identifies(body, kind))
+        kinds = {kind for kind in _IDENTITY if _identifies(body, kind)}
+        if body.azure is not None and self.judges_loader(body.azure.event_log):
+            kinds.add("azure")
+        return frozenset(kinds)
+
+    def judges_loader(self, log: EventLogDemands | None) -> bool:
+        """Whether a log has to come along, and to have accepted events of a boot loader and no others."""
+        need_not_come = any(entry.check == "eventlog" for entry in self.policy.unchecked)
+        return log is not None and log.demands_loader and not need_not_come
 
     def expiry(self, what: str, path: str, end: datetime, remedy: str) -> Iterator[Finding]:
         """Look at an end; its last moment still counts."""

@@ -39,6 +39,7 @@ FIXES: Mapping[str, str] = {
     "policy.at_least": "Meet more of its branches whole: see the checks of those that are nearest.",
     "policy.azure.": "Start the VM with another configuration; or relax this key with {unchecked: reason}.",
     "policy.azure.pcr": _REGISTER,
+    "policy.azure.event_log.": _LOG,
     "policy.azure.vm_configuration.secure_boot": "Start the VM with Secure Boot on, or trusted launch has no meaning.",
     "policy.azure.vm_configuration.console_enabled": "Azure enables the serial console: relax this if none can log in.",
     "policy.azure.vm_unique_ids": _OTHER_MACHINE,
@@ -128,6 +129,9 @@ FIXES: Mapping[str, str] = {
 SENTENCES: Mapping[str, str] = {
     "policy.": "{name} must be {expected}.",
     "policy.azure.pcr": "The register {name} of the virtual TPM must be that of {expected}.",
+    "policy.azure.event_log.required": "With the evidence must come {expected}.",
+    "policy.azure.event_log.secure_boot": "That Secure Boot is on, as the firmware measured it, must be {expected}.",
+    "policy.azure.event_log.": "The event log's {name} must be {expected}.",
     "policy.azure.vm_configuration.": "The VM's setting {name} must be {expected}.",
     "policy.azure.tpm_clock_safe": "That the virtual TPM has kept track of its clock must be {expected}.",
     "policy.azure.maximum_restart_count": "The number of times the VM was resumed must be {expected}.",

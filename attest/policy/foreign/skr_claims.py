@@ -56,7 +56,7 @@ def why_lost(path: str) -> tuple[str, str]:
         return "the paravisor says it; our policies judge the hardware's word", "demand the paravisor's measurement"
     if path == "secureboot" or path.startswith("x-ms-azurevm-"):
         return (
-            "Azure's Verifier reads it from the log of the virtual TPM, which our policies do not speak of",
-            "of a TD, demand its event log (tdx.event_log)",
+            "Azure's Verifier reads it from the log of the virtual TPM, which need not come along here",
+            "demand that log (azure.event_log); of a TD elsewhere, its event log (tdx.event_log)",
         )
     return "no claim of ours corresponds to it", "find out who determines it, and demand that fact"
