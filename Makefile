@@ -107,7 +107,7 @@ slow: $(DEV_STAMP) ## every bit flipped, every length, long property runs
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-search} $(BIN)/python -m pytest -n $(JOBS) -m slow --timeout=1800
 
 fuzz: $(DEV_STAMP) ## fuzz the parsers: SECONDS_EACH=n for each target
-	$(BIN)/python -m tests.fuzz.run $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
+	$(BIN)/python -m tests.fuzz.run --jobs $(JOBS) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
 
 bench: $(DEV_STAMP) ## all benchmarks, or ONLY=<id>
 	$(BIN)/python -m benchmarks $(ONLY)

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -225,19 +227,21 @@ def fuzz(target: str, seconds: int) -> bool:
 
 
 def main() -> int:
-    """Run the chosen targets one after the other."""
+    """Run the chosen targets, as many at a time as there are jobs."""
     if sys.argv[1:2] == ["--child"]:
         fuzz_one(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET", choices=[*TARGETS, []], help=", ".join(TARGETS))
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target")
+    parser.add_argument("--jobs", type=int, default=1, help="how many targets at a time")
     options = parser.parse_args()
     try:
         import atheris  # noqa: F401
     except ImportError:
         print("fuzzing is left out: atheris has no wheel for this platform", file=sys.stderr)
         return 0
-    results = [fuzz(target, options.seconds) for target in options.targets or TARGETS]
+    with ThreadPoolExecutor(max_workers=options.jobs) as pool:
+        results = list(pool.map(partial(fuzz, seconds=options.seconds), options.targets or TARGETS))
     return 0 if all(results) else 1
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.policy.authoring.comparing import Effect, Resolved, combined, shown
-from attest.policy.authoring.differing import diff_policies, names_in_use, resolved_names
+from attest.policy.authoring.demands import names_in_use, resolved_names
+from attest.policy.authoring.differing import diff_policies
 from attest.policy.devices import Count
 from attest.policy.document import read_document
 from attest.policy.model import PolicyDocument, decode_policy

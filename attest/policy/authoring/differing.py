@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeGuard, cast
 
 from attest.policy.authoring.comparing import (
     Compared,
     Effect,
-    Resolved,
     combined,
     compare_values,
     maximum,
@@ -25,47 +23,33 @@ from attest.policy.authoring.comparing import (
     switches,
 )
 from attest.policy.authoring.comparing_references import compare_documents
+from attest.policy.authoring.demands import (
+    INLINE,
+    NAMED,
+    NESTED,
+    SECTIONS,
+    TABLES,
+    join,
+    members,
+    names_in_use,
+    resolved,
+    value_of,
+)
 from attest.policy.authoring.tcb_sets import joined_tcbs
-from attest.policy.azure import PCR_KEYS
-from attest.policy.decode import Demand, Relaxed
+from attest.policy.decode import Relaxed
 from attest.policy.model import PolicyBody, PolicyDocument
-from attest.policy.references import ReferenceValues, ends_of
+from attest.policy.references import ReferenceValues
 from attest.policy.verifiers import AcceptedVerifier
 
 __all__ = [
-    "SECTIONS",
     "Change",
     "PolicyDifference",
-    "demands_of",
     "diff_bodies",
     "diff_policies",
     "kinds_in",
-    "names_in_use",
-    "resolved_names",
 ]
 
-SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
-"""Demands on one kind of machine or device each."""
 _CPUS = ("snp", "tdx", "sgx")
-_NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave", *PCR_KEYS})
-"""Demands that speak of reference values by name."""
-_TABLES = frozenset(
-    {
-        "guest_policy",
-        "platform_info",
-        "td_attributes",
-        "attributes",
-        "platform",
-        "signature_stores",
-        "rtmrs",
-        "pcrs",
-        "vm_configuration",
-    }
-)
-"""Tables of demands, each of which is a demand of its own."""
-_INLINE = frozenset({"tcb", "rtmrs", "pcrs"})
-"""What is grouped in the types and not in the document."""
-_NESTED = frozenset({"tcb", "event_log"})
 _References = Mapping[str, ReferenceValues]
 
 
@@ -206,7 +190,7 @@ def _written(verifier: AcceptedVerifier) -> Mapping[str, tuple[str, ...]]:
 
 def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
     """Tell of every other key of a policy that it differs: nobody can say here which way."""
-    for name, before in _members(old):
+    for name, before in members(old):
         if name not in _COMPARED:
             yield from _changes(name, switches(before, getattr(new, name)))
 
@@ -226,64 +210,6 @@ def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Chan
             yield Change(path=path, effect=Effect.LABEL, text=text)
 
 
-def names_in_use(body: PolicyBody) -> frozenset[str]:
-    """Return the names of reference values that some demand speaks of."""
-    used: list[tuple[str, ...]] = [
-        names for _, name, names in demands_of(body) if name in _NAMED and not isinstance(names, Relaxed)
-    ]
-    return frozenset(name for names in used for name in names)
-
-
-def demands_of(body: PolicyBody, path: str = "") -> Iterator[tuple[str, str, Any]]:  # Any: the value of any demand
-    """Yield each demand of a policy or branch, at any depth: its path, its name (the last part), its value.
-
-    A demand that is relaxed has ``Relaxed`` for a value; one that is not made is left out.
-    """
-    for section in (*SECTIONS, "devices"):
-        yield from _demands_in(getattr(body, section), _join(path, section))
-    for place, branches in _placed(body, path):
-        for index, branch in enumerate(branches):
-            yield from demands_of(branch, f"{place}[{index}]")
-
-
-def _placed(body: PolicyBody, path: str) -> Iterator[tuple[str, tuple[PolicyBody, ...]]]:
-    yield _join(path, "any_of"), body.any_of
-    yield _join(path, "all_of"), body.all_of
-    yield _join(path, "at_least.of"), () if body.at_least is None else body.at_least.of
-
-
-def _demands_in(section: object, path: str) -> Iterator[tuple[str, str, Any]]:
-    if section is None:
-        return
-    for name, value in _members(section):
-        inner = path if name in _INLINE else _join(path, name)
-        if name in _NESTED:
-            yield from _demands_in(value, inner)
-        elif name in _TABLES:
-            for key, one in value.items():
-                if one is not None:
-                    yield _join(inner, key), key, one.value
-        elif value is not None:
-            yield inner, name, _value_of(value)
-
-
-def _value_of(demand: object) -> Any:  # noqa: ANN401  the value of any demand
-    return demand.value if _is_demand(demand) else demand
-
-
-def _is_demand(value: object) -> TypeGuard[Demand[Any]]:
-    return isinstance(value, Demand)
-
-
-def _members(section: object) -> Iterator[tuple[str, Any]]:
-    for field in fields(cast("Any", section)):  # Any: one of the dataclasses of demands
-        yield field.name, getattr(section, field.name)
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 # -- demands
 
 
@@ -300,7 +226,7 @@ class _Walk:
     def bodies(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
         """Compare two bodies: their sections, then their branches."""
         for name in (*SECTIONS, "devices"):
-            before, after, place = getattr(old, name), getattr(new, name), _join(path, name)
+            before, after, place = getattr(old, name), getattr(new, name), join(path, name)
             if before is None and after is None:
                 continue
             if before is None or after is None:
@@ -308,9 +234,9 @@ class _Walk:
             else:
                 yield from self._sections(before, after, place)
         yield from self._cpu(old, new, path)
-        yield from self._choice(old.any_of, new.any_of, _join(path, "any_of"))
-        yield from self._all(old.all_of, new.all_of, _join(path, "all_of"))
-        yield from self._some(old, new, _join(path, "at_least"))
+        yield from self._choice(old.any_of, new.any_of, join(path, "any_of"))
+        yield from self._all(old.all_of, new.all_of, join(path, "all_of"))
+        yield from self._some(old, new, join(path, "at_least"))
 
     def _section(self, name: str, path: str, old: PolicyBody, new: PolicyBody) -> Change:
         """Judge a section that came or went. Evidence of a kind that no part of a policy speaks of is refused."""
@@ -320,7 +246,7 @@ class _Walk:
             text = f"evidence of this kind is {'accepted now, under the demands here' if added else 'refused now'}"
         else:
             text = "demanded now" if added else "not demanded any more"
-        return Change(path=_join(path, name), effect=effect if added else effect.reverse, text=text)
+        return Change(path=join(path, name), effect=effect if added else effect.reverse, text=text)
 
     def _section_effect(
         self, name: str, old: PolicyBody, new: PolicyBody, others: frozenset[str], *, inner: bool
@@ -344,28 +270,28 @@ class _Walk:
         if before is not after:
             text = "a CPU must come along" if after else "a CPU need not come along any more"
             effect = Effect.STRICTER if after else Effect.LOOSER
-            yield Change(path=_join(path, "devices.cpu"), effect=effect, text=text)
+            yield Change(path=join(path, "devices.cpu"), effect=effect, text=text)
 
     def _sections(self, old: object, new: object, path: str) -> Iterator[Change]:
         joined = joined_tcbs(old, new)
-        for (name, before), (_, after) in zip(_members(old), _members(new), strict=True):
-            inner = path if name in _INLINE else _join(path, name)
+        for (name, before), (_, after) in zip(members(old), members(new), strict=True):
+            inner = path if name in INLINE else join(path, name)
             if name in joined:
                 yield from _changes(inner, joined[name])
-            elif name in _TABLES:
+            elif name in TABLES:
                 for key in dict.fromkeys((*before, *after)):
-                    yield from self._one(key, before.get(key), after.get(key), _join(inner, key))
-            elif name in _NESTED and before is not None and after is not None:
+                    yield from self._one(key, before.get(key), after.get(key), join(inner, key))
+            elif name in NESTED and before is not None and after is not None:
                 yield from self._sections(before, after, inner)
-            elif name in _NESTED:
+            elif name in NESTED:
                 stated = ("its demands" if one is not None else None for one in (before, after))
                 yield from _changes(inner, _compared(name, *stated))
             else:
                 yield from self._one(name, before, after, inner)
 
     def _one(self, name: str, old: object, new: object, path: str) -> Iterator[Change]:
-        if name in _NAMED:
-            old, new = _resolved(old, self.old_references), _resolved(new, self.new_references)
+        if name in NAMED:
+            old, new = resolved(old, self.old_references), resolved(new, self.new_references)
         yield from _demand(name, old, new, path)
 
     # -- branches
@@ -460,28 +386,9 @@ def _nameless(old: PolicyBody, new: PolicyBody) -> bool:
 # -- one demand
 
 
-def resolved_names(name: str, value: object, references: _References) -> object:
-    """Return the digests that a list of names stands for; anything else as it is, and names from elsewhere too."""
-    found = _resolved(value, references) if name in _NAMED else value
-    return frozenset(found.ends) if isinstance(found, Resolved) and not found.elsewhere else value
-
-
-def _resolved(value: object, references: _References) -> object:
-    """Put reference values in the place of their names; of one digest under two names, the later end counts."""
-    named: tuple[str, ...] | Relaxed | None = _value_of(value)
-    if named is None or isinstance(named, Relaxed):
-        return named
-    here = [name for name in named if name in references]
-    return Resolved(
-        ends=ends_of(references[name] for name in here),
-        names={digest: name for name in here for digest in references[name].values},
-        elsewhere=tuple(name for name in named if name not in references),
-    )
-
-
 def _demand(name: str, old: object, new: object, path: str) -> Iterator[Change]:
     """Compare two demands, of which either may be relaxed or not be made."""
-    yield from _changes(path, _compared(name, _value_of(old), _value_of(new)))
+    yield from _changes(path, _compared(name, value_of(old), value_of(new)))
 
 
 def _compared(name: str, old: object, new: object) -> Iterator[Compared]:

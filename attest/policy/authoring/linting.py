@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import cast
 
 from attest.policy.authoring.comparing import Effect, shown
-from attest.policy.authoring.differing import demands_of, diff_bodies
+from attest.policy.authoring.demands import demands_of
+from attest.policy.authoring.differing import diff_bodies
 from attest.policy.authoring.lint_documents import document_findings
 from attest.policy.authoring.lint_references import reference_findings
 from attest.policy.authoring.lint_sections import section_findings

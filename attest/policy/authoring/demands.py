@@ -1,0 +1,132 @@
+"""Which demands a policy makes: each with its path, its name and its value, for whoever compares or looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, TypeGuard, cast
+
+from attest.policy.authoring.comparing import Resolved
+from attest.policy.azure import PCR_KEYS
+from attest.policy.decode import Demand, Relaxed
+from attest.policy.model import PolicyBody
+from attest.policy.references import ReferenceValues, ends_of
+
+__all__ = [
+    "INLINE",
+    "NAMED",
+    "NESTED",
+    "SECTIONS",
+    "TABLES",
+    "demands_of",
+    "join",
+    "members",
+    "names_in_use",
+    "resolved",
+    "resolved_names",
+    "value_of",
+]
+
+SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
+"""Demands on one kind of machine or device each."""
+NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave", *PCR_KEYS})
+"""Demands that speak of reference values by name."""
+TABLES = frozenset(
+    {
+        "guest_policy",
+        "platform_info",
+        "td_attributes",
+        "attributes",
+        "platform",
+        "signature_stores",
+        "rtmrs",
+        "pcrs",
+        "vm_configuration",
+    }
+)
+"""Tables of demands, each of which is a demand of its own."""
+INLINE = frozenset({"tcb", "rtmrs", "pcrs"})
+"""What is grouped in the types and not in the document."""
+NESTED = frozenset({"tcb", "event_log"})
+"""Sections within sections."""
+_References = Mapping[str, ReferenceValues]
+
+
+def names_in_use(body: PolicyBody) -> frozenset[str]:
+    """Return the names of reference values that some demand speaks of."""
+    used: list[tuple[str, ...]] = [
+        names for _, name, names in demands_of(body) if name in NAMED and not isinstance(names, Relaxed)
+    ]
+    return frozenset(name for names in used for name in names)
+
+
+def demands_of(body: PolicyBody, path: str = "") -> Iterator[tuple[str, str, Any]]:  # Any: the value of any demand
+    """Yield each demand of a policy or branch, at any depth: its path, its name (the last part), its value.
+
+    A demand that is relaxed has ``Relaxed`` for a value; one that is not made is left out.
+    """
+    for section in (*SECTIONS, "devices"):
+        yield from _demands_in(getattr(body, section), join(path, section))
+    for place, branches in _placed(body, path):
+        for index, branch in enumerate(branches):
+            yield from demands_of(branch, f"{place}[{index}]")
+
+
+def _placed(body: PolicyBody, path: str) -> Iterator[tuple[str, tuple[PolicyBody, ...]]]:
+    yield join(path, "any_of"), body.any_of
+    yield join(path, "all_of"), body.all_of
+    yield join(path, "at_least.of"), () if body.at_least is None else body.at_least.of
+
+
+def _demands_in(section: object, path: str) -> Iterator[tuple[str, str, Any]]:
+    if section is None:
+        return
+    for name, value in members(section):
+        inner = path if name in INLINE else join(path, name)
+        if name in NESTED:
+            yield from _demands_in(value, inner)
+        elif name in TABLES:
+            for key, one in value.items():
+                if one is not None:
+                    yield join(inner, key), key, one.value
+        elif value is not None:
+            yield inner, name, value_of(value)
+
+
+def value_of(demand: object) -> Any:  # noqa: ANN401  the value of any demand
+    """Return what a demand demands, or why it does not; of a key that cannot be relaxed, its value."""
+    return demand.value if _is_demand(demand) else demand
+
+
+def _is_demand(value: object) -> TypeGuard[Demand[Any]]:
+    return isinstance(value, Demand)
+
+
+def members(section: object) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a section's type, with their names."""
+    for field in fields(cast("Any", section)):  # Any: one of the dataclasses of demands
+        yield field.name, getattr(section, field.name)
+
+
+def join(path: str, name: str) -> str:
+    """Return the path of a key in a section."""
+    return f"{path}.{name}" if path else name
+
+
+def resolved_names(name: str, value: object, references: _References) -> object:
+    """Return the digests that a list of names stands for; anything else as it is, and names from elsewhere too."""
+    found = resolved(value, references) if name in NAMED else value
+    return frozenset(found.ends) if isinstance(found, Resolved) and not found.elsewhere else value
+
+
+def resolved(value: object, references: _References) -> object:
+    """Put reference values in the place of their names; of one digest under two names, the later end counts."""
+    named: tuple[str, ...] | Relaxed | None = value_of(value)
+    if named is None or isinstance(named, Relaxed):
+        return named
+    here = [name for name in named if name in references]
+    return Resolved(
+        ends=ends_of(references[name] for name in here),
+        names={digest: name for name in here for digest in references[name].values},
+        elsewhere=tuple(name for name in named if name not in references),
+    )
