@@ -121,10 +121,11 @@ def init(directory: Path | None, config: Path | None, allow_simulated: bool | No
 @cli.command()
 @with_options(*SETTINGS)
 def migrate(config: Path | None, **flags: object) -> None:
-    """Bring the database to this version's schema. Stop the service and back the database up first."""
+    """Bring the database to this version's schema. Stop every service and back the database up first."""
     from kms.store import migrate_database
 
-    before, after = migrate_database(load(config, flags).settings.database)
+    settings = load(config, flags).settings
+    before, after = migrate_database(settings.database, access=settings.database_access)
     click.echo(f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}")
 
 
@@ -144,7 +145,7 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
         print_json({"schema": "kms.config/1", "settings": rows})
         return
     for name, value in values.items():
-        click.echo(f"{name:18} {json.dumps(value):40} {loaded.sources[name]}")
+        click.echo(f"{name:22} {json.dumps(value):40} {loaded.sources[name]}")
 
 
 # -- serve

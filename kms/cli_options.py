@@ -59,7 +59,9 @@ def moment() -> datetime:
 
 SETTINGS = (
     click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML); else KMS_CONFIG."),
-    click.option("--database", metavar="FILE", help="SQLite database."),
+    click.option("--database", metavar="FILE|URL", help="SQLite file, or postgresql:// without a password."),
+    click.option("--database-password-file", type=click.Path(path_type=Path), help="Password for PostgreSQL."),
+    click.option("--database-connections", type=int, help="Most connections to PostgreSQL (default 10)."),
     click.option("--kek-file", type=click.Path(path_type=Path), help="Key-encryption key."),
     click.option("--origin", metavar="NAME", help="The service's name, such as kms.example/prod."),
 )

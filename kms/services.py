@@ -113,7 +113,7 @@ def initialise(settings: Settings, *, clock: Clock, random: RandomBytes) -> Veri
             identity = _identity(settings.origin, seed).public.text
             writer.append(writer.prepare(kind="initialised", at=at, body={"identity": identity}))
 
-        create_database(settings.database, fill=fill)
+        create_database(settings.database, fill=fill, access=settings.database_access)
     except BaseException:
         settings.kek_file.unlink()  # made a moment ago, and it opens nothing
         raise
@@ -128,7 +128,7 @@ def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
         UnavailableError: the database is in use by something else.
     """
     kek = read_kek_file(settings.kek_file, random=random)
-    store = open_store(settings.database)
+    store = open_store(settings.database, access=settings.database_access)
     try:
         with store.reading() as reader:
             _require_belongs(reader, kek, settings)

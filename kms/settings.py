@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
+from kms.store import Access, locate
 
 __all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings"]
 
@@ -37,7 +38,9 @@ class Settings(BaseModel):
     """What the operator decides.
 
     Attributes:
-        database: SQLite file, as a path or ``sqlite:///`` and a path.
+        database: SQLite file, as a path or ``sqlite:///`` and a path; or a ``postgresql://`` URL without a password.
+        database_password_file: holds the password of a PostgreSQL server; without it libpq's password file counts.
+        database_connections: most connections to a PostgreSQL server.
         kek_file: the key-encryption key; better not beside the database and its backups.
         origin: the service's name, which its clients know it by for ever (``kms.example/prod``).
         host: address to listen on.
@@ -62,6 +65,8 @@ class Settings(BaseModel):
     database: Annotated[str, Field(min_length=1, max_length=4096)]
     kek_file: Path
     origin: Annotated[str, Field(min_length=1, max_length=128)]
+    database_password_file: Path | None = None
+    database_connections: Annotated[int, Field(ge=1, le=256)] = 10
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8750
     challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
@@ -77,6 +82,11 @@ class Settings(BaseModel):
     cache_directory: Path | None = None
     anchors_file: Path | None = None
     allow_simulated: bool = False
+
+    @property
+    def database_access(self) -> Access:
+        """How the database is reached, beside where it is."""
+        return Access(password_file=self.database_password_file, connections=self.database_connections)
 
     @field_validator("origin")
     @classmethod
@@ -112,7 +122,8 @@ def load_settings(
         config: the file; None takes ``KMS_CONFIG``, and without it there is no file.
 
     Raises:
-        ConfigurationError: ``config-unreadable`` or ``config-invalid``, naming the setting and where it came from.
+        ConfigurationError: ``config-unreadable`` or ``config-invalid``, naming the setting and where it came from; or
+            as ``locate``: a password in the URL of a database is refused before anything could show it.
     """
     path = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     layers = (
@@ -120,6 +131,9 @@ def load_settings(
         ("environment", _from_environment(environ)),
         ("flag", {name: value for name, value in flags.items() if value is not None}),
     )
+    for _, layer in layers:
+        if isinstance(layer.get("database"), str):
+            locate(str(layer["database"]))
     values: dict[str, object] = {}
     sources = dict.fromkeys(Settings.model_fields, "default")
     for source, layer in layers:
@@ -146,12 +160,44 @@ def _from_file(path: Path) -> dict[str, object]:
         values = tomllib.loads(content.decode("utf-8"))
     except ValueError as exc:
         raise _unreadable(path, str(exc)) from exc
+    values = _with_store(values, f"file {path}")
     for name in values:
         _require_known(name, f"file {path}")
     return {name: _from_folder(name, value, path.absolute().parent) for name, value in values.items()}
 
 
-_PATHS = {"kek_file", "cache_directory", "anchors_file"}
+_STORE_TABLE: Final = {
+    "url": "database",
+    "password_file": "database_password_file",
+    "connections": "database_connections",
+}
+"""What may stand in the file's table ``[store]``, and the settings that these are."""
+
+
+def _with_store(values: dict[str, object], source: str) -> dict[str, object]:
+    """Read the table ``[store]``, which says the same as the settings of the database beside it; never both."""
+    table = values.get("store")
+    if not isinstance(table, dict):
+        return values
+    rest = {name: value for name, value in values.items() if name != "store"}
+    for name, value in table.items():
+        setting = _STORE_TABLE.get(name)
+        if setting is None:
+            _require_known(f"store.{name}", source)
+        elif setting in rest:
+            raise ConfigurationError(
+                f"{source}: [store] {name} and {setting} are the same setting",
+                code="config-invalid",
+                field=setting,
+                expected="one of the two",
+                hint="remove one of them",
+            )
+        else:
+            rest[setting] = value
+    return rest
+
+
+_PATHS = {"kek_file", "cache_directory", "anchors_file", "database_password_file"}
 _PATH_LISTS = {"endorsements", "bundle_keys"}
 
 

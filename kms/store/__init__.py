@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kms.store.database import Reader, Store, Writer
+from kms.store.location import Access, locate
 from kms.store.opening import create_database, migrate_database, open_store
 
-__all__ = ["Reader", "Store", "Writer", "create_database", "migrate_database", "open_store"]
+__all__ = ["Access", "Reader", "Store", "Writer", "create_database", "locate", "migrate_database", "open_store"]

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Engine, Integer, Row, Select, delete, exists, insert, select, type_coerce, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, Integer, Row, Select, delete, exists, insert, select, type_coerce, update
 from sqlalchemy.exc import IntegrityError as ConstraintError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
-from attest.errors import AttestError, ConfigurationError
+from attest.errors import AttestError
 from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, LogBrokenError, UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord
 from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry
+from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import key_versions, keys, log_entries, meta, policies, secrets, used_nonces
-from kms.store.sqlite import BUSY_MILLISECONDS, WRITING, is_busy, is_foreign
+from kms.store.waiting import BUSY_MILLISECONDS, WRITING
 
-__all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer", "not_initialised", "translated"]
+__all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer"]
 
 CLOCK_TOLERANCE_SECONDS = 60
 """How far behind the newest log entry a moment may lie: requests overlap. A used challenge is remembered for as long
@@ -29,60 +28,18 @@ after its end, so a clock that goes back by less revives none, and one that goes
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the library's exceptions into ours; the text of a statement and its values stay out of them.
-
-    Raises:
-        UnavailableError: ``store-busy`` or ``store-failed``.
-        ConfigurationError: ``database-not-initialised``.
-    """
-    try:
-        yield
-    except PoolTimeoutError as exc:
-        raise _busy() from exc
-    except DBAPIError as exc:
-        if is_busy(exc):
-            raise _busy() from exc
-        if is_foreign(exc):
-            raise not_initialised() from exc
-        raise UnavailableError(
-            f"the database did not do what it was asked: {exc.orig}",
-            code="store-failed",
-            hint="is the disk full, or the file system read-only?",
-            retryable=True,
-        ) from exc
-
-
-def not_initialised() -> ConfigurationError:
-    """Make the error for a file that is no database of ours."""
-    return ConfigurationError(
-        "the file is no database of this service",
-        code="database-not-initialised",
-        field="database",
-        hint="'kms init' makes one; it does so in a file of its own",
-    )
-
-
-def _busy() -> UnavailableError:
-    return UnavailableError(
-        "the database is in use by something else",
-        code="store-busy",
-        hint="try again in a moment; a backup or another program may hold it",
-        retryable=True,
-    )
-
-
 class Store:
     """One database.
 
     Args:
-        engine: an open engine, whose schema was checked.
+        engine: an open engine.
+        check: refuses a schema that this version does not work with; asked once of each connection.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, check: Callable[[Connection], None]) -> None:
         """Keep the engine, and a lock that makes this process's writers wait in line."""
         self._engine = engine
+        self._check = check
         self._writers = threading.Lock()
 
     @contextmanager
@@ -90,9 +47,11 @@ class Store:
         """Open a transaction that sees one state of the database.
 
         Raises:
-            UnavailableError: ``store-busy`` or ``store-failed``.
+            UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``.
+            ConfigurationError: the schema is another one now.
         """
         with translated(), self._engine.connect() as connection, connection.begin():
+            self._require_schema(connection)
             yield Reader(connection)
 
     @contextmanager
@@ -100,17 +59,32 @@ class Store:
         """Open the one writing transaction. It is on the disk when the block has been left, or nothing of it is.
 
         Raises:
-            UnavailableError: ``store-busy`` or ``store-failed``.
+            UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``, and nothing was written; or
+                ``store-outcome-unknown``: a PostgreSQL server went away during the commit.
+            ConfigurationError: the schema is another one now.
         """
         if not self._writers.acquire(timeout=BUSY_MILLISECONDS / 1000):
-            raise _busy()
+            raise busy()
+        committing = False
         try:
             with translated(), self._engine.connect() as plain:
                 connection = plain.execution_options(**{WRITING: True})
                 with connection.begin():
+                    self._require_schema(connection)
                     yield Writer(connection)
+                    committing = True
+        except UnavailableError as exc:
+            if committing and exc.code == UNREACHABLE:
+                raise unknown_outcome() from exc
+            raise
         finally:
             self._writers.release()
+
+    def _require_schema(self, connection: Connection) -> None:
+        """Look at the schema when a connection is new: the database may have been migrated since the last one."""
+        if _CHECKED not in connection.info:
+            self._check(connection)
+            connection.info[_CHECKED] = True
 
     def close(self) -> None:
         """Close every connection."""
@@ -277,6 +251,7 @@ class Writer(Reader, ReferenceWriter):
         )
 
 
+_CHECKED = "kms_schema_checked"
 _LOG = select(log_entries)
 _KEY_VERSIONS = (
     select(key_versions, keys.c.purpose, type_coerce(keys.c.enabled, Integer).label("enabled"))

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.engine import URL
 
 from attest.errors import ConfigurationError
-from kms.store.database import Store, Writer, not_initialised, translated
+from kms.store import postgres, sqlite
+from kms.store.database import Store, Writer
+from kms.store.failures import not_initialised, translated
+from kms.store.location import Access, locate
 from kms.store.schema import REVISIONS
-from kms.store.sqlite import WRITING, create_file, open_engine, sqlite_path
+from kms.store.waiting import WRITING
 
 __all__ = ["create_database", "migrate_database", "open_store"]
 
+_DEFAULT = Access()
 
-def create_database(database: str, *, fill: Callable[[Writer], None]) -> None:
+
+def create_database(database: str, *, fill: Callable[[Writer], None], access: Access = _DEFAULT) -> None:
     """Make a database with the newest schema and its first rows, all or nothing.
 
     Args:
-        database: a file that is not there yet.
+        database: a file that is not there yet, or the URL of an empty PostgreSQL database.
         fill: writes the first rows, in the same transaction.
+        access: how a PostgreSQL server is reached.
 
     Raises:
-        ConfigurationError: ``database-exists``, ``database-unusable`` or ``database-unsupported``.
+        ConfigurationError: ``database-exists``, ``database-unusable``, or as ``locate``.
+        UnavailableError: the server does not answer.
     """
-    path = sqlite_path(database)
-    create_file(path)
-    engine = open_engine(path)
+    place = locate(database)
+    if isinstance(place, Path):
+        sqlite.create_file(place)
     try:
-        with translated(), engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+        with _writing(place, access) as connection:
+            if isinstance(place, URL):
+                postgres.require_empty(connection)
             _upgrade(connection)
             fill(Writer(connection))
     except BaseException:
-        engine.dispose()
-        _remove(path)
+        if isinstance(place, Path):
+            sqlite.remove_file(place)
         raise
-    engine.dispose()
 
 
-def migrate_database(database: str) -> tuple[str, str]:
+def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, str]:
     """Bring a database to the newest schema; the whole migration is one transaction.
 
     Returns:
@@ -47,37 +57,55 @@ def migrate_database(database: str) -> tuple[str, str]:
 
     Raises:
         ConfigurationError: as ``open_store``, save that an old schema is what this is for.
-        UnavailableError: ``store-busy``, something else writes to it.
+        UnavailableError: ``store-busy``, something else writes to it, or is connected to a PostgreSQL database.
     """
-    engine = open_engine(sqlite_path(database))
+    place = locate(database)
+    with _writing(place, access) as connection:
+        if isinstance(place, URL):
+            postgres.require_none_serving(connection)
+        before = _revision(connection)
+        _require_known(before)
+        _upgrade(connection)
+        return before, REVISIONS[-1]
+
+
+def open_store(database: str, *, access: Access = _DEFAULT) -> Store:
+    """Open a database of exactly the schema that this version works with.
+
+    Raises:
+        ConfigurationError: ``database-missing``, ``database-unusable``, ``database-exposed``, as ``locate``,
+            ``database-not-initialised``, ``database-newer`` or ``database-needs-migration``.
+        UnavailableError: ``store-busy``, or ``store-unreachable``.
+    """
+    store = Store(_engine(locate(database), access), check=_require_current)
+    try:
+        with store.reading():
+            pass
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _engine(place: Path | URL, access: Access) -> Engine:
+    return sqlite.open_engine(place) if isinstance(place, Path) else postgres.open_engine(place, access)
+
+
+@contextmanager
+def _writing(place: Path | URL, access: Access) -> Iterator[Connection]:
+    """Open the writing transaction of a database whose schema is not looked at."""
+    engine = _engine(place, access)
     try:
         with translated(), engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
-            before = _revision(connection)
-            _require_known(before)
-            _upgrade(connection)
-            return before, REVISIONS[-1]
+            yield connection
     finally:
         engine.dispose()
 
 
-def open_store(database: str) -> Store:
-    """Open a database of exactly the schema that this version works with.
-
-    Raises:
-        ConfigurationError: ``database-missing``, ``database-unusable``, ``database-exposed``, ``database-unsupported``,
-            ``database-not-initialised``, ``database-newer`` or ``database-needs-migration``.
-        UnavailableError: ``store-busy``.
-    """
-    engine = open_engine(sqlite_path(database))
-    try:
-        with translated(), engine.connect() as connection:
-            revision = _revision(connection)
-        _require_known(revision)
-        _require_newest(revision)
-    except BaseException:
-        engine.dispose()
-        raise
-    return Store(engine)
+def _require_current(connection: Connection) -> None:
+    revision = _revision(connection)
+    _require_known(revision)
+    _require_newest(revision)
 
 
 def _revision(connection: Connection) -> str:
@@ -108,7 +136,7 @@ def _require_newest(revision: str) -> None:
             field="database",
             expected=REVISIONS[-1],
             got=revision,
-            hint="stop the service, back the database up, then run 'kms migrate'",
+            hint="stop every service, back the database up, then run 'kms migrate'",
         )
 
 
@@ -121,9 +149,3 @@ def _upgrade(connection: Connection) -> None:
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-
-
-def _remove(path: Path) -> None:
-    """Take away what was made a moment ago, so that the next try finds nothing in its way."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

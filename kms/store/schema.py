@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
 )
+from sqlalchemy.types import TypeEngine
 
 __all__ = [
     "REVISIONS",
@@ -37,10 +38,20 @@ REVISIONS: Final = ("0001", "0002")
 
 metadata = MetaData()
 
+
+def _name(length: int) -> TypeEngine[str]:
+    """Make a column of names, which PostgreSQL too orders by their bytes.
+
+    The collations of an operating system change with its upgrades, and an index that was made under the old one then
+    misses rows.
+    """
+    return String(length).with_variant(String(length, collation="C"), "postgresql")
+
+
 meta = Table(
     "meta",
     metadata,
-    Column("name", String(64), primary_key=True),
+    Column("name", _name(64), primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
 """``origin`` and ``kek_id``: what this database belongs to."""
@@ -48,7 +59,7 @@ meta = Table(
 secrets = Table(
     "secrets",
     metadata,
-    Column("name", String(64), primary_key=True),
+    Column("name", _name(64), primary_key=True),
     Column("algorithm", String(32), nullable=False),
     Column("wrapped", LargeBinary, nullable=False),
     Column("created_at", String(40), nullable=False),
@@ -59,7 +70,7 @@ policies = Table(
     "policies",
     metadata,
     Column("digest", LargeBinary, primary_key=True),
-    Column("name", String(64), nullable=False),
+    Column("name", _name(64), nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("document", LargeBinary, nullable=False),
     Column("added_at", String(40), nullable=False),
@@ -71,7 +82,7 @@ reference_documents = Table(
     metadata,
     Column("seq", Integer, primary_key=True),
     Column("digest", LargeBinary, nullable=False, unique=True),
-    Column("name", String(256), nullable=False),
+    Column("name", _name(256), nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("document", LargeBinary, nullable=False),
     Column("added_at", String(40), nullable=False),
@@ -93,8 +104,8 @@ reference_signatures = Table(
 keys = Table(
     "keys",
     metadata,
-    Column("tenant", String(64), primary_key=True),
-    Column("key_id", String(128), primary_key=True),
+    Column("tenant", _name(64), primary_key=True),
+    Column("key_id", _name(128), primary_key=True),
     Column("purpose", String(32), nullable=False),
     Column("enabled", Boolean, nullable=False),
     Column("created_at", String(40), nullable=False),
@@ -103,8 +114,8 @@ keys = Table(
 key_versions = Table(
     "key_versions",
     metadata,
-    Column("tenant", String(64), primary_key=True),
-    Column("key_id", String(128), primary_key=True),
+    Column("tenant", _name(64), primary_key=True),
+    Column("key_id", _name(128), primary_key=True),
     Column("version", Integer, primary_key=True),
     Column("algorithm", String(32), nullable=False),
     Column("policy_digest", LargeBinary, ForeignKey("policies.digest"), nullable=False),

@@ -1,6 +1,6 @@
 """Everything that is special about SQLite: how a file is opened, how a transaction begins, how rows are protected.
 
-Another database gets a module like this one; nothing else of the store names a dialect.
+PostgreSQL has a module like this one.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Final
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -16,39 +15,18 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 
 from attest.errors import ConfigurationError
+from kms.store.waiting import BUSY_MILLISECONDS, WRITING
 
 __all__ = [
-    "WRITING",
     "append_only",
     "create_file",
     "is_busy",
     "is_foreign",
     "open_engine",
-    "sqlite_path",
+    "remove_file",
 ]
 
-WRITING: Final = "kms_writing"
-"""Execution option of a connection that takes the write lock when its transaction begins, not at its first write."""
-BUSY_MILLISECONDS: Final = 5000
 _BUSY_CODES = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED"})
-_URL_HEAD = "sqlite:///"
-
-
-def sqlite_path(database: str) -> Path:
-    """Return the file that a database setting names: a path, or ``sqlite:///`` and a path.
-
-    Raises:
-        ConfigurationError: ``database-unsupported``.
-    """
-    if "://" in database and not database.startswith(_URL_HEAD):
-        raise ConfigurationError(
-            f"this version keeps its data in SQLite only, not in {database.partition('://')[0]!r}",
-            code="database-unsupported",
-            field="database",
-            expected="a file, or sqlite:/// and a file",
-            got=database.partition("://")[0],
-        )
-    return Path(database.removeprefix(_URL_HEAD))
 
 
 def create_file(path: Path) -> None:
@@ -70,6 +48,12 @@ def create_file(path: Path) -> None:
         raise _unusable(path, exc.strerror or str(exc)) from exc
 
 
+def remove_file(path: Path) -> None:
+    """Take away what was made a moment ago, so that the next try finds nothing in its way."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 def open_engine(path: Path) -> Engine:
     """Open a database file that is there and that nobody else can read.
 
@@ -80,6 +64,7 @@ def open_engine(path: Path) -> Engine:
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         connect_args={"timeout": BUSY_MILLISECONDS / 1000, "check_same_thread": False},
+        hide_parameters=True,
         pool_size=8,
         max_overflow=64,
     )

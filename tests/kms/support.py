@@ -1,10 +1,14 @@
 """A service in memory of time, and workloads that come to it."""
 
 import itertools
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256, shake_256
 from pathlib import Path
+
+from sqlalchemy import create_engine
 
 from attest import Binding, Evidence, EvidenceItem
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, MEDIA_SNP_EXTENDED
@@ -19,6 +23,7 @@ from kms.references import StoredDocument
 from kms.releases import ReleaseService
 from kms.services import Services, initialise, open_services
 from kms.settings import Settings
+from kms.store import locate
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 ORIGIN = "kms.test/unit"
@@ -139,7 +144,7 @@ class Harness:
 
     def reopened(self, **changes: object) -> "Harness":
         """The same database opened once more, perhaps with other settings."""
-        settings = settings_for(self.folder, **changes)
+        settings = settings_for(self.folder, **({"database": self.settings.database} | changes))
         services = open_services(settings, clock=self.clock, random=self.random)
         return Harness(folder=self.folder, settings=settings, services=services, clock=self.clock, random=self.random)
 
@@ -172,6 +177,31 @@ class Harness:
 
     def decisions(self) -> list[dict[str, object]]:
         return [entry for entry in self.entries() if entry["kind"] == "decision"]
+
+    def alter(self, statement: str, *values: object) -> list[tuple[object, ...]]:
+        """Do to the database what no command does, as somebody with its password could; ``?`` stands for a value."""
+        if not self.on_postgres:
+            with closing(sqlite3.connect(self.settings.database, timeout=0, isolation_level=None)) as database:
+                return list(database.execute(statement, values))
+        engine = create_engine(locate(self.settings.database))  # type: ignore[arg-type]  # a URL, as was asked
+        try:
+            with engine.connect() as connection, connection.begin():
+                done = connection.exec_driver_sql(statement.replace("?", "%s"), values)
+                return [tuple(row) for row in done] if done.returns_rows else []
+        finally:
+            engine.dispose()
+
+    def unprotect(self, table: str) -> None:
+        """Take the triggers away that keep a table as it is."""
+        if self.on_postgres:
+            self.alter(f"DROP TRIGGER {table}_append_only ON {table}")
+        else:
+            for verb in ("update", "delete"):
+                self.alter(f"DROP TRIGGER {table}_no_{verb}")
+
+    @property
+    def on_postgres(self) -> bool:
+        return self.settings.database.startswith("postgresql://")
 
     def close(self) -> None:
         self.services.store.close()

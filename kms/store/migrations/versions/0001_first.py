@@ -3,21 +3,25 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store import sqlite
+from kms.store.protecting import append_only
 
 revision = "0001"
 down_revision = None
 
 
+def _name(length: int) -> sa.types.TypeEngine[str]:
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
+
+
 def upgrade() -> None:
     op.create_table(
         "meta",
-        sa.Column("name", sa.String(64), primary_key=True),
+        sa.Column("name", _name(64), primary_key=True),
         sa.Column("value", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "secrets",
-        sa.Column("name", sa.String(64), primary_key=True),
+        sa.Column("name", _name(64), primary_key=True),
         sa.Column("algorithm", sa.String(32), nullable=False),
         sa.Column("wrapped", sa.LargeBinary, nullable=False),
         sa.Column("created_at", sa.String(40), nullable=False),
@@ -25,23 +29,23 @@ def upgrade() -> None:
     op.create_table(
         "policies",
         sa.Column("digest", sa.LargeBinary, primary_key=True),
-        sa.Column("name", sa.String(64), nullable=False),
+        sa.Column("name", _name(64), nullable=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
         sa.Column("added_at", sa.String(40), nullable=False),
     )
     op.create_table(
         "keys",
-        sa.Column("tenant", sa.String(64), primary_key=True),
-        sa.Column("key_id", sa.String(128), primary_key=True),
+        sa.Column("tenant", _name(64), primary_key=True),
+        sa.Column("key_id", _name(128), primary_key=True),
         sa.Column("purpose", sa.String(32), nullable=False),
         sa.Column("enabled", sa.Boolean, nullable=False),
         sa.Column("created_at", sa.String(40), nullable=False),
     )
     op.create_table(
         "key_versions",
-        sa.Column("tenant", sa.String(64), primary_key=True),
-        sa.Column("key_id", sa.String(128), primary_key=True),
+        sa.Column("tenant", _name(64), primary_key=True),
+        sa.Column("key_id", _name(128), primary_key=True),
         sa.Column("version", sa.Integer, primary_key=True),
         sa.Column("algorithm", sa.String(32), nullable=False),
         sa.Column("policy_digest", sa.LargeBinary, sa.ForeignKey("policies.digest"), nullable=False),
@@ -63,5 +67,5 @@ def upgrade() -> None:
         sa.Column("hash", sa.LargeBinary, nullable=False),
     )
     for table in ("log_entries", "policies"):
-        for statement in sqlite.append_only(table):
+        for statement in append_only(op.get_bind(), table):
             op.execute(statement)

@@ -3,10 +3,14 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store import sqlite
+from kms.store.protecting import append_only
 
 revision = "0002"
 down_revision = "0001"
+
+
+def _name(length: int) -> sa.types.TypeEngine[str]:
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -14,7 +18,7 @@ def upgrade() -> None:
         "reference_documents",
         sa.Column("seq", sa.Integer, primary_key=True),
         sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),
-        sa.Column("name", sa.String(256), nullable=False),
+        sa.Column("name", _name(256), nullable=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
         sa.Column("added_at", sa.String(40), nullable=False),
@@ -29,5 +33,5 @@ def upgrade() -> None:
         sa.Column("added_at", sa.String(40), nullable=False),
     )
     for table in ("reference_documents", "reference_signatures"):
-        for statement in sqlite.append_only(table):
+        for statement in append_only(op.get_bind(), table):
             op.execute(statement)

@@ -1,0 +1,91 @@
+"""What goes wrong in the database, as errors of ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from attest.errors import AttestError, ConfigurationError
+from kms.errors import UnavailableError
+from kms.store import postgres, sqlite
+
+__all__ = ["UNREACHABLE", "busy", "not_initialised", "translated", "unknown_outcome"]
+
+UNREACHABLE = "store-unreachable"
+_log = logging.getLogger("kms.store")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the library's exceptions into ours; the text of a statement and its values stay out of them.
+
+    Raises:
+        UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``.
+        ConfigurationError: ``database-not-initialised``.
+    """
+    try:
+        yield
+    except PoolTimeoutError as exc:
+        raise busy() from exc
+    except DBAPIError as exc:
+        raise _failure(exc) from exc
+
+
+def _failure(exc: DBAPIError) -> AttestError:
+    if sqlite.is_busy(exc) or postgres.is_busy(exc):
+        return busy()
+    if sqlite.is_foreign(exc) or postgres.is_foreign(exc):
+        return not_initialised()
+    if postgres.is_unreachable(exc):
+        return _unreachable(exc)
+    return UnavailableError(
+        f"the database did not do what it was asked: {postgres.reason(exc) or exc.orig}",
+        code="store-failed",
+        hint="is the disk full, or the file system read-only?",
+        retryable=True,
+    )
+
+
+def _unreachable(exc: DBAPIError) -> UnavailableError:
+    # Where the server is concerns the operator, who reads the log, and not the workload, which reads the error.
+    _log.warning("the database server does not answer: %s", " ".join(str(exc.orig).split())[:500])
+    return UnavailableError(
+        "the database server does not answer",
+        code=UNREACHABLE,
+        hint="is it running, and is the URL right? standard error says more",
+        retryable=True,
+    )
+
+
+def unknown_outcome() -> UnavailableError:
+    """Make the error for a connection that was lost during the commit: it may have happened, or not."""
+    return UnavailableError(
+        "the database server went away while it was writing, and may have written",
+        code="store-outcome-unknown",
+        hint="ask for a new challenge; this one may be used up",
+        retryable=True,
+    )
+
+
+def not_initialised() -> ConfigurationError:
+    """Make the error for what is no database of ours."""
+    return ConfigurationError(
+        "this is no database of this service",
+        code="database-not-initialised",
+        field="database",
+        hint="'kms init' makes one; it does so in a file, or an empty PostgreSQL database, of its own",
+    )
+
+
+def busy() -> UnavailableError:
+    """Make the error for a lock that others held for too long."""
+    return UnavailableError(
+        "the database is in use by something else",
+        code="store-busy",
+        hint="try again in a moment; a backup or another program may hold it",
+        retryable=True,
+    )

@@ -1,0 +1,109 @@
+"""Where the database is: a file, or a PostgreSQL server. A password is never part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from attest.errors import ConfigurationError
+
+__all__ = ["Access", "locate"]
+
+_SQLITE_HEAD = "sqlite:///"
+_POSTGRES = frozenset({"postgres", "postgresql"})
+_DRIVER: Final = "postgresql+psycopg"
+_PARAMETERS = frozenset(
+    {
+        "application_name",
+        "channel_binding",
+        "connect_timeout",
+        "gssencmode",
+        "host",
+        "passfile",
+        "port",
+        "sslcert",
+        "sslcrl",
+        "sslkey",
+        "sslmode",
+        "sslrootcert",
+        "target_session_attrs",
+    }
+)
+"""Parameters of libpq that may stand in the URL. Left out are those that carry a secret, and ``options``, which could
+turn off what makes a commit durable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a PostgreSQL server is reached, beside its URL.
+
+    Attributes:
+        password_file: holds the password, and is its reader's alone; None leaves it to libpq's own password file.
+        connections: how many may be open at a time, at least 1.
+    """
+
+    password_file: Path | None = None
+    connections: int = 10
+
+
+def locate(database: str) -> Path | URL:
+    """Read a database setting.
+
+    Returns:
+        The file of an SQLite database, or the URL of a PostgreSQL one, without a password.
+
+    Raises:
+        ConfigurationError: ``database-unsupported``, ``database-url-invalid`` or ``database-password-exposed``. The
+            text never shows the URL.
+    """
+    head, mark, _ = database.partition("://")
+    if not mark or database.startswith(_SQLITE_HEAD):
+        return Path(database.removeprefix(_SQLITE_HEAD))
+    if head not in _POSTGRES:
+        raise ConfigurationError(
+            f"data is kept in SQLite or PostgreSQL, not in {head[:40]!r}",
+            code="database-unsupported",
+            field="database",
+            expected="a file, or postgresql:// with host and database",
+            got=repr(head[:40]),
+        )
+    try:
+        url = make_url(database)
+    except (ArgumentError, ValueError):
+        raise _invalid("it cannot be read") from None  # the library's text may quote it
+    _require_plain(url)
+    return url.set(drivername=_DRIVER)
+
+
+def _require_plain(url: URL) -> None:
+    """Refuse a secret, anything that is not known, and anything that is said twice."""
+    if url.password is not None or "password" in url.query:
+        raise ConfigurationError(
+            "the URL of the database holds a password",
+            code="database-password-exposed",
+            field="database",
+            expected="a URL without a password",
+            hint="put it alone into a file of mode 0600 and name that with database_password_file, or use libpq's "
+            "password file; and change it, for it may have been seen",
+        )
+    unknown = sorted(url.query.keys() - _PARAMETERS)
+    if unknown:
+        raise _invalid(f"there is no parameter {unknown[0][:40]!r}")
+    if any(not isinstance(value, str) for value in url.query.values()) or (url.host and "host" in url.query):
+        raise _invalid("something in it is said twice")
+    if not url.database:
+        raise _invalid("it names no database")
+
+
+def _invalid(problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the URL of the database is not accepted: {problem}",
+        code="database-url-invalid",
+        field="database",
+        expected="postgresql://USER@HOST:PORT/DATABASE, perhaps with sslmode, sslrootcert, host or passfile",
+        hint="a socket's directory is given as postgresql://USER@/DATABASE?host=/run/postgresql",
+    )

@@ -1,0 +1,244 @@
+"""Everything that is special about PostgreSQL: how it is reached, how a transaction begins, how rows are protected.
+
+Writers take one advisory lock when their transaction begins, and hold it until it ends. The log is a chain, so every
+writer has to follow the newest entry: serialisable transactions would find that out at their end, undo all but one, and
+have to be tried again and again under load; with the lock each waits for its turn and succeeds at the first try. What
+follows the lock runs at READ COMMITTED, so that each statement sees what the writer before committed. Should anybody
+write without the lock, the primary keys of log entries and used challenges still let one of two win. Readers see one
+state throughout: REPEATABLE READ, READ ONLY.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, Dialect
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from attest.errors import ConfigurationError
+from kms.errors import UnavailableError
+from kms.store.location import Access
+from kms.store.waiting import BUSY_MILLISECONDS, WRITING
+
+__all__ = [
+    "append_only",
+    "is_busy",
+    "is_foreign",
+    "is_unreachable",
+    "open_engine",
+    "reason",
+    "require_empty",
+    "require_none_serving",
+]
+
+WRITE_LOCK: Final = 0x6B6D_7301
+"""Advisory locks count within one database; the numbers are ours (``kms`` in ASCII, and one byte)."""
+SERVING_LOCK: Final = 0x6B6D_7302
+IDLE_MILLISECONDS: Final = 15_000
+"""A writer that falls silent is cut off after this, so that a lost replica does not keep the others waiting."""
+CONNECT_SECONDS: Final = 5
+MAX_PASSWORD_BYTES: Final = 1024
+_BUSY_STATES = frozenset({"55P03", "40001", "40P01", "53300"})
+"""Lock not available, serialisation failure, deadlock, too many connections: nothing was done; try again."""
+_GONE_STATES = frozenset({"57P01", "57P02", "57P03", "25P03", "25P04"})
+"""Shut down, crashed, still starting, cut off by a timeout."""
+_LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
+
+
+def open_engine(url: URL, access: Access) -> Engine:
+    """Make a pool of connections; none is opened yet.
+
+    Raises:
+        ConfigurationError: ``database-driver-missing``, or ``database-password-exposed``: PGPASSWORD is set.
+    """
+    if os.environ.get("PGPASSWORD") is not None:
+        raise ConfigurationError(
+            "PGPASSWORD is set, and no secret is taken from the environment",
+            code="database-password-exposed",
+            field="database_password_file",
+            hint="unset it; name a file with database_password_file, or use libpq's password file",
+        )
+    try:
+        engine = create_engine(
+            _guarded(url),
+            isolation_level="READ COMMITTED",
+            connect_args={"connect_timeout": CONNECT_SECONDS} if "connect_timeout" not in url.query else {},
+            hide_parameters=True,
+            pool_size=access.connections,
+            max_overflow=0,
+            pool_timeout=BUSY_MILLISECONDS / 1000,
+            pool_pre_ping=True,  # so that a server that was restarted is noticed before a request needs it
+        )
+    except ImportError as exc:
+        raise ConfigurationError(
+            "PostgreSQL needs a driver that is not installed",
+            code="database-driver-missing",
+            field="database",
+            expected="psycopg",
+            hint="pip install 'attest-kms[postgres]'",
+        ) from exc
+    if access.password_file is not None:
+        event.listen(engine, "do_connect", partial(_give_password, access.password_file))
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _guarded(url: URL) -> URL:
+    """Demand a server that proves its name, unless it is this machine or the URL says otherwise."""
+    host = url.host or str(url.query.get("host", ""))
+    if host in _LOCAL_HOSTS or host.startswith("/") or "sslmode" in url.query:
+        return url
+    return url.update_query_dict({"sslmode": "verify-full"})
+
+
+def _give_password(
+    path: Path,
+    dialect: Dialect,
+    record: ConnectionPoolEntry,
+    arguments: list[Any],  # Any: the library's own
+    parameters: dict[str, Any],  # Any: as above
+) -> None:
+    """Read the password anew for each connection: it may be changed meanwhile, and is kept nowhere."""
+    del dialect, record, arguments
+    parameters["password"] = _read_password(path)
+
+
+def _read_password(path: Path) -> str:
+    """Look at the file that is open, not at the one that now has this name. Its content never goes into an error."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as exc:
+        raise _unusable(f"it cannot be read: {exc.strerror or exc}", path) from exc
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise _unusable("it is no regular file", path)
+        if status.st_mode & 0o077 or status.st_uid != os.geteuid():
+            raise _unusable("others can read it, or it belongs to somebody else", path, "database-password-exposed")
+        content = os.read(descriptor, MAX_PASSWORD_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    line = content.removesuffix(b"\n")
+    if not line or len(content) > MAX_PASSWORD_BYTES or b"\n" in line or b"\0" in line or not line.isascii():
+        raise _unusable(f"expected one line of 1 to {MAX_PASSWORD_BYTES - 1} ASCII characters", path)
+    return line.decode("ascii")
+
+
+def _unusable(problem: str, path: Path, code: str = "database-password-unusable") -> ConfigurationError:
+    return ConfigurationError(
+        f"the password file {path}: {problem}",
+        code=code,
+        field="database_password_file",
+        got=problem,
+        hint="it holds the password and nothing else, and is a file of mode 0600 of the user that runs the service",
+    )
+
+
+def _prepare(connection: DBAPIConnection, record: object) -> None:
+    """Durable commits, bounded waits, and a mark that a service is connected, which a migration looks for."""
+    del record
+    cursor = connection.cursor()
+    cursor.execute(f"SELECT set_config('lock_timeout', '{BUSY_MILLISECONDS}', false)")
+    cursor.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) "
+        "WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')"
+    )
+    cursor.execute(f"SELECT pg_advisory_lock_shared({SERVING_LOCK})")
+    cursor.close()
+    connection.commit()
+
+
+_TAKE_WRITE_LOCK = text(
+    f"SELECT set_config('idle_in_transaction_session_timeout', '{IDLE_MILLISECONDS}', true), "
+    f"pg_advisory_xact_lock({WRITE_LOCK})"
+)
+
+
+def _begin(connection: Connection) -> None:
+    if connection.get_execution_options().get(WRITING, False):
+        connection.execute(_TAKE_WRITE_LOCK)
+    else:
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+
+def require_empty(connection: Connection) -> None:
+    """Refuse to make tables beside others.
+
+    Raises:
+        ConfigurationError: ``database-exists``.
+    """
+    found = sorted(inspect(connection).get_table_names())
+    if found:
+        raise ConfigurationError(
+            f"the database holds tables already ({found[0]!r}), and nothing is ever overwritten",
+            code="database-exists",
+            field="database",
+            expected="an empty database",
+            got=f"{len(found)} tables",
+            hint="make an empty one with 'createdb', or use this one with 'kms serve'",
+        )
+
+
+def require_none_serving(connection: Connection) -> None:
+    """Keep every service away for the rest of the transaction.
+
+    Raises:
+        UnavailableError: ``store-busy``: one is connected.
+    """
+    if not connection.execute(text(f"SELECT pg_try_advisory_xact_lock({SERVING_LOCK})")).scalar_one():
+        raise UnavailableError(
+            "something else is connected to the database",
+            code="store-busy",
+            hint="stop every replica, and every other 'kms' command, first",
+            retryable=True,
+        )
+
+
+def _state(exc: DBAPIError) -> str | None:
+    state = getattr(exc.orig, "sqlstate", None)
+    return state if isinstance(state, str) else None
+
+
+def is_busy(exc: DBAPIError) -> bool:
+    """Say whether somebody else held a lock, or every connection, for too long."""
+    return _state(exc) in _BUSY_STATES
+
+
+def is_foreign(exc: DBAPIError) -> bool:
+    """Say whether the table is missing that every database of ours has."""
+    return _state(exc) == "42P01" and "alembic_version" in str(exc.orig)
+
+
+def is_unreachable(exc: DBAPIError) -> bool:
+    """Say whether there is no server, or it went away."""
+    state = _state(exc)
+    lost = exc.connection_invalidated or state in _GONE_STATES or (state or "").startswith("08")
+    no_answer = state is None and hasattr(exc.orig, "sqlstate") and type(exc.orig).__name__ == "OperationalError"
+    return lost or no_answer
+
+
+def reason(exc: DBAPIError) -> str | None:
+    """Return what the server said, without the values that it adds for detail; None of another database."""
+    said = getattr(exc.orig, "diag", None)
+    return None if said is None else str(said.message_primary or "no reason was given")
+
+
+def append_only(table: str) -> tuple[str, ...]:
+    """Return the statements that make a table refuse every UPDATE, DELETE and TRUNCATE."""
+    refuse = (
+        "CREATE OR REPLACE FUNCTION kms_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
+    )
+    trigger = (
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION kms_append_only()"
+    )
+    return refuse, trigger

@@ -1,0 +1,16 @@
+"""Tables that nobody rewrites, in the words of each database."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from kms.store import postgres, sqlite
+
+__all__ = ["append_only"]
+
+
+def append_only(connection: Connection, table: str) -> tuple[str, ...]:
+    """Return the statements that make a table of this database refuse every change of what is in it."""
+    if connection.dialect.name == "postgresql":
+        return postgres.append_only(table)
+    return sqlite.append_only(table)

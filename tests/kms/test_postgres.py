@@ -1,0 +1,427 @@
+"""PostgreSQL: several services on one database, connections that are lost, and passwords that nobody sees."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import event
+from sqlalchemy.engine import URL
+
+from attest.errors import AttestError, ConfigurationError
+from attest.release import ReleaseRequest
+from kms.errors import ChallengeUsedError, UnavailableError
+from kms.log import verify_chain
+from kms.services import initialise
+from kms.settings import load_settings
+from kms.store import Access, Store, create_database, locate, migrate_database, open_store
+from kms.store.postgres import open_engine
+from kms.store.schema import REVISIONS, metadata
+from tests.kms.postgres import PASSWORD, WITH_PASSWORD, Server
+from tests.kms.support import FakeClock, FakeRandom, Harness, Workload, nonce_digest, open_release, settings_for
+
+
+@pytest.fixture
+def kind() -> str:
+    return "postgresql"
+
+
+# -- making, opening, migrating
+
+
+def test_the_migrations_make_what_the_code_expects_on_postgresql_too(harness: Harness) -> None:
+    place = locate(harness.settings.database)
+    assert isinstance(place, URL)
+    engine = open_engine(place, Access())
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "on"
+    engine.dispose()
+
+
+def test_mc_31_a_database_that_is_in_use_is_never_overwritten(harness: Harness) -> None:
+    other = harness.folder / "other"
+    other.mkdir()
+    settings = settings_for(other, database=harness.settings.database)
+    with pytest.raises(ConfigurationError) as caught:
+        initialise(settings, clock=FakeClock(), random=FakeRandom("other"))
+    assert caught.value.code == "database-exists"
+    assert list(other.iterdir()) == []
+
+
+def test_a_database_that_could_not_be_filled_stays_empty(postgres: Server) -> None:
+    def fail(_: object) -> None:
+        raise KeyboardInterrupt
+
+    url = postgres.fresh()
+    with pytest.raises(KeyboardInterrupt):
+        create_database(url, fill=fail)
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(url)
+    assert caught.value.code == "database-not-initialised"
+    create_database(url, fill=lambda _: None)
+
+
+def test_mc_39_a_newer_database_is_refused_by_name(harness: Harness) -> None:
+    url = harness.settings.database
+    harness.close()
+    harness.alter("UPDATE alembic_version SET version_num = '9999'")
+    for opened in (open_store, migrate_database):
+        with pytest.raises(ConfigurationError) as caught:
+            opened(url)
+        assert (caught.value.code, caught.value.got) == ("database-newer", "9999")
+
+
+def test_a_database_is_migrated_only_while_no_service_is_connected(harness: Harness) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        migrate_database(harness.settings.database)
+    assert caught.value.code == "store-busy"
+    harness.close()
+    assert migrate_database(harness.settings.database) == (REVISIONS[-1], REVISIONS[-1])
+
+
+def test_a_service_that_was_away_during_a_migration_does_not_work_with_the_new_schema(harness: Harness) -> None:
+    harness.close()  # every connection, as when the server was restarted
+    harness.alter("UPDATE alembic_version SET version_num = '9999'")
+    for transaction in (harness.services.store.reading, harness.services.store.writing):
+        with pytest.raises(ConfigurationError) as caught, transaction():
+            pass
+        assert caught.value.code == "database-newer"
+
+
+def test_a_database_that_is_not_there_is_an_error_to_try_again(
+    postgres: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        open_store(postgres.url("nothing"))
+    assert caught.value.code == "store-unreachable"
+    assert "nothing" not in str(caught.value)
+    assert 'database "nothing" does not exist' in caplog.text
+
+
+# -- several services on one database
+
+
+@contextmanager
+def replicas(harness: Harness, count: int) -> Iterator[list[Harness]]:
+    opened = [harness.reopened() for _ in range(count)]
+    yield opened
+    for one in opened:
+        one.close()
+
+
+def at_once(work: list[Callable[[], str]]) -> list[str]:
+    start = threading.Barrier(len(work))
+
+    def run(one: Callable[[], str]) -> str:
+        start.wait(30)
+        try:
+            return one()
+        except AttestError as exc:
+            return exc.code
+
+    with ThreadPoolExecutor(len(work)) as threads:
+        return list(threads.map(run, work))
+
+
+def test_mc_37_of_several_services_that_race_for_one_challenge_one_wins(harness: Harness) -> None:
+    harness.add_key("model")
+    with replicas(harness, 3) as services:
+        for _ in range(4):
+            request = Workload().request(harness.releases.challenge(), "model")
+
+            def attempt(one: Harness, request: ReleaseRequest = request) -> str:
+                one.releases.release(request)
+                return "released"
+
+            outcomes = at_once([partial(attempt, one) for one in services * 2])
+            assert sorted(outcomes) == ["challenge-used"] * 5 + ["released"]
+    assert [decision["outcome"] for decision in harness.decisions()] == ["allow"] * 4
+
+
+def test_the_log_of_several_services_has_no_gap_and_no_fork(harness: Harness) -> None:
+    harness.add_key("model")
+    with replicas(harness, 3) as services:
+
+        def work(one: Harness) -> str:
+            for _ in range(5):
+                one.releases.release(Workload().request(harness.releases.challenge(), "model"))
+            return "done"
+
+        assert at_once([partial(work, one) for one in services * 2]) == ["done"] * 6
+    with harness.services.store.reading() as reader:
+        head = verify_chain(reader.log())
+    assert head.seq == 2 + 3 * 2 * 5
+
+
+def test_who_writes_without_the_lock_makes_no_fork(harness: Harness) -> None:
+    statement = "INSERT INTO log_entries (seq, entry, previous, hash) VALUES (?, ?, ?, ?)"
+    seen: list[int] = []
+
+    def write() -> None:
+        with harness.services.store.writing() as writer:
+            entry = writer.prepare(kind="test", at=harness.clock(), body={})
+            seen.append(entry.seq)
+            harness.alter(statement, entry.seq, entry.raw, entry.previous, entry.hash)
+            writer.append(entry)
+
+    with pytest.raises(UnavailableError) as caught:
+        write()
+    assert caught.value.code == "store-failed"
+    assert "DETAIL" not in str(caught.value)
+    assert len(harness.entries()) == seen[0]
+
+
+def test_a_reader_sees_one_state_throughout_and_writes_nothing(harness: Harness) -> None:
+    with harness.services.store.reading() as reader:
+        before = reader.head()
+        harness.add_key("model")
+        assert reader.head() == before
+        assert reader.all_keys("default") == ()
+    with harness.services.store.reading() as reader:
+        assert [record.key_id for record in reader.all_keys("default")] == ["model"]
+
+
+# -- connections that are lost
+
+
+def lose_connections(store: Store, postgres: Server, url: str, *, at: str) -> list[str]:
+    """Cut every connection once, when a statement that begins like this is about to be sent."""
+    lost: list[str] = []
+
+    def cut(connection: object, cursor: object, statement: str, *more: object) -> None:
+        if statement.startswith(at) and not lost:
+            lost.append(statement)
+            postgres.cut(url)
+
+    event.listen(store._engine, "before_cursor_execute", cut)  # noqa: SLF001  there is no other way in between
+    return lost
+
+
+@pytest.mark.parametrize(
+    "statement", ["SELECT set_config", "DELETE FROM used_nonces", "INSERT INTO used_nonces", "INSERT INTO log_entries"]
+)
+def test_mc_24_a_connection_lost_in_the_middle_of_a_release_leaves_nothing_behind(
+    harness: Harness, postgres: Server, statement: str
+) -> None:
+    harness.add_key("model")
+    challenge = harness.releases.challenge()
+    request = Workload().request(challenge, "model")
+    before = harness.entries()
+    lost = lose_connections(harness.services.store, postgres, harness.settings.database, at=statement)
+    with pytest.raises(UnavailableError) as caught:
+        harness.releases.release(request)
+    assert len(lost) == 1
+    assert (caught.value.code, caught.value.retryable) == ("store-unreachable", True)
+    assert harness.entries() == before
+    # Nothing was used up, so the same request succeeds.
+    release = harness.releases.release(request)
+    assert open_release(Workload(), challenge, request, release, harness)
+    with pytest.raises(ChallengeUsedError):
+        harness.releases.release(request)
+
+
+def test_mc_24_a_connection_lost_during_the_commit_releases_nothing(harness: Harness, postgres: Server) -> None:
+    harness.add_key("model")
+    challenge = harness.releases.challenge()
+    request = Workload().request(challenge, "model")
+    lost: list[object] = []
+
+    def cut(connection: object) -> None:
+        if not lost and connection.get_execution_options().get("kms_writing"):  # type: ignore[attr-defined]
+            lost.append(connection)
+            postgres.cut(harness.settings.database)
+
+    event.listen(harness.services.store._engine, "commit", cut)  # noqa: SLF001  as above
+    with pytest.raises(UnavailableError) as caught:
+        harness.releases.release(request)
+    assert caught.value.code == "store-outcome-unknown"
+    # Whichever it was: a challenge that is used up has its entry, and one that is not is good for one release.
+    logged = [decision["nonce_sha256"] for decision in harness.decisions()]
+    try:
+        harness.releases.release(request)
+    except ChallengeUsedError:
+        assert logged == [nonce_digest(challenge)]
+    else:
+        assert logged == []
+    assert len(harness.decisions()) == 1
+
+
+def test_a_server_that_was_restarted_is_found_again(harness: Harness, postgres: Server) -> None:
+    harness.add_key("model")
+    request = Workload().request(harness.releases.challenge(), "model")
+    postgres.stop()
+    try:
+        with pytest.raises(UnavailableError) as caught:
+            harness.releases.release(request)
+        assert caught.value.code == "store-unreachable"
+    finally:
+        postgres.start()
+    harness.releases.release(request)
+    assert [decision["outcome"] for decision in harness.decisions()] == ["allow"]
+
+
+def test_a_writer_that_falls_silent_does_not_hold_the_others_for_ever(harness: Harness) -> None:
+    with harness.services.store.writing() as writer:
+        shown = writer._connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout")  # noqa: SLF001
+        assert shown.scalar_one() == "15s"
+    with harness.services.store.reading() as reader:
+        shown = reader._connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout")  # noqa: SLF001
+        assert shown.scalar_one() == "0"
+
+
+# -- where it is, and the password
+
+
+@pytest.fixture
+def with_password(postgres: Server) -> Iterator[str]:
+    url = postgres.fresh()
+    with postgres.connected(url) as connection:
+        connection.execute(f"DROP ROLE IF EXISTS {WITH_PASSWORD}")
+        connection.execute(f"CREATE ROLE {WITH_PASSWORD} LOGIN PASSWORD '{PASSWORD}'")
+        connection.execute(f"ALTER SCHEMA public OWNER TO {WITH_PASSWORD}")
+    yield postgres.url("tests", WITH_PASSWORD)
+    postgres.fresh()
+    with postgres.connected() as connection:
+        connection.execute(f"DROP ROLE {WITH_PASSWORD}")
+
+
+def write_private(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def test_the_password_comes_from_a_file_or_from_libpqs_own(
+    with_password: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write_private(tmp_path / "password", PASSWORD + "\n")
+    create_database(with_password, fill=lambda _: None, access=Access(password_file=file))
+    passfile = write_private(tmp_path / "pgpass", f"*:*:tests:{WITH_PASSWORD}:{PASSWORD}\n")
+    open_store(f"{with_password}&passfile={passfile}").close()
+    wrong = write_private(tmp_path / "wrong", "another\n")
+    for access in (Access(), Access(password_file=wrong)):
+        with pytest.raises(UnavailableError):
+            open_store(with_password, access=access)
+    assert PASSWORD not in caplog.text
+    assert "another" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "code"),
+    [
+        ("", 0o600, "database-password-unusable"),
+        ("\n", 0o600, "database-password-unusable"),
+        ("a\nb\n", 0o600, "database-password-unusable"),
+        ("a\0b", 0o600, "database-password-unusable"),
+        ("x" * 1025, 0o600, "database-password-unusable"),
+        ("good\n", 0o640, "database-password-exposed"),
+        ("good\n", 0o604, "database-password-exposed"),
+    ],
+)
+def test_mc_34_a_password_file_that_others_can_read_or_that_is_none_is_refused(
+    postgres: Server, tmp_path: Path, content: str, mode: int, code: str
+) -> None:
+    file = write_private(tmp_path / "password", content)
+    file.chmod(mode)
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(postgres.url("tests"), access=Access(password_file=file))
+    assert caught.value.code == code
+    assert "good" not in str(caught.value.context())
+    for none in (tmp_path, tmp_path / "none"):
+        with pytest.raises(ConfigurationError) as caught:
+            open_store(postgres.url("tests"), access=Access(password_file=none))
+        assert caught.value.code == "database-password-unusable"
+
+
+def test_mc_33_a_password_in_the_environment_is_refused(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(postgres.url("tests"))
+    assert caught.value.code == "database-password-exposed"
+    assert PASSWORD not in str(caught.value.context())
+
+
+@pytest.mark.parametrize("source", ["file", "table", "flag", "environment"])
+@pytest.mark.parametrize("url", ["postgresql://kms:hunter2@db/kms", "postgres://db/kms?password=hunter2"])
+def test_mc_33_a_password_in_the_url_is_refused_and_not_repeated(tmp_path: Path, source: str, url: str) -> None:
+    rest = 'kek_file = "kek"\norigin = "kms.test/a"\n'
+    lines = {"file": f'database = "{url}"\n', "table": f'[store]\nurl = "{url}"\n'}
+    path = tmp_path / "kms.toml"
+    path.write_text(rest + lines.get(source, ""), encoding="utf-8")
+    flags: dict[str, object] = {"database": url} if source == "flag" else {}
+    environ = {"KMS_DATABASE": url} if source == "environment" else {}
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(flags=flags, environ=environ, config=path)
+    assert caught.value.code == "database-password-exposed"
+    assert "hunter2" not in f"{caught.value!r} {caught.value} {caught.value.context()} {caught.value.__cause__}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgresql://db",
+        "postgresql://db/",
+        "postgresql://db:port/kms",
+        "postgresql://db/kms?nothing=1",
+        "postgresql://db/kms?options=-csynchronous_commit%3Doff",
+        "postgresql://db/kms?sslmode=require&sslmode=disable",
+        "postgresql://db/kms?host=/run",
+    ],
+)
+def test_a_url_that_says_something_unknown_nothing_or_the_same_twice_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        locate(url)
+    assert caught.value.code == "database-url-invalid"
+
+
+@pytest.mark.parametrize(
+    ("url", "mode"),
+    [
+        ("postgresql://db.example/kms", "verify-full"),
+        ("postgresql://kms@db.example/kms?sslmode=require", "require"),
+        ("postgresql://localhost/kms", None),
+        ("postgresql://kms@/kms?host=/run/postgresql", None),
+    ],
+)
+def test_another_machine_has_to_prove_its_name_unless_the_url_says_otherwise(url: str, mode: str | None) -> None:
+    pytest.importorskip("psycopg")
+    place = locate(url)
+    assert isinstance(place, URL)
+    engine = open_engine(place, Access())
+    assert engine.url.query.get("sslmode") == mode
+    engine.dispose()
+
+
+def test_the_table_store_says_the_same_as_the_settings_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "kms.toml"
+    rest = 'kek_file = "kek"\norigin = "kms.test/a"\n'
+    table = '[store]\nurl = "postgresql://db/kms"\npassword_file = "secret"\nconnections = 3\n'
+    path.write_text(rest + table, encoding="utf-8")
+    settings = load_settings(flags={}, environ={}, config=path).settings
+    assert settings.database == "postgresql://db/kms"
+    assert settings.database_access == Access(password_file=tmp_path / "secret", connections=3)
+    for text, field in (
+        (rest + 'database = "kms.db"\n' + table, "database"),
+        (rest + '[store]\nurl = "kms.db"\nnothing = 1\n', "store.nothing"),
+        (rest + "store = 1\n", "store"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigurationError) as caught:
+            load_settings(flags={}, environ={}, config=path)
+        assert (caught.value.code, caught.value.field) == ("config-invalid", field)
+
+
+def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigurationError) as caught:
+        open_store("postgresql://db/kms")
+    assert caught.value.code == "database-driver-missing"
+    assert "attest-kms[postgres]" in (caught.value.hint or "")
