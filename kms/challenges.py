@@ -71,12 +71,21 @@ class ChallengeDesk:
         lifetime_seconds: of the challenges issued from now on.
         simulated: whether simulated evidence is accepted.
         random: where nonces come from.
+        not_before: challenges that were issued earlier count no more, since it is not known which of them were used.
     """
 
     def __init__(
-        self, *, mac_key: SecretBytes, audience: str, lifetime_seconds: int, simulated: bool, random: RandomBytes
+        self,
+        *,
+        mac_key: SecretBytes,
+        audience: str,
+        lifetime_seconds: int,
+        simulated: bool,
+        random: RandomBytes,
+        not_before: datetime | None = None,
     ) -> None:
         """Keep what is needed to issue and recognise."""
+        self._not_before = not_before
         self._mac_key = mac_key
         self._audience = audience
         self._lifetime_seconds = lifetime_seconds
@@ -119,6 +128,14 @@ class ChallengeDesk:
         issued_at = _EPOCH + int.from_bytes(body[2:10], "big") * _MILLISECOND
         expires_at = issued_at + timedelta(seconds=int.from_bytes(body[10:14], "big"))
         _require_in_time(issued_at, expires_at, at)
+        if self._not_before is not None and issued_at < self._not_before:
+            raise ChallengeExpiredError(
+                "the challenge was issued before the service's data was restored",
+                code="challenge-expired",
+                expected=f"issued from {rfc3339_text(self._not_before)} on",
+                got=rfc3339_text(issued_at),
+                hint=_ASK_AGAIN,
+            )
         return OpenedChallenge(nonce=body[14:], issued_at=issued_at, expires_at=expires_at)
 
     def _authentic(self, token: str) -> bytes:

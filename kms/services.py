@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,17 +13,20 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest import TrustAnchors
+from attest.encoding import rfc3339
 from attest.endorsements.anchors import read_anchor_file
 from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
-from attest.errors import ConfigurationError, EndorsementError
+from attest.errors import ConfigurationError, EndorsementError, EvidenceError
 from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
 from attest.release import VerifierKey, verifier_key
 from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
 from kms.endorsing import EndorsementDesk, FetchService
+from kms.errors import IntegrityError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes, create_kek_file, read_kek_file
 from kms.keys.records import WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
+from kms.recovery import RESTORED_AT
 from kms.settings import Settings
 from kms.store import Reader, Store, Writer, create_database, open_store
 
@@ -159,6 +163,7 @@ def open_services(
         with vault.store.reading() as reader:
             identity = _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
             mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
+            restored_at = _restored_at(reader)
         endorsements = EndorsementDesk(
             settings.endorsements,
             bundle_trust=_bundle_trust(settings),
@@ -176,6 +181,7 @@ def open_services(
                 lifetime_seconds=settings.challenge_seconds,
                 simulated=settings.allow_simulated,
                 random=random,
+                not_before=restored_at,
             ),
             endorsements=endorsements,
             anchors=_anchors(settings),
@@ -206,6 +212,20 @@ def _require_belongs(reader: Reader, kek: KeyEncryptionKey, settings: Settings) 
             got=settings.origin,
             hint="a service keeps its name for ever; its clients know it by that name and its key",
         )
+
+
+def _restored_at(reader: Reader) -> datetime | None:
+    """Return when the database was made from a backup, or None. What cannot be read is damage, and no None."""
+    found = reader.fact(RESTORED_AT)
+    try:
+        return None if found is None else rfc3339(found.decode(), what=RESTORED_AT)
+    except (UnicodeDecodeError, EvidenceError) as exc:
+        raise IntegrityError(
+            "the moment of the database's restoration cannot be read",
+            code="store-fact-invalid",
+            field=RESTORED_AT,
+            hint="the database was altered or damaged; restore it from a backup",
+        ) from exc
 
 
 def _own_context(origin: str, name: str, algorithm: str) -> WrapContext:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Connection, Engine, Integer, Row, Select, delete, exists, insert, select, type_coerce, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Integer,
+    Row,
+    Select,
+    Table,
+    delete,
+    exists,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
@@ -15,9 +28,10 @@ from attest.errors import AttestError
 from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, LogBrokenError, UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord
 from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry
+from kms.store import postgres
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.references import ReferenceReader, ReferenceWriter
-from kms.store.schema import key_versions, keys, log_entries, meta, policies, secrets, used_nonces
+from kms.store.schema import key_versions, keys, log_entries, meta, metadata, policies, secrets, used_nonces
 from kms.store.waiting import BUSY_MILLISECONDS, WRITING
 
 __all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer"]
@@ -142,8 +156,14 @@ class Reader(ReferenceReader):
     def log(self, *, after: int = 0) -> Iterator[LogEntry]:
         """Iterate over the entries behind a number, in their order."""
         statement = _LOG.where(log_entries.c.seq > after).order_by(log_entries.c.seq)
-        for row in self._connection.execution_options(yield_per=500).execute(statement):
+        for row in self._connection.execute(statement.execution_options(yield_per=500)):
             yield _entry(row)
+
+    def rows_of(self, table: Table) -> Iterator[Mapping[str, object]]:
+        """Iterate over every row of a table, in the order of its primary key."""
+        statement = select(table).order_by(*table.primary_key.columns)
+        for row in self._connection.execute(statement.execution_options(yield_per=500)).mappings():
+            yield {column.name: row[column] for column in table.columns}
 
     def _scalar(self, statement: Select[bytes]) -> bytes | None:
         """Return bytes, or None where there is no row; bytes that somebody made text are none of ours."""
@@ -157,6 +177,11 @@ class Writer(Reader, ReferenceWriter):
     def set_fact(self, name: str, value: bytes) -> None:
         """Write a row of ``meta`` that is not there yet."""
         self._connection.execute(insert(meta).values(name=name, value=value))
+
+    def put_fact(self, name: str, value: bytes) -> None:
+        """Write a row of ``meta``, in place of the one that may be there."""
+        self._connection.execute(delete(meta).where(meta.c.name == name))
+        self.set_fact(name, value)
 
     def add_own_secret(self, name: str, *, algorithm: str, wrapped: bytes, at: datetime) -> None:
         """Keep one of the service's own keys."""
@@ -204,6 +229,15 @@ class Writer(Reader, ReferenceWriter):
         """Let a key be released, or stop it, in all its versions."""
         where = (keys.c.tenant == tenant) & (keys.c.key_id == key_id)
         self._connection.execute(update(keys).where(where).values(enabled=enabled))
+
+    def add_rows(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write rows as they were elsewhere, numbers included; ``settle_numbers`` follows the last of them."""
+        self._connection.execute(insert(table), [dict(row) for row in rows])
+
+    def settle_numbers(self) -> None:
+        """Let what the database numbers go on behind the numbers that are taken."""
+        if self._connection.dialect.name == "postgresql":
+            postgres.settle_numbers(self._connection, metadata.sorted_tables)
 
     def require_time(self, at: datetime) -> LogHead:
         """Return the head of the log, and refuse a moment that lies before it by more than the tolerance (MC-35).

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, func, inspect, literal, select, text
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
@@ -36,6 +37,7 @@ __all__ = [
     "reason",
     "require_empty",
     "require_none_serving",
+    "settle_numbers",
 ]
 
 WRITE_LOCK: Final = 0x6B6D_7301
@@ -200,6 +202,15 @@ def require_none_serving(connection: Connection) -> None:
             hint="stop every replica, and every other 'kms' command, first",
             retryable=True,
         )
+
+
+def settle_numbers(connection: Connection, tables: Iterable[Table]) -> None:
+    """Move the sequences of numbered tables behind the highest number that is taken."""
+    for table in tables:
+        column = table.autoincrement_column
+        if column is not None:
+            sequence = func.pg_get_serial_sequence(table.name, column.name)
+            connection.execute(select(func.setval(sequence, func.coalesce(func.max(column), 0) + 1, literal(False))))  # noqa: FBT003
 
 
 def _state(exc: DBAPIError) -> str | None:

@@ -1,0 +1,71 @@
+"""``kms backup`` and ``kms restore``: the database as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli_options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
+
+if TYPE_CHECKING:
+    from kms.store.backup import BackupSummary
+
+__all__ = ["backup", "restore"]
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@with_options(*SETTINGS, AS_JSON)
+def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> None:
+    """Write the whole database, as of one moment, into FILE, which must not be there. The service may run.
+
+    Keys are in it wrapped, and the key-encryption key is not in it.
+    """
+    from kms.recovery import back_up
+
+    settings = load(config, flags).settings
+    opened = vault(config, flags)
+    summary = back_up(opened.store, file, origin=settings.origin, at=moment())
+    _show(summary, as_json=as_json)
+    say("note: keep the head of the log somewhere else; 'kms restore --expect' compares it")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--expect", metavar="SEQ:HASH", help="A head noted elsewhere; the backup's log must pass through it.")
+@click.option("--dry-run", is_flag=True, help="Do everything, and undo it.")
+@with_options(*SETTINGS, AS_JSON)
+def restore(
+    *, file: Path, expect: str | None, dry_run: bool, config: Path | None, as_json: bool, **flags: object
+) -> None:
+    """Make the database that the settings name from a backup; nothing is ever overwritten.
+
+    It may be of another kind than the one that was backed up: this is also the way from SQLite to PostgreSQL.
+    """
+    from kms.log.render import parse_head
+    from kms.recovery import restore as restore_backup
+
+    wanted = None if expect is None else parse_head(expect)
+    settings = load(config, flags).settings
+    _show(restore_backup(settings, file, expected=wanted, at=moment(), dry_run=dry_run), as_json=as_json)
+    if dry_run:
+        say("note: a dry run; nothing was kept")
+        return
+    say("note: challenges of before are refused; what was disabled or added since the backup has to be done again")
+
+
+def _show(summary: BackupSummary, *, as_json: bool) -> None:
+    members = {
+        "origin": summary.origin,
+        "created_at": summary.created_at,
+        "head": summary.head,
+        "sha256": summary.digest.hex(),
+    }
+    if as_json:
+        print_json({"schema": "kms.backup-summary/1", **members, "rows": dict(summary.rows)})
+        return
+    for name, value in members.items():
+        click.echo(f"{name + ':':12} {value}")
+    click.echo("rows:        " + ", ".join(f"{table} {number}" for table, number in summary.rows.items()))

@@ -1,0 +1,235 @@
+"""A backup: every row of every table, of one moment, in a form that either database is restored from.
+
+::
+
+    first line    {"schema": "kms.backup/1", "revision": …, "origin": …, "created_at": …}
+    then          ["table", {"column": value, …}] a row, parents before children; bytes as base64url
+    last but one  {"head": "SEQ:HASH", "rows": {"table": number, …}}
+    last line     {"sha256": over every byte before this line}
+
+Each line is JSON and ends with a newline. Keys are in it as the database has them, wrapped; the key-encryption key is
+not. The digest finds damage. Who alters a backup can make a new one, but not keys that open or a log that passes
+through a head that was noted elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import BinaryIO, Final
+
+from sqlalchemy import Column, Table
+
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value, rfc3339_text
+from attest.errors import ConfigurationError, EvidenceError
+from kms.errors import IntegrityError
+from kms.log.entries import LogHead
+from kms.store.database import Reader, Writer
+from kms.store.schema import REVISIONS, metadata
+
+__all__ = ["BackupSummary", "check_backup", "fill_from", "write_backup"]
+
+SCHEMA: Final = "kms.backup/1"
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+"""The longest row is a document of reference values, of at most 2 MiB."""
+_ROWS_AT_A_TIME: Final = 500
+_NO_ROW: Final = b"{"
+
+_Row = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSummary:
+    """What a backup says of itself.
+
+    Attributes:
+        origin: the service that it is of.
+        created_at: when it was made, RFC 3339.
+        rows: number of rows of each table.
+        head: newest log entry, as ``SEQ:HASH``.
+        digest: SHA-256 of everything before the last line, 32 bytes.
+    """
+
+    origin: str
+    created_at: str
+    rows: Mapping[str, int]
+    head: str
+    digest: bytes
+
+
+def head_text(head: LogHead) -> str:
+    """Return a head as ``kms log verify`` prints it."""
+    return f"{head.seq}:{head.hash.hex()}"
+
+
+def write_backup(reader: Reader, sink: BinaryIO, *, origin: str, at: datetime) -> BackupSummary:
+    """Write every row that this transaction sees.
+
+    Raises:
+        IntegrityError: ``backup-row-invalid``: a column holds something that does not belong there.
+    """
+    digest, counts = sha256(), Counter[str]()
+
+    def write(document: JsonValue) -> None:
+        line = json.dumps(document, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        digest.update(line)
+        sink.write(line)
+
+    created_at = rfc3339_text(at)
+    write({"schema": SCHEMA, "revision": REVISIONS[-1], "origin": origin, "created_at": created_at})
+    for table in metadata.sorted_tables:
+        for row in reader.rows_of(table):
+            write([table.name, {column.name: _encoded(table, column, row) for column in table.columns}])
+            counts[table.name] += 1
+    rows = {table.name: counts[table.name] for table in metadata.sorted_tables}
+    head = head_text(reader.head())
+    write({"head": head, "rows": dict(rows)})
+    total = digest.digest()
+    write({"sha256": total.hex()})
+    return BackupSummary(origin=origin, created_at=created_at, rows=rows, head=head, digest=total)
+
+
+def check_backup(source: BinaryIO) -> BackupSummary:
+    """Read a backup from end to end without keeping anything of it.
+
+    Raises:
+        ConfigurationError: ``backup-invalid``: cut off, altered, or no backup; ``backup-other-schema``.
+    """
+    digest, counts = sha256(), Counter[str]()
+    lines = _lines(source)
+    first = next(lines, b"")
+    head = _members(first, {"schema", "revision", "origin", "created_at"}, "its first line")
+    if head["schema"] != SCHEMA:
+        raise _invalid("its first line names another schema")
+    if head["revision"] != REVISIONS[-1]:
+        raise ConfigurationError(
+            f"the backup is of schema {str(head['revision'])[:40]!r}, and this version works with {REVISIONS[-1]}",
+            code="backup-other-schema",
+            field="backup",
+            expected=REVISIONS[-1],
+            got=str(head["revision"])[:40],
+            hint="restore it with the version that made it, and migrate then",
+        )
+    digest.update(first)
+    line = b""
+    for line in lines:
+        if line.startswith(_NO_ROW):
+            break
+        digest.update(line)
+        counts[_row(line)[0].name] += 1
+    end = _members(line, {"head", "rows"}, "its last line but one")
+    digest.update(line)
+    rows = {table.name: counts[table.name] for table in metadata.sorted_tables}
+    sealed = _members(next(lines, b""), {"sha256"}, "its last line")
+    if sealed["sha256"] != digest.hexdigest() or end["rows"] != rows or next(lines, None) is not None:
+        raise _invalid("its digest is not that of its content")
+    return BackupSummary(
+        origin=str(head["origin"]),
+        created_at=str(head["created_at"]),
+        rows=rows,
+        head=str(end["head"]),
+        digest=digest.digest(),
+    )
+
+
+def fill_from(writer: Writer, source: BinaryIO) -> None:
+    """Write every row of a backup, which was checked, into empty tables.
+
+    Raises:
+        ConfigurationError: ``backup-invalid``.
+    """
+    lines = _lines(source)
+    next(lines, None)
+    table: Table | None = None
+    waiting: list[_Row] = []
+    for line in lines:
+        if line.startswith(_NO_ROW):
+            break
+        of, row = _row(line)
+        if table is not None and (of is not table or len(waiting) >= _ROWS_AT_A_TIME):
+            writer.add_rows(table, waiting)
+            waiting = []
+        table = of
+        waiting.append(row)
+    if table is not None:
+        writer.add_rows(table, waiting)
+    writer.settle_numbers()
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes]:
+    """Iterate over whole lines of bounded length, from the beginning."""
+    source.seek(0)
+    while line := source.readline(MAX_LINE_BYTES + 1):
+        if not line.endswith(b"\n"):
+            raise _invalid("it is cut off, or a line is too long")
+        yield line
+
+
+def _members(line: bytes, names: set[str], what: str) -> dict[str, JsonValue]:
+    document = _json(line)
+    if not isinstance(document, dict) or document.keys() != names:
+        raise _invalid(f"{what} is not what it should be")
+    return document
+
+
+def _row(line: bytes) -> tuple[Table, _Row]:
+    document = _json(line)
+    if not isinstance(document, list) or len(document) != 2:
+        raise _invalid("a line is no row")
+    name, values = document
+    table = metadata.tables.get(name) if isinstance(name, str) else None
+    if table is None or not isinstance(values, dict) or values.keys() != set(table.columns.keys()):
+        raise _invalid("a row is of no table of this version")
+    return table, {column.name: _decoded(column, values[column.name]) for column in table.columns}
+
+
+def _json(line: bytes) -> JsonValue:
+    try:
+        return json_value(line, what="backup")
+    except EvidenceError as exc:
+        raise _invalid("a line is no JSON") from exc
+
+
+def _encoded(table: Table, column: Column[object], row: Mapping[str, object]) -> JsonValue:
+    value = row[column.name]
+    if value is None and column.nullable:
+        return None
+    if type(value) is column.type.python_type:
+        if isinstance(value, bytes):
+            return base64url_text(value)
+        if isinstance(value, (str, int)):
+            return value
+    raise IntegrityError(
+        f"a row of table {table.name} holds something in {column.name} that does not belong there",
+        code="backup-row-invalid",
+        field=f"{table.name}.{column.name}",
+        hint="the database was altered or damaged; 'kms fsck' says more",
+    )
+
+
+def _decoded(column: Column[object], value: JsonValue) -> object:
+    kind = column.type.python_type
+    if value is None and column.nullable:
+        return None
+    if kind is bytes and isinstance(value, str):
+        try:
+            return base64url_bytes(value, what=column.name)
+        except EvidenceError as exc:
+            raise _invalid(f"a value of {column.name} is no base64url") from exc
+    if type(value) is not kind:
+        raise _invalid(f"a value of {column.name} has another type")
+    return value
+
+
+def _invalid(problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"this is no whole backup: {problem}",
+        code="backup-invalid",
+        field="backup",
+        got=problem,
+        hint="it was altered, damaged or cut off on its way; take another copy of it, or another backup",
+    )

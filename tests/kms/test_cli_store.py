@@ -1,0 +1,50 @@
+"""`kms backup` and `kms restore` at the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.kms.test_cli import ORIGIN, Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    for name in ("KMS_CONFIG", "KMS_DATABASE", "KMS_ORIGIN"):
+        monkeypatch.delenv(name, raising=False)
+    made = Shell(tmp_path, capsys, monkeypatch)
+    made.init()
+    made.add_key()
+    return made
+
+
+def test_a_backup_is_made_tried_and_restored(shell: Shell) -> None:
+    file = str(shell.folder / "kms.backup")
+    out, err = shell.with_config("backup", file)
+    assert f"origin:      {ORIGIN}\n" in out
+    assert "key_versions 1" in out
+    assert "keep the head" in err
+    head = json.loads(shell.with_config("log", "verify", "--json")[0])
+    elsewhere = ("--database", str(shell.folder / "restored.db"))
+    expected = ("--expect", f"{head['seq']}:{head['hash']}")
+    out, err = shell.with_config("restore", file, "--dry-run", *expected, *elsewhere)
+    assert "nothing was kept" in err
+    assert not (shell.folder / "restored.db").exists()
+    summary = json.loads(shell.with_config("restore", file, "--json", *expected, *elsewhere)[0])
+    assert summary["schema"] == "kms.backup-summary/1"
+    assert summary["head"] == expected[1]
+    assert "model  version 1" in shell.with_config("key", "list", *elsewhere)[0]
+    assert shell.with_config("log", "list", *elsewhere)[0].splitlines()[-1].split()[2] == "restored"
+
+
+def test_what_cannot_be_backed_up_or_restored_is_refused(shell: Shell) -> None:
+    file = str(shell.folder / "kms.backup")
+    shell.with_config("backup", file)
+    assert "[backup-exists]" in shell.with_config("backup", file, code=2)[1]
+    assert "[database-exists]" in shell.with_config("restore", file, code=2)[1]
+    elsewhere = ("--database", str(shell.folder / "restored.db"))
+    wrong = ("--expect", "9:" + "00" * 32)
+    assert "[log-rolled-back]" in shell.with_config("restore", file, *wrong, *elsewhere, code=1)[1]
+    assert "[log-head-invalid]" in shell.with_config("restore", file, "--expect", "x", *elsewhere, code=2)[1]
+    Path(file).write_bytes(Path(file).read_bytes()[:-1])
+    assert "[backup-invalid]" in shell.with_config("restore", file, *elsewhere, code=2)[1]
