@@ -29,7 +29,7 @@ from kms.cli_options import (
     with_options,
 )
 from kms.cli_references import references as references_group
-from kms.cli_store import backup, restore
+from kms.cli_store import backup, fsck, restore
 
 if TYPE_CHECKING:
     from kms.keys.records import KeyRecord
@@ -326,6 +326,7 @@ def key_enable(key_id: str, config: Path | None, **flags: object) -> None:
 cli.add_command(references_group)
 cli.add_command(backup)
 cli.add_command(restore)
+cli.add_command(fsck)
 
 
 # -- log

@@ -1,7 +1,8 @@
-"""``kms backup`` and ``kms restore``: the database as a whole."""
+"""``kms backup``, ``kms restore`` and ``kms fsck``: the database as a whole."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from kms.cli_options import AS_JSON, SETTINGS, load, moment, print_json, say, va
 if TYPE_CHECKING:
     from kms.store.backup import BackupSummary
 
-__all__ = ["backup", "restore"]
+__all__ = ["backup", "fsck", "restore"]
 
 
 @click.command()
@@ -54,6 +55,44 @@ def restore(
         say("note: a dry run; nothing was kept")
         return
     say("note: challenges of before are refused; what was disabled or added since the backup has to be done again")
+
+
+@click.command()
+@click.option("--expect", metavar="SEQ:HASH", help="A head noted elsewhere; the log must pass through it.")
+@with_options(*SETTINGS, AS_JSON)
+def fsck(*, expect: str | None, config: Path | None, as_json: bool, **flags: object) -> None:
+    """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
+
+    Schema and triggers, the database's own structures, foreign keys, the log, every wrapped key, every policy and every
+    signature over a document of reference values. The service may run.
+    """
+    from kms.errors import KmsError
+    from kms.fsck import examine
+    from kms.log.render import parse_head
+
+    wanted = None if expect is None else parse_head(expect)
+    origin = load(config, flags).settings.origin
+    findings = list(examine(vault(config, flags), origin=origin, expected=wanted))
+    sound = not any(finding.problems for finding in findings)
+    if as_json:
+        rows = [asdict(finding) for finding in findings]
+        print_json({"schema": "kms.fsck/1", "sound": sound, "checks": rows})
+    else:
+        for finding in findings:
+            click.echo(f"{finding.check:14} {'FAILED' if finding.problems else 'ok':8} {finding.looked_at}")
+            for problem in finding.problems:
+                click.echo(f"  {problem}")
+    for finding in findings:
+        if finding.warning:
+            say(f"warning: {finding.check}: {finding.warning}")
+    if not sound:
+        failed = ", ".join(finding.check for finding in findings if finding.problems)
+        raise KmsError(
+            f"the database is not as it should be: {failed}",
+            code="store-unsound",
+            field=failed,
+            hint="keep it as it is, find out who wrote to it, and restore a backup",
+        )
 
 
 def _show(summary: BackupSummary, *, as_json: bool) -> None:

@@ -30,11 +30,13 @@ from kms.recovery import RESTORED_AT
 from kms.settings import Settings
 from kms.store import Reader, Store, Writer, create_database, open_store
 
-__all__ = ["Identity", "Services", "initialise", "open_services", "open_vault"]
+__all__ = ["OWN_KEYS", "Identity", "Services", "Vault", "initialise", "open_services", "open_vault", "own_context"]
 
 _SEED_BYTES: Final = 32
 _IDENTITY = ("identity", "ed25519")
 _CHALLENGE_MAC = ("challenge-mac", "hmac-sha256")
+OWN_KEYS: Final = (_IDENTITY, _CHALLENGE_MAC)
+"""Names and algorithms of the service's own keys."""
 _FACT_ORIGIN = "origin"
 _FACT_KEK = "kek_id"
 _PATIENCE_SECONDS = 2.0
@@ -112,7 +114,7 @@ def initialise(settings: Settings, *, clock: Clock, random: RandomBytes) -> Veri
                 (_IDENTITY, seed),
                 (_CHALLENGE_MAC, SecretBytes(random(MAC_KEY_BYTES))),
             ):
-                wrapped = kek.wrap(secret, context=_own_context(settings.origin, name, algorithm))
+                wrapped = kek.wrap(secret, context=own_context(settings.origin, name, algorithm))
                 writer.add_own_secret(name, algorithm=algorithm, wrapped=wrapped, at=at)
             identity = _identity(settings.origin, seed).public.text
             writer.append(writer.prepare(kind="initialised", at=at, body={"identity": identity}))
@@ -228,7 +230,8 @@ def _restored_at(reader: Reader) -> datetime | None:
         ) from exc
 
 
-def _own_context(origin: str, name: str, algorithm: str) -> WrapContext:
+def own_context(origin: str, name: str, algorithm: str) -> WrapContext:
+    """Return what the wrapped form of one of the service's own keys is tied to."""
     return WrapContext(
         tenant=origin, key_id=name, version=1, purpose="service", algorithm=algorithm, policy_digest=None
     )
@@ -240,7 +243,7 @@ def _own_secret(reader: Reader, kek: KeyEncryptionKey, origin: str, name: str, a
         raise ConfigurationError(
             f"the database lacks the service's own key {name!r}", code="database-not-initialised", field="database"
         )
-    return kek.unwrap(found[1], context=_own_context(origin, name, algorithm))
+    return kek.unwrap(found[1], context=own_context(origin, name, algorithm))
 
 
 def _identity(origin: str, seed: SecretBytes) -> Identity:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -82,9 +83,10 @@ def write_backup(reader: Reader, sink: BinaryIO, *, origin: str, at: datetime) -
     created_at = rfc3339_text(at)
     write({"schema": SCHEMA, "revision": REVISIONS[-1], "origin": origin, "created_at": created_at})
     for table in metadata.sorted_tables:
-        for row in reader.rows_of(table):
-            write([table.name, {column.name: _encoded(table, column, row) for column in table.columns}])
-            counts[table.name] += 1
+        with closing(reader.rows_of(table)) as rows_of_table:
+            for row in rows_of_table:
+                write([table.name, {column.name: _encoded(table, column, row) for column in table.columns}])
+                counts[table.name] += 1
     rows = {table.name: counts[table.name] for table in metadata.sorted_tables}
     head = head_text(reader.head())
     write({"head": head, "rows": dict(rows)})

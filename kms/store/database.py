@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from sqlalchemy import (
     Connection,
@@ -39,6 +40,8 @@ __all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer"]
 CLOCK_TOLERANCE_SECONDS = 60
 """How far behind the newest log entry a moment may lie: requests overlap. A used challenge is remembered for as long
 after its end, so a clock that goes back by less revives none, and one that goes back by more is refused."""
+T = TypeVar("T")
+_PAGE_ROWS = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -155,15 +158,32 @@ class Reader(ReferenceReader):
 
     def log(self, *, after: int = 0) -> Iterator[LogEntry]:
         """Iterate over the entries behind a number, in their order."""
-        statement = _LOG.where(log_entries.c.seq > after).order_by(log_entries.c.seq)
-        for row in self._connection.execute(statement.execution_options(yield_per=500)):
-            yield _entry(row)
+        statement = _LOG.order_by(log_entries.c.seq).limit(_PAGE_ROWS)
+        # Page by page: a reader who stops in the middle leaves no cursor open on the server.
+        while rows := self._connection.execute(statement.where(log_entries.c.seq > after)).all():
+            for row in rows:
+                yield _entry(row)
+            after = rows[-1].seq
 
-    def rows_of(self, table: Table) -> Iterator[Mapping[str, object]]:
-        """Iterate over every row of a table, in the order of its primary key."""
-        statement = select(table).order_by(*table.primary_key.columns)
-        for row in self._connection.execute(statement.execution_options(yield_per=500)).mappings():
-            yield {column.name: row[column] for column in table.columns}
+    def own_names(self) -> tuple[str, ...]:
+        """Return the names of the service's own keys."""
+        return tuple(self._connection.execute(select(secrets.c.name).order_by(secrets.c.name)).scalars())
+
+    def policy_digests(self) -> tuple[bytes, ...]:
+        """Return the digests of all policies."""
+        found = self._connection.execute(select(policies.c.digest).order_by(policies.c.digest)).scalars()
+        return tuple(_blob(digest) for digest in found)
+
+    def examined(self, question: Callable[[Connection], T]) -> T:
+        """Ask one of the questions of ``kms.store.examining``."""
+        return question(self._connection)
+
+    def rows_of(self, table: Table) -> Generator[Mapping[str, object], None, None]:
+        """Iterate over every row of a table in the order of its primary key; who stops early closes it."""
+        statement = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_PAGE_ROWS)
+        with self._connection.execute(statement) as rows:
+            for row in rows.mappings():
+                yield {column.name: row[column] for column in table.columns}
 
     def _scalar(self, statement: Select[bytes]) -> bytes | None:
         """Return bytes, or None where there is no row; bytes that somebody made text are none of ours."""

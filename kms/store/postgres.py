@@ -38,6 +38,10 @@ __all__ = [
     "require_empty",
     "require_none_serving",
     "settle_numbers",
+    "storage_problems",
+    "trigger_names",
+    "triggers",
+    "weak_durability",
 ]
 
 WRITE_LOCK: Final = 0x6B6D_7301
@@ -253,3 +257,27 @@ def append_only(table: str) -> tuple[str, ...]:
         "FOR EACH STATEMENT EXECUTE FUNCTION kms_append_only()"
     )
     return refuse, trigger
+
+
+def trigger_names(table: str) -> tuple[str, ...]:
+    """Return the name of the trigger that ``append_only`` makes."""
+    return (f"{table}_append_only",)
+
+
+def triggers(connection: Connection) -> frozenset[str]:
+    """Return the names of the triggers that are there and not turned off."""
+    statement = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
+    return frozenset(connection.exec_driver_sql(statement).scalars())
+
+
+def storage_problems(connection: Connection) -> tuple[str, ...]:
+    """Return nothing: a server's pages are looked at by its own tools (``pg_amcheck``), which need more rights."""
+    del connection
+    return ()
+
+
+def weak_durability(connection: Connection) -> str | None:
+    """Say which setting of the server keeps a commit from being on the disk, or None."""
+    names = ("fsync", "full_page_writes", "synchronous_commit")
+    off = [name for name in names if connection.exec_driver_sql(f"SHOW {name}").scalar_one() == "off"]
+    return f"the server runs with {' and '.join(off)} off: what is answered may be lost" if off else None

@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 __all__ = [
+    "PROTECTED",
     "REVISIONS",
     "key_versions",
     "keys",
@@ -35,6 +36,9 @@ __all__ = [
 
 REVISIONS: Final = ("0001", "0002")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
+
+PROTECTED: Final = ("log_entries", "policies", "reference_documents", "reference_signatures")
+"""Tables whose rows are never changed and never removed; triggers see to it."""
 
 metadata = MetaData()
 

@@ -24,6 +24,10 @@ __all__ = [
     "is_foreign",
     "open_engine",
     "remove_file",
+    "storage_problems",
+    "trigger_names",
+    "triggers",
+    "weak_durability",
 ]
 
 _BUSY_CODES = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED"})
@@ -130,6 +134,28 @@ def append_only(table: str) -> tuple[str, ...]:
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for verb in ("UPDATE", "DELETE")
     )
+
+
+def trigger_names(table: str) -> tuple[str, ...]:
+    """Return the names of the triggers that ``append_only`` makes."""
+    return f"{table}_no_update", f"{table}_no_delete"
+
+
+def triggers(connection: Connection) -> frozenset[str]:
+    """Return the names of the triggers that are there."""
+    return frozenset(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").scalars())
+
+
+def storage_problems(connection: Connection) -> tuple[str, ...]:
+    """Let the database compare its pages, indexes and constraints."""
+    lines = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+    return tuple(str(line)[:200] for line in lines if line != "ok")
+
+
+def weak_durability(connection: Connection) -> str | None:
+    """Return None: ``_prepare`` sets what makes a commit durable, and nothing outside can undo it."""
+    del connection
+    return None
 
 
 def _unusable(path: Path, problem: str) -> ConfigurationError:

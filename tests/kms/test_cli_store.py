@@ -1,6 +1,8 @@
-"""`kms backup` and `kms restore` at the command line."""
+"""`kms backup`, `kms restore` and `kms fsck` at the command line."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,19 @@ def test_what_cannot_be_backed_up_or_restored_is_refused(shell: Shell) -> None:
     assert "[log-head-invalid]" in shell.with_config("restore", file, "--expect", "x", *elsewhere, code=2)[1]
     Path(file).write_bytes(Path(file).read_bytes()[:-1])
     assert "[backup-invalid]" in shell.with_config("restore", file, *elsewhere, code=2)[1]
+
+
+def test_fsck_says_what_is_wrong_and_ends_with_1(shell: Shell) -> None:
+    out, _ = shell.with_config("fsck")
+    assert out.splitlines()[-1].split() == ["references", "ok", "0"]
+    head = json.loads(shell.with_config("log", "verify", "--json")[0])
+    document = json.loads(shell.with_config("fsck", "--json", "--expect", f"{head['seq']}:{head['hash']}")[0])
+    assert (document["schema"], document["sound"]) == ("kms.fsck/1", True)
+    database = sqlite3.connect(shell.config.parent / "kms.db")
+    with closing(database), database:
+        database.execute("UPDATE key_versions SET wrapped = x'00'")
+    out, err = shell.with_config("fsck", code=1)
+    assert "[store-unsound]" in err
+    assert "wrapped-key-invalid" in out
+    out, _ = shell.with_config("fsck", "--json", code=1)
+    assert json.loads(out)["sound"] is False

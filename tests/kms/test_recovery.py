@@ -18,7 +18,7 @@ from kms.log.render import parse_head
 from kms.recovery import RESTORED, back_up, restore
 from kms.services import open_services
 from kms.settings import Settings
-from kms.store.backup import BackupSummary, check_backup
+from kms.store.backup import BackupSummary, check_backup, write_backup
 from kms.store.schema import metadata
 from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming
@@ -326,3 +326,16 @@ def test_a_row_that_does_not_belong_there_is_not_backed_up(tmp_path: Path) -> No
     assert caught.value.code == "backup-row-invalid"
     assert not (tmp_path / "backup").exists()
     harness.close()
+
+
+def test_a_backup_that_cannot_be_written_to_its_end_leaves_no_file_and_no_open_transaction(harness: Harness) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: bytes) -> int:  # type: ignore[override]  # nothing else is written here
+            if self.tell() > 300:
+                raise OSError(28, "No space left on device")
+            return super().write(data)
+
+    filled(harness)
+    with pytest.raises(OSError, match="No space"), harness.services.store.reading() as reader:
+        write_backup(reader, Full(), origin="kms.test/unit", at=AT)
+    made(harness)

@@ -1,0 +1,142 @@
+"""Looking at everything that is stored: what would make a release fail, or shows that somebody wrote to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from attest.errors import AttestError
+from kms.errors import IntegrityError, UnavailableError
+from kms.keys.kek import KeyEncryptionKey
+from kms.keys.records import DEFAULT_TENANT
+from kms.log.render import verify_log
+from kms.references.intake import list_documents
+from kms.references.resolving import find_guard
+from kms.services import OWN_KEYS, Vault, own_context
+from kms.store import Reader
+from kms.store.examining import loose_rows, schema_differences, storage_problems, unprotected, weak_durability
+
+__all__ = ["Finding", "examine"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        check: its name.
+        problems: what is wrong, a line each; none when all is as it should be.
+        looked_at: how many things were looked at.
+        warning: something that is no damage, or None.
+    """
+
+    check: str
+    looked_at: int
+    problems: tuple[str, ...]
+    warning: str | None = None
+
+
+def examine(vault: Vault, *, origin: str, expected: tuple[int | None, bytes] | None) -> Iterator[Finding]:
+    """Look at everything, in one transaction, and go on behind what is wrong.
+
+    Args:
+        vault: opened, so its schema is known here and its key-encryption key is the one that belongs to it.
+        origin: the service's name.
+        expected: a head of the log that was noted elsewhere, or None.
+
+    Raises:
+        UnavailableError: the database is in use, or away.
+    """
+    checks: tuple[tuple[str, Callable[[Reader], Finding]], ...] = (
+        ("schema", _schema),
+        ("storage", _storage),
+        ("foreign-keys", _foreign_keys),
+        ("log", partial(_log, expected=expected)),
+        ("own-keys", partial(_own_keys, kek=vault.kek, origin=origin)),
+        ("keys", partial(_keys, kek=vault.kek)),
+        ("policies", _policies),
+        ("references", _references),
+    )
+    with vault.store.reading() as reader:
+        for name, check in checks:
+            yield _found(name, check, reader)
+
+
+def _found(name: str, check: Callable[[Reader], Finding], reader: Reader) -> Finding:
+    """Make a finding of a refusal as well; only a database that does not answer ends the examination."""
+    try:
+        return check(reader)
+    except UnavailableError:
+        raise
+    except AttestError as exc:
+        return Finding(check=name, looked_at=0, problems=(_line(exc),))
+
+
+def _schema(reader: Reader) -> Finding:
+    problems = (*reader.examined(schema_differences), *reader.examined(unprotected))
+    return Finding(check="schema", looked_at=1, problems=problems)
+
+
+def _storage(reader: Reader) -> Finding:
+    problems, warning = reader.examined(storage_problems), reader.examined(weak_durability)
+    return Finding(check="storage", looked_at=1, problems=problems, warning=warning)
+
+
+def _foreign_keys(reader: Reader) -> Finding:
+    counts = reader.examined(loose_rows)
+    problems = tuple(f"{name}: {number} rows refer to nothing" for name, number in counts.items() if number)
+    return Finding(check="foreign-keys", looked_at=len(counts), problems=problems)
+
+
+def _log(reader: Reader, *, expected: tuple[int | None, bytes] | None) -> Finding:
+    return Finding(check="log", looked_at=verify_log(reader.log(), expected).seq, problems=())
+
+
+def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
+    """Open the service's own keys; one that is missing does not open either."""
+
+    def opens(name: str) -> None:
+        algorithm, wrapped = reader.own_secret(name) or ("", b"")
+        kek.unwrap(wrapped, context=own_context(origin, name, algorithm))
+
+    expected = dict.fromkeys(name for name, _ in OWN_KEYS)
+    return _each("own-keys", expected | dict.fromkeys(reader.own_names()), opens)
+
+
+def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
+    """Open every version of every key, and load the policy that guards it."""
+    records = reader.all_keys(DEFAULT_TENANT)
+    opened = _each("keys", records, lambda record: kek.unwrap(record.wrapped, context=record.context))
+    guards = {record.key_id: find_guard(reader, record.policy_digest).problem for record in records}
+    blocked = [f"{key_id} is released to nobody: {problem.message}" for key_id, problem in guards.items() if problem]
+    return Finding(check="keys", looked_at=len(records), problems=opened.problems, warning="; ".join(blocked) or None)
+
+
+def _policies(reader: Reader) -> Finding:
+    """Load every policy, also those that guard no key any more, and compare it with its digest."""
+    return _each("policies", reader.policy_digests(), lambda digest: find_guard(reader, digest))
+
+
+def _references(reader: Reader) -> Finding:
+    """Verify every signature over every document."""
+    return Finding(check="references", looked_at=len(list_documents(reader)), problems=())
+
+
+def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:
+    problems: list[str] = []
+    number = 0
+    for thing in things:
+        number += 1
+        try:
+            look(thing)
+        except IntegrityError as exc:
+            problems.append(_line(exc))
+    return Finding(check=name, looked_at=number, problems=tuple(problems))
+
+
+def _line(error: AttestError) -> str:
+    return f"{error.message} [{error.code}]"
