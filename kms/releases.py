@@ -102,7 +102,8 @@ class ReleaseService:
         """Decide on a request and release all of its keys, or none.
 
         A challenge is used up by every decision, yes or no. It is not when the answer is ``UnavailableError`` or
-        ``EndorsementError``: nothing was decided then, and the same request may be sent again.
+        ``EndorsementError``: nothing was decided then, and the same request may be sent again. With the one code
+        ``store-outcome-unknown`` it may be used up: the database went away while the decision was being written.
 
         Raises:
             ChallengeError: the challenge is not ours, or not in time, or (``ChallengeUsedError``) was used before.

@@ -97,6 +97,8 @@ def _require_plain(url: URL) -> None:
         raise _invalid("something in it is said twice")
     if not url.database:
         raise _invalid("it names no database")
+    if not (url.host or url.query.get("host")):
+        raise _invalid("it names no host")  # libpq would take one from the environment
 
 
 def _invalid(problem: str) -> ConfigurationError:

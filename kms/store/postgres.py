@@ -55,7 +55,7 @@ _BUSY_STATES = frozenset({"55P03", "40001", "40P01", "53300"})
 """Lock not available, serialisation failure, deadlock, too many connections: nothing was done; try again."""
 _GONE_STATES = frozenset({"57P01", "57P02", "57P03", "25P03", "25P04"})
 """Shut down, crashed, still starting, cut off by a timeout."""
-_LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def open_engine(url: URL, access: Access) -> Engine:
