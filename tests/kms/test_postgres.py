@@ -8,6 +8,8 @@ from functools import partial
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.command import upgrade
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import event
 from sqlalchemy.engine import URL
@@ -20,6 +22,7 @@ from kms.services import initialise
 from kms.store import Access, Store, create_database, locate, migrate_database, open_store
 from kms.store.postgres import open_engine
 from kms.store.schema import REVISIONS, metadata
+from kms.store.waiting import WRITING
 from tests.kms.postgres import Server
 from tests.kms.support import (
     FakeClock,
@@ -81,6 +84,29 @@ def test_mc_39_a_newer_database_is_refused_by_name(harness: Harness) -> None:
         with pytest.raises(ConfigurationError) as caught:
             opened(url)
         assert (caught.value.code, caught.value.got) == ("database-newer", "9999")
+
+
+def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(postgres: Server) -> None:
+    url = postgres.fresh()
+    place = locate(url)
+    assert isinstance(place, URL)
+    engine = open_engine(place, Access())
+    with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+        config = Config()
+        config.set_main_option("script_location", "kms.store:migrations")
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        upgrade(config, "0001")
+        connection.exec_driver_sql("INSERT INTO meta VALUES ('a', 'b')")
+    engine.dispose()
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(url)
+    assert caught.value.code == "database-needs-migration"
+    assert migrate_database(url) == ("0001", REVISIONS[-1])
+    store = open_store(url)
+    with store.reading() as reader:
+        assert (reader.fact("a"), reader.reference_names()) == (b"b", ())
+    store.close()
 
 
 def test_a_database_is_migrated_only_while_no_service_is_connected(harness: Harness) -> None:
