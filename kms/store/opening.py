@@ -41,6 +41,7 @@ def create_database(database: str, *, fill: Callable[[Writer], None], access: Ac
         with _writing(place, access) as connection:
             if isinstance(place, URL):
                 postgres.require_empty(connection)
+                postgres.require_none_serving(connection)  # one that knew another database in its place
             _upgrade(connection)
             fill(Writer(connection))
     except BaseException:

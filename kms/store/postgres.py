@@ -199,13 +199,18 @@ def require_none_serving(connection: Connection) -> None:
     Raises:
         UnavailableError: ``store-busy``: one is connected.
     """
-    if not connection.execute(text(f"SELECT pg_try_advisory_xact_lock({SERVING_LOCK})")).scalar_one():
+    try:
+        # Waited for, since the server notices only in a moment that a service has ended.
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({SERVING_LOCK})"))
+    except DBAPIError as exc:
+        if not is_busy(exc):
+            raise
         raise UnavailableError(
             "something else is connected to the database",
             code="store-busy",
             hint="stop every replica, and every other 'kms' command, first",
             retryable=True,
-        )
+        ) from exc
 
 
 def settle_numbers(connection: Connection, tables: Iterable[Table]) -> None:

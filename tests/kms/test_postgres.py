@@ -109,10 +109,15 @@ def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(postgres:
     store.close()
 
 
-def test_a_database_is_migrated_only_while_no_service_is_connected(harness: Harness) -> None:
-    with pytest.raises(UnavailableError) as caught:
-        migrate_database(harness.settings.database)
+def test_a_database_is_migrated_only_while_no_service_is_connected(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as impatient:
+        impatient.setattr("kms.store.postgres.BUSY_MILLISECONDS", 50)
+        with pytest.raises(UnavailableError) as caught:
+            migrate_database(harness.settings.database)
     assert caught.value.code == "store-busy"
+    assert "every replica" in (caught.value.hint or "")
     harness.close()
     assert migrate_database(harness.settings.database) == (REVISIONS[-1], REVISIONS[-1])
 
