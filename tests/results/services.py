@@ -30,7 +30,7 @@ REPORT_DATA = "ef" * 64
 
 @cache
 def rsa_key(number: int = 0, bits: int = 2048) -> rsa.RSAPrivateKey:
-    """A key of this session; one number is one key."""
+    """A key of this run; one number is one key."""
     del number
     return rsa.generate_private_key(public_exponent=65537, key_size=bits)
 
