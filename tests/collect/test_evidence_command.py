@@ -412,6 +412,7 @@ def test_a_real_tpm_is_asked_through_the_way_that_is_named(on: On, tmp_path: Pat
         ran = on(Named(plain), "doctor", "--tcti", tpm.tcti, "--json")
         assert {one["id"] for one in ran.document["findings"] if one["outcome"] == "fail"} == set()
         ran = on(Named(plain), "collect", "evidence", "--tcti", tpm.tcti, "--nonce", NONCE, "-o", "a.json")
-        assert (ran.code, ran.err) == (0, "")
+        assert ran.code == 0
+        assert "no log of its boot" in ran.err  # a TPM in software has none
         assert on(Named(plain), "collect", "evidence", "--tcti", "device:/nowhere/tpmrm0").code == 6
         assert on(Named(plain), "verify", "a.json", "--nonce", NONCE, *LAB, *LAX).code == 0

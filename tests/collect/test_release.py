@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from attest.collect import collect_machine
@@ -11,6 +12,12 @@ from tests.collect.fake_machine import snp_machine
 from tests.kms.conftest import harness  # noqa: F401  a fixture
 from tests.kms.support import GUEST, MATERIAL, Harness
 from tests.kms.test_api import client  # noqa: F401  a fixture
+
+
+@pytest.fixture
+def kind() -> str:
+    """The database of the key service; elsewhere in this folder it is the kind of a TPM."""
+    return "sqlite"
 
 
 def test_a_machine_gets_its_key(client: TestClient, harness: Harness, tmp_path: Path) -> None:  # noqa: F811
