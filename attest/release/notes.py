@@ -22,9 +22,24 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from attest.encoding import base64_bytes
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
 
-__all__ = ["MAX_NOTE_BYTES", "VerifierKey", "sign_note", "verifier_key"]
+__all__ = [
+    "COSIGNATURE",
+    "MAX_NOTE_BYTES",
+    "SignatureLine",
+    "VerifierKey",
+    "key_id",
+    "open_note",
+    "parse_key",
+    "require_name",
+    "sign_note",
+    "verifier_key",
+]
 
 MAX_NOTE_BYTES = 1024 * 1024
+MAX_SIGNATURES = 100
+"""As many lines as Go's reader takes."""
+COSIGNATURE = b"\x04"
+"""Type byte of a witness's key, see ``attest.release.tlog.witnesses``."""
 _ED25519 = b"\x01"
 _KEY_ID_BYTES = 4
 _PUBLIC_BYTES = 32
@@ -50,23 +65,13 @@ class VerifierKey:
         Raises:
             ConfigurationError: ``verifier-key-invalid``.
         """
-        parts = text.strip().split("+", 2)
-        try:
-            name, key_id, encoded = parts
-            blob = base64_bytes(encoded, what="verifier key")
-        except (ValueError, EvidenceError) as exc:
-            raise _bad_key("expected name+keyid+base64") from exc
-        if not _NAME.fullmatch(name) or blob[:1] != _ED25519 or len(blob) != 1 + _PUBLIC_BYTES:
-            raise _bad_key("expected a name without white space and an Ed25519 key")
-        key = VerifierKey(name=name, public=blob[1:])
-        if key.key_id.hex() != key_id:
-            raise _bad_key("the key id does not belong to this name and key")
-        return key
+        name, public = parse_key(text, _ED25519)
+        return VerifierKey(name=name, public=public)
 
     @property
     def key_id(self) -> bytes:
         """The first 4 bytes of SHA-256( name ‖ newline ‖ 0x01 ‖ public key )."""
-        return sha256(self.name.encode() + b"\n" + _ED25519 + self.public).digest()[:_KEY_ID_BYTES]
+        return key_id(self.name, _ED25519, self.public)
 
     @property
     def text(self) -> str:
@@ -77,28 +82,104 @@ class VerifierKey:
         """Return the text of a note that this key signed; lines of other signers are passed over.
 
         Raises:
-            SignatureError: ``note-signature-invalid``.
+            SignatureError: ``note-signature-invalid``: no line of this key, or one that does not hold.
         """
-        text, separator, signatures = note.rpartition("\n\n")
-        if len(note) > MAX_NOTE_BYTES or not separator or not signatures.endswith("\n"):
+        text, lines = open_note(note)
+        mine = [line for line in lines if (line.name, line.key_id) == (self.name, self.key_id)]
+        if not mine or not all(self._signed(text, line.signature) for line in mine):
             raise _unsigned(self.name)
-        signed = text + "\n"
-        for line in signatures.splitlines():
-            dash, _, rest = line.partition(" ")
-            name, _, encoded = rest.partition(" ")
-            if dash == "—" and name == self.name and self._signed(signed, encoded):
-                return signed
-        raise _unsigned(self.name)
+        return text
 
-    def _signed(self, text: str, encoded: str) -> bool:
+    def _signed(self, text: str, signature: bytes) -> bool:
         try:
-            blob = base64_bytes(encoded, what="signature")
-            if blob[:_KEY_ID_BYTES] != self.key_id:
-                return False
-            Ed25519PublicKey.from_public_bytes(self.public).verify(blob[_KEY_ID_BYTES:], text.encode())
-        except (EvidenceError, InvalidSignature, ValueError):
+            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, text.encode())
+        except (InvalidSignature, ValueError):
             return False
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignatureLine:
+    """One line under a note; nothing of it is verified.
+
+    Attributes:
+        name: the signer, as the line says.
+        key_id: 4 bytes.
+        signature: what its kind of key makes of it.
+    """
+
+    name: str
+    key_id: bytes
+    signature: bytes
+
+
+def open_note(note: str) -> tuple[str, tuple[SignatureLine, ...]]:
+    """Split a note into its text and its signature lines, of which none is verified here.
+
+    Raises:
+        SignatureError: ``note-signature-invalid``.
+    """
+    text, separator, signatures = note.rpartition("\n\n")
+    lines = signatures.split("\n")
+    if len(note) > MAX_NOTE_BYTES or not separator or lines.pop() or not 0 < len(lines) <= MAX_SIGNATURES:
+        raise _no_note()
+    if not _is_plain(note):
+        raise _no_note()
+    return text + "\n", tuple(map(_line, lines))
+
+
+def _is_plain(note: str) -> bool:
+    """Say whether a note is text that everybody reads alike: no control character, nothing that is no UTF-8."""
+    return not re.search("[\x00-\x09\x0b-\x1f\ud800-\udfff]", note)
+
+
+def _line(line: str) -> SignatureLine:
+    dash, _, rest = line.partition(" ")
+    name, _, encoded = rest.partition(" ")
+    try:
+        blob = base64_bytes(encoded, what="signature")
+    except EvidenceError as exc:
+        raise _no_note() from exc
+    if dash != "—" or not _NAME.fullmatch(name) or len(blob) <= _KEY_ID_BYTES:
+        raise _no_note()
+    return SignatureLine(name=name, key_id=blob[:_KEY_ID_BYTES], signature=blob[_KEY_ID_BYTES:])
+
+
+def key_id(name: str, kind: bytes, public: bytes) -> bytes:
+    """Return the 4 bytes that tell keys of a name apart; ``kind`` is the type byte."""
+    return sha256(name.encode() + b"\n" + kind + public).digest()[:_KEY_ID_BYTES]
+
+
+def parse_key(text: str, kind: bytes) -> tuple[str, bytes]:
+    """Read ``name+keyid+base64`` of one kind of Ed25519 key.
+
+    Returns:
+        The name and the public key, 32 bytes.
+
+    Raises:
+        ConfigurationError: ``verifier-key-invalid``.
+    """
+    parts = text.strip().split("+", 2)
+    try:
+        name, identity, encoded = parts
+        blob = base64_bytes(encoded, what="verifier key")
+    except (ValueError, EvidenceError) as exc:
+        raise _bad_key("expected name+keyid+base64") from exc
+    if not _NAME.fullmatch(name) or blob[:1] != kind or len(blob) != 1 + _PUBLIC_BYTES:
+        raise _bad_key(f"expected a name without white space and an Ed25519 key of type {kind.hex()}")
+    if key_id(name, kind, blob[1:]).hex() != identity:
+        raise _bad_key("the key id does not belong to this name and key")
+    return name, blob[1:]
+
+
+def require_name(name: str) -> None:
+    """Refuse a name that no note can carry.
+
+    Raises:
+        ConfigurationError: ``verifier-key-invalid``.
+    """
+    if not _NAME.fullmatch(name):
+        raise _bad_key("a name has no white space and no '+'")
 
 
 def verifier_key(name: str, public: Ed25519PublicKey) -> VerifierKey:
@@ -107,8 +188,7 @@ def verifier_key(name: str, public: Ed25519PublicKey) -> VerifierKey:
     Raises:
         ConfigurationError: ``verifier-key-invalid``, a name with white space or ``+``.
     """
-    if not _NAME.fullmatch(name):
-        raise _bad_key("a name has no white space and no '+'")
+    require_name(name)
     return VerifierKey(name=name, public=public.public_bytes_raw())
 
 
@@ -140,5 +220,13 @@ def _unsigned(name: str) -> SignatureError:
         code="note-signature-invalid",
         expected=f"an Ed25519 signature of {name}",
         got="none that verifies",
+        clause="C2SP signed-note",
+    )
+
+
+def _no_note() -> SignatureError:
+    return SignatureError(
+        "expected a signed note: a text, an empty line and signature lines",
+        code="note-signature-invalid",
         clause="C2SP signed-note",
     )

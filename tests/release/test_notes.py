@@ -93,3 +93,33 @@ def test_a_name_that_cannot_be_written_is_refused(name: str) -> None:
 def test_any_text_is_a_refused_note(text: str) -> None:
     with pytest.raises(SignatureError):
         IDENTITY.verify(text)
+
+
+def test_a_line_of_the_key_that_does_not_hold_makes_the_note_invalid() -> None:
+    note = sign_note("one\n", name=IDENTITY.name, key=KEY)
+    other = sign_note("two\n", name=IDENTITY.name, key=KEY).rpartition("\n\n")[2]
+    for wrong in (note + other, note + "— kms.example/prod AAAA\n", note + "nonsense\n", note + note.splitlines()[-1]):
+        with pytest.raises(SignatureError):
+            IDENTITY.verify(wrong)
+
+
+def test_a_note_that_not_everybody_reads_alike_is_refused() -> None:
+    for text in ("o\x00ne\n", "o\rne\n", "o\x1fne\n"):
+        with pytest.raises(SignatureError):
+            IDENTITY.verify(sign_note(text, name=IDENTITY.name, key=KEY))
+    with pytest.raises(SignatureError):
+        IDENTITY.verify("\ud800\n\n" + sign_note("one\n", name=IDENTITY.name, key=KEY).rpartition("\n\n")[2])
+
+
+def test_a_note_has_as_many_signature_lines_as_are_read_and_not_one_more() -> None:
+    note = sign_note("one\n", name=IDENTITY.name, key=KEY)
+    more = "— other AAAAAAAA\n"
+    assert IDENTITY.verify(note + more * 99) == "one\n"
+    with pytest.raises(SignatureError):
+        IDENTITY.verify(note + more * 100)
+
+
+def test_the_published_example_of_c2sp_verifies() -> None:
+    key = VerifierKey.parse("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k")
+    line = "Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM="
+    assert key.verify(f"This is an example message.\n\n— example.com/foo {line}\n").startswith("This is")

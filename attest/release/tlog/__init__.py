@@ -1,0 +1,36 @@
+"""Reading a transparency log: tree hashes, checkpoints, cosignatures, proofs. Nothing here asks anybody anything."""
+
+from __future__ import annotations
+
+from attest.release.tlog.checkpoints import Checkpoint, read_checkpoint, sign_checkpoint, unverified_checkpoint
+from attest.release.tlog.merkle import (
+    EMPTY_ROOT,
+    HASH_BYTES,
+    MAX_PROOF_HASHES,
+    leaf_hash,
+    node_hash,
+    verify_consistency,
+    verify_inclusion,
+)
+from attest.release.tlog.proofs import LogProof, verify_logged
+from attest.release.tlog.witnesses import NO_WITNESSES, WitnessKey, WitnessPolicy, cosign
+
+__all__ = [
+    "EMPTY_ROOT",
+    "HASH_BYTES",
+    "MAX_PROOF_HASHES",
+    "NO_WITNESSES",
+    "Checkpoint",
+    "LogProof",
+    "WitnessKey",
+    "WitnessPolicy",
+    "cosign",
+    "leaf_hash",
+    "node_hash",
+    "read_checkpoint",
+    "sign_checkpoint",
+    "unverified_checkpoint",
+    "verify_consistency",
+    "verify_inclusion",
+    "verify_logged",
+]

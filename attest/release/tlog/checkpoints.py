@@ -1,0 +1,105 @@
+"""Checkpoints: what a log says of itself, signed (C2SP tlog-checkpoint).
+
+::
+
+    <origin>
+    <number of leaves, decimal>
+    <root hash, base64>
+    <lines of extensions: none of ours, those of others are kept>
+                                    an empty line
+    — <origin> <signature of the log>
+    — <witness> <cosignature>       any number of them
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from attest.encoding import base64_bytes
+from attest.errors import EvidenceError, VerificationError
+from attest.release.notes import VerifierKey, sign_note
+from attest.release.tlog.merkle import HASH_BYTES
+
+__all__ = ["MAX_SIZE", "Checkpoint", "read_checkpoint", "sign_checkpoint", "unverified_checkpoint"]
+
+MAX_SIZE = 2**63 - 1
+_MAX_NOTE_CHARACTERS = 64 * 1024
+_SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The state of a log.
+
+    Attributes:
+        origin: the log's name, which is also the name of its key.
+        size: number of leaves.
+        root: hash of the tree, 32 bytes.
+        note: the signed note as received, with every signature line.
+    """
+
+    origin: str
+    size: int
+    root: bytes
+    note: str
+
+
+def sign_checkpoint(*, origin: str, size: int, root: bytes, key: Ed25519PrivateKey) -> str:
+    """Return the signed note of a log's state; the same state always gives the same note."""
+    return sign_note(f"{origin}\n{size}\n{b64encode(root).decode()}\n", name=origin, key=key)
+
+
+def read_checkpoint(note: str, *, log: VerifierKey) -> Checkpoint:
+    """Read a checkpoint that a log signed.
+
+    Args:
+        note: as received.
+        log: the log's key, from configuration; its name is the origin that is demanded.
+
+    Raises:
+        SignatureError: ``note-signature-invalid``.
+        EvidenceError: ``checkpoint-invalid``.
+        VerificationError: ``checkpoint-origin-mismatch``.
+    """
+    log.verify(note)
+    checkpoint = unverified_checkpoint(note)
+    if checkpoint.origin != log.name:
+        raise VerificationError(
+            "the checkpoint is of another log",
+            code="checkpoint-origin-mismatch",
+            field="origin",
+            expected=log.name,
+            got=checkpoint.origin[:100],
+            clause="C2SP tlog-checkpoint",
+        )
+    return checkpoint
+
+
+def unverified_checkpoint(note: str) -> Checkpoint:
+    """Read a checkpoint whose signatures nobody looked at: a stranger's word.
+
+    Raises:
+        EvidenceError: ``checkpoint-invalid``.
+    """
+    text, separator, _ = note.rpartition("\n\n")
+    lines = text.split("\n")
+    if len(note) > _MAX_NOTE_CHARACTERS or not separator or len(lines) < 3 or not all(lines):
+        raise _invalid("expected origin, size and root, each on a line, and signatures")
+    origin, size, root = lines[:3]
+    if not _SIZE.fullmatch(size) or int(size) > MAX_SIZE:
+        raise _invalid("size: expected a decimal number of at most 63 bits")
+    try:
+        digest = base64_bytes(root, what="root")
+    except EvidenceError as exc:
+        raise _invalid("root: expected base64") from exc
+    if len(digest) != HASH_BYTES:
+        raise _invalid(f"root: expected {HASH_BYTES} bytes, got {len(digest)}")
+    return Checkpoint(origin=origin, size=int(size), root=digest, note=note)
+
+
+def _invalid(problem: str) -> EvidenceError:
+    return EvidenceError(f"checkpoint: {problem}", code="checkpoint-invalid", clause="C2SP tlog-checkpoint")

@@ -1,0 +1,107 @@
+"""Proofs that travel: that an entry is in a log, checked by whoever has the log's key alone (C2SP tlog-proof).
+
+::
+
+    c2sp.org/tlog-proof@v1
+    index <decimal>
+    <base64 hash>                   the inclusion proof, from the leaf upwards; none for a tree of one leaf
+                                    an empty line
+    <checkpoint, as it was signed>
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from dataclasses import dataclass
+
+from attest.encoding import base64_bytes
+from attest.errors import EvidenceError
+from attest.release.notes import VerifierKey
+from attest.release.tlog.checkpoints import MAX_SIZE, Checkpoint, read_checkpoint
+from attest.release.tlog.merkle import HASH_BYTES, MAX_PROOF_HASHES, leaf_hash, verify_inclusion
+from attest.release.tlog.witnesses import NO_WITNESSES, WitnessPolicy
+
+__all__ = ["LogProof", "verify_logged"]
+
+_HEAD = "c2sp.org/tlog-proof@v1"
+_INDEX = re.compile(r"index (0|[1-9][0-9]{0,18})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogProof:
+    """That an entry stands at a place of a log. Nothing of it is believed before ``verify_logged``.
+
+    Attributes:
+        index: place of the entry, from 0.
+        hashes: the inclusion proof, from the leaf upwards.
+        checkpoint: the signed note that it leads to.
+    """
+
+    index: int
+    hashes: tuple[bytes, ...]
+    checkpoint: str
+
+    def to_text(self) -> str:
+        """Return the proof as a text to keep."""
+        lines = [_HEAD, f"index {self.index}", *(b64encode(one).decode() for one in self.hashes), "", self.checkpoint]
+        return "\n".join(lines)
+
+    @staticmethod
+    def parse(text: str) -> LogProof:
+        """Read a proof.
+
+        Raises:
+            EvidenceError: ``log-proof-invalid``.
+        """
+        head, separator, checkpoint = text.partition("\n\n")
+        lines = head.split("\n")
+        if not separator or lines.pop(0) != _HEAD:
+            raise _invalid(f"expected a text that begins with {_HEAD}")
+        if lines and lines[0].startswith("extra "):
+            lines.pop(0)  # authenticated by nothing, so it says nothing here
+        match = _INDEX.fullmatch(lines.pop(0)) if lines else None
+        if match is None or int(match[1]) > MAX_SIZE or len(lines) > MAX_PROOF_HASHES:
+            raise _invalid(f"expected an index and at most {MAX_PROOF_HASHES} hashes")
+        return LogProof(index=int(match[1]), hashes=tuple(map(_hash, lines)), checkpoint=checkpoint)
+
+
+def verify_logged(
+    entry: bytes, proof: LogProof, *, log: VerifierKey, witnesses: WitnessPolicy = NO_WITNESSES
+) -> Checkpoint:
+    """Check that a log holds an entry.
+
+    Args:
+        entry: the entry itself; its hash is made here.
+        proof: as received.
+        log: the log's key, from configuration.
+        witnesses: whose cosignatures the checkpoint needs.
+
+    Returns:
+        The checkpoint, to be compared with those seen before: a proof alone does not show that everybody sees the
+        same log.
+
+    Raises:
+        SignatureError: ``note-signature-invalid``.
+        EvidenceError: ``checkpoint-invalid``.
+        VerificationError: ``checkpoint-origin-mismatch``, ``log-witnesses-missing`` or ``log-inclusion-invalid``.
+    """
+    checkpoint = read_checkpoint(proof.checkpoint, log=log)
+    witnesses.require(checkpoint.note)
+    leaf = leaf_hash(entry)
+    verify_inclusion(proof.hashes, index=proof.index, size=checkpoint.size, leaf=leaf, root=checkpoint.root)
+    return checkpoint
+
+
+def _hash(line: str) -> bytes:
+    try:
+        digest = base64_bytes(line, what="hash")
+    except EvidenceError as exc:
+        raise _invalid("expected base64 hashes") from exc
+    if len(digest) != HASH_BYTES:
+        raise _invalid(f"expected hashes of {HASH_BYTES} bytes, got {len(digest)}")
+    return digest
+
+
+def _invalid(problem: str) -> EvidenceError:
+    return EvidenceError(f"proof of the log: {problem}", code="log-proof-invalid", clause="C2SP tlog-proof")

@@ -1,0 +1,161 @@
+r"""Witnesses: others who saw a checkpoint extend the one before, and say so (C2SP tlog-cosignature, Ed25519).
+
+::
+
+    signed     "cosignature/v1\n" ‖ "time " ‖ seconds since 1970, decimal ‖ "\n" ‖ text of the checkpoint
+    line       — <name> <base64( key id (4 bytes) ‖ seconds (8 bytes, big-endian) ‖ signature (64 bytes) )>
+
+A witness's key is one line of text, like a log's, with the type byte 0x04.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from attest.errors import ConfigurationError, SignatureError, VerificationError
+from attest.release.notes import COSIGNATURE, SignatureLine, key_id, open_note, parse_key, require_name
+
+__all__ = ["NO_WITNESSES", "WitnessKey", "WitnessPolicy", "cosign"]
+
+_TIME_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessKey:
+    """A named Ed25519 key that cosigns.
+
+    Attributes:
+        name: the witness's name, without white space and ``+``.
+        public: 32 bytes.
+    """
+
+    name: str
+    public: bytes
+
+    @staticmethod
+    def parse(text: str) -> WitnessKey:
+        """Read ``name+keyid+base64``.
+
+        Raises:
+            ConfigurationError: ``verifier-key-invalid``; a log's key is no witness's.
+        """
+        name, public = parse_key(text, COSIGNATURE)
+        return WitnessKey(name=name, public=public)
+
+    @property
+    def text(self) -> str:
+        """The key as one line."""
+        encoded = b64encode(COSIGNATURE + self.public).decode()
+        return f"{self.name}+{key_id(self.name, COSIGNATURE, self.public).hex()}+{encoded}"
+
+    def cosigned_at(self, note: str) -> int | None:
+        """Return when this witness cosigned a checkpoint, in seconds since 1970; None when it did not.
+
+        Raises:
+            SignatureError: ``note-signature-invalid``: a line of this witness that does not hold, or no note at all.
+        """
+        text, lines = open_note(note)
+        times = [self._verified(text, line) for line in lines if self._is_mine(line)]
+        return max(times, default=None)
+
+    def _is_mine(self, line: SignatureLine) -> bool:
+        return (line.name, line.key_id) == (self.name, key_id(self.name, COSIGNATURE, self.public))
+
+    def _verified(self, text: str, line: SignatureLine) -> int:
+        seconds, signature = line.signature[:_TIME_BYTES], line.signature[_TIME_BYTES:]
+        at = int.from_bytes(seconds, "big")
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, _signed(text, at))
+        except (InvalidSignature, ValueError) as exc:
+            raise SignatureError(
+                f"the cosignature of {self.name} does not hold",
+                code="note-signature-invalid",
+                clause="C2SP tlog-cosignature",
+            ) from exc
+        return at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessPolicy:
+    """Whose cosignatures count, and how many of them a checkpoint needs.
+
+    Attributes:
+        witnesses: each a key of its own under a name of its own.
+        quorum: how many have to have cosigned; from 0 to their number.
+
+    Raises:
+        ConfigurationError: ``witness-policy-invalid``.
+    """
+
+    witnesses: tuple[WitnessKey, ...]
+    quorum: int
+
+    def __post_init__(self) -> None:
+        """Refuse a quorum that cannot be, and a witness that would count twice."""
+        names, keys = {one.name for one in self.witnesses}, {one.public for one in self.witnesses}
+        if not 0 <= self.quorum <= len(self.witnesses) or len(names) != len(self.witnesses) or len(keys) != len(names):
+            raise ConfigurationError(
+                "a policy of witnesses needs different names, different keys, and a quorum of at most their number",
+                code="witness-policy-invalid",
+                field="quorum",
+                expected=f"0 to {len(self.witnesses)}",
+                got=str(self.quorum),
+            )
+
+    def require(self, note: str) -> None:
+        """Refuse a checkpoint that too few of the witnesses cosigned.
+
+        Raises:
+            VerificationError: ``log-witnesses-missing``.
+            SignatureError: ``note-signature-invalid``.
+        """
+        found = [one.name for one in self.witnesses if one.cosigned_at(note) is not None]
+        if len(found) < self.quorum:
+            raise VerificationError(
+                f"{len(found)} of the witnesses cosigned the checkpoint, and {self.quorum} have to",
+                code="log-witnesses-missing",
+                expected=f"{self.quorum} of {_names(one.name for one in self.witnesses)}",
+                got=_names(found),
+                clause="C2SP tlog-cosignature",
+                hint="the service could not reach them, or does not ask them: see its setting witnesses_file",
+            )
+
+
+NO_WITNESSES = WitnessPolicy(witnesses=(), quorum=0)
+
+
+def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
+    """Return the signature line of a witness under a checkpoint that it has checked.
+
+    Args:
+        note: the checkpoint with its signatures.
+        name: the witness's name.
+        key: its key.
+        at: seconds since 1970.
+
+    Raises:
+        ConfigurationError: ``verifier-key-invalid``, a name with white space or ``+``.
+        SignatureError: ``note-signature-invalid``, no note.
+        ValueError: a moment that is not after 1970.
+    """
+    require_name(name)
+    if not 0 < at < 2**63:
+        msg = "a cosignature needs a moment after 1970"
+        raise ValueError(msg)
+    text, _ = open_note(note)
+    identity = key_id(name, COSIGNATURE, key.public_key().public_bytes_raw())
+    signature = at.to_bytes(_TIME_BYTES, "big") + key.sign(_signed(text, at))
+    return f"— {name} {b64encode(identity + signature).decode()}\n"
+
+
+def _signed(text: str, at: int) -> bytes:
+    return f"cosignature/v1\ntime {at}\n{text}".encode()
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
