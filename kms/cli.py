@@ -351,20 +351,38 @@ def log_list(after: int, config: Path | None, as_json: bool, **flags: object) ->
 
 @log.command("verify")
 @click.option(
-    "--expect", metavar="SEQ:HASH", help="A head noted earlier, or a receipt's decision; it must still be there."
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NOTED",
+    help="A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A checkpoint kept elsewhere; - for stdin. Repeatable.",
 )
 @with_options(*SETTINGS, AS_JSON)
-def log_verify(expect: str | None, config: Path | None, as_json: bool, **flags: object) -> None:
-    """Check that no entry was altered, removed or put in between; exit code 1 if one was."""
-    from kms.log.render import parse_head, verify_log
+def log_verify(
+    expected: tuple[str, ...], checkpoints: tuple[Path, ...], config: Path | None, as_json: bool, **flags: object
+) -> None:
+    """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not."""
+    from kms.log.verifying import parse_noted, read_noted, verify_log
+    from kms.services import open_identity
 
-    wanted = None if expect is None else parse_head(expect)
-    with vault(config, flags).store.reading() as reader:
-        head = verify_log(reader.log(), wanted)
+    noted = [parse_noted(one) for one in expected]
+    settings = load(config, flags).settings
+    opened = vault(config, flags)
+    identity = open_identity(opened, settings)
+    noted += [read_noted(read_input(one), log=identity.public) for one in checkpoints]
+    with opened.store.reading() as reader:
+        state = verify_log(reader, noted=noted)
     if as_json:
-        print_json({"schema": "kms.log-head/1", "seq": head.seq, "hash": head.hash.hex()})
+        print_json({"schema": "kms.log-state/1", "size": state.size, "root": state.root.hex()})
     else:
-        click.echo(f"{head.seq} entries, unbroken\nhead: {head.seq}:{head.hash.hex()}")
+        click.echo(f"{state.size} entries, unbroken\nstate: {state.size}:{state.root.hex()}")
 
 
 # -- rendering and reading

@@ -30,27 +30,33 @@ def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> N
     opened = vault(config, flags)
     summary = back_up(opened.store, file, origin=settings.origin, at=moment())
     _show(summary, as_json=as_json)
-    say("note: keep the head of the log somewhere else; 'kms restore --expect' compares it")
+    say("note: keep the head, which is the state of the log, somewhere else; 'kms restore --expect' compares it")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--expect", metavar="SEQ:HASH", help="A head noted elsewhere; the backup's log must pass through it.")
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NOTED",
+    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.",
+)
 @click.option("--dry-run", is_flag=True, help="Do everything, and undo it.")
 @with_options(*SETTINGS, AS_JSON)
 def restore(
-    *, file: Path, expect: str | None, dry_run: bool, config: Path | None, as_json: bool, **flags: object
+    *, file: Path, expected: tuple[str, ...], dry_run: bool, config: Path | None, as_json: bool, **flags: object
 ) -> None:
     """Make the database that the settings name from a backup; nothing is ever overwritten.
 
     It may be of another kind than the one that was backed up: this is also the way from SQLite to PostgreSQL.
     """
-    from kms.log.render import parse_head
+    from kms.log.verifying import parse_noted
     from kms.recovery import restore as restore_backup
 
-    wanted = None if expect is None else parse_head(expect)
+    noted = [parse_noted(one) for one in expected]
     settings = load(config, flags).settings
-    _show(restore_backup(settings, file, expected=wanted, at=moment(), dry_run=dry_run), as_json=as_json)
+    _show(restore_backup(settings, file, noted=noted, at=moment(), dry_run=dry_run), as_json=as_json)
     if dry_run:
         say("note: a dry run; nothing was kept")
         return
@@ -58,21 +64,27 @@ def restore(
 
 
 @click.command()
-@click.option("--expect", metavar="SEQ:HASH", help="A head noted elsewhere; the log must pass through it.")
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NOTED",
+    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.",
+)
 @with_options(*SETTINGS, AS_JSON)
-def fsck(*, expect: str | None, config: Path | None, as_json: bool, **flags: object) -> None:
+def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **flags: object) -> None:
     """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
 
-    Schema and triggers, the database's own structures, foreign keys, the log, every wrapped key, every policy and every
-    signature over a document of reference values. The service may run.
+    Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
+    policy and every signature over a document of reference values. The service may run.
     """
     from kms.errors import KmsError
     from kms.fsck import examine
-    from kms.log.render import parse_head
+    from kms.log.verifying import parse_noted
 
-    wanted = None if expect is None else parse_head(expect)
+    noted = [parse_noted(one) for one in expected]
     origin = load(config, flags).settings.origin
-    findings = list(examine(vault(config, flags), origin=origin, expected=wanted))
+    findings = list(examine(vault(config, flags), origin=origin, noted=noted))
     sound = not any(finding.problems for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]

@@ -13,6 +13,7 @@
         │   └── ChallengeExpiredError …or one that is too old                            410
         ├── ReleaseDeniedError        the key's owner or the Attester: the answer is no  403
         │   └── KeyUnknownError       …there is no such key                              404
+        ├── LogTileUnknownError       the caller: the log has no such part               404
         ├── KeyConflictError          the operator: the key is there already, or is not
         ├── UnavailableError          nobody: ask again in a moment                      503
         ├── LogBrokenError            the operator: the log is not what was written      500
@@ -36,6 +37,7 @@ __all__ = [
     "KeyUnknownError",
     "KmsError",
     "LogBrokenError",
+    "LogTileUnknownError",
     "MediaTypeError",
     "ReleaseDeniedError",
     "RequestError",
@@ -96,6 +98,10 @@ class UnavailableError(KmsError):
 
 class LogBrokenError(KmsError):
     """The log is not what was written."""
+
+
+class LogTileUnknownError(KmsError):
+    """The log has no such part, or not yet."""
 
 
 class IntegrityError(KmsError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -11,7 +11,7 @@ from attest.errors import AttestError
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
 from kms.keys.records import DEFAULT_TENANT
-from kms.log.render import verify_log
+from kms.log.verifying import LogState, verify_log
 from kms.references.intake import list_documents
 from kms.references.resolving import find_guard
 from kms.services import OWN_KEYS, Vault, own_context
@@ -40,13 +40,13 @@ class Finding:
     warning: str | None = None
 
 
-def examine(vault: Vault, *, origin: str, expected: tuple[int | None, bytes] | None) -> Iterator[Finding]:
+def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> Iterator[Finding]:
     """Look at everything, in one transaction, and go on behind what is wrong.
 
     Args:
         vault: opened, so its schema is known here and its key-encryption key is the one that belongs to it.
         origin: the service's name.
-        expected: a head of the log that was noted elsewhere, or None.
+        noted: states of the log, or hashes of entries, that were noted elsewhere.
 
     Raises:
         UnavailableError: the database is in use, or away.
@@ -55,7 +55,7 @@ def examine(vault: Vault, *, origin: str, expected: tuple[int | None, bytes] | N
         ("schema", _schema),
         ("storage", _storage),
         ("foreign-keys", _foreign_keys),
-        ("log", partial(_log, expected=expected)),
+        ("log", partial(_log, noted=noted)),
         ("own-keys", partial(_own_keys, kek=vault.kek, origin=origin)),
         ("keys", partial(_keys, kek=vault.kek)),
         ("policies", _policies),
@@ -92,8 +92,9 @@ def _foreign_keys(reader: Reader) -> Finding:
     return Finding(check="foreign-keys", looked_at=len(counts), problems=problems)
 
 
-def _log(reader: Reader, *, expected: tuple[int | None, bytes] | None) -> Finding:
-    return Finding(check="log", looked_at=verify_log(reader.log(), expected).seq, problems=())
+def _log(reader: Reader, *, noted: Sequence[LogState | bytes]) -> Finding:
+    """Check every entry, and that the stored tree is theirs."""
+    return Finding(check="log", looked_at=verify_log(reader, noted=noted).size, problems=())
 
 
 def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +13,10 @@ from typing import BinaryIO
 from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
 from kms.errors import LogBrokenError
-from kms.log.render import verify_log
+from kms.log.verifying import LogState, verify_log
 from kms.settings import Settings
 from kms.store import Store, Writer, create_database
-from kms.store.backup import BackupSummary, check_backup, fill_from, head_text, write_backup
+from kms.store.backup import BackupSummary, check_backup, fill_from, write_backup
 
 __all__ = ["RESTORED", "RESTORED_AT", "back_up", "restore"]
 
@@ -34,21 +35,22 @@ class _Restoration:
 
     source: BinaryIO
     summary: BackupSummary
-    expected: tuple[int | None, bytes] | None
+    noted: Sequence[LogState | bytes]
     at: datetime
     dry_run: bool
 
     def __call__(self, writer: Writer) -> None:
         # (1) Every row; the database itself refuses one whose parent is missing, or that is there twice.
         fill_from(writer, self.source)
-        # (2) The log is unbroken, passes through what was noted elsewhere, and ends where the backup says.
-        verify_log(writer.log(), self.expected)
-        if head_text(writer.head()) != self.summary.head:
+        # (2) The log is unbroken and its tree is that of its entries, it passes through what was noted elsewhere, and
+        # it ends where the backup says.
+        state = verify_log(writer, noted=self.noted).text
+        if state != self.summary.head:
             raise LogBrokenError(
                 "the log of the backup does not end where the backup says",
                 code="log-head-mismatch",
                 expected=self.summary.head,
-                got=head_text(writer.head()),
+                got=state,
                 hint="take another backup",
             )
         # (3) Which challenges were used since the backup is not known, so none from before counts (MC-36).
@@ -68,6 +70,7 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
     Raises:
         ConfigurationError: ``backup-exists`` (it is never overwritten) or ``backup-unusable``.
         IntegrityError: ``backup-row-invalid``.
+        LogBrokenError: ``log-tree-broken``.
         UnavailableError: the database is in use, or away.
     """
     try:
@@ -95,21 +98,21 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
 
 
 def restore(
-    settings: Settings, path: Path, *, expected: tuple[int | None, bytes] | None, at: datetime, dry_run: bool
+    settings: Settings, path: Path, *, noted: Sequence[LogState | bytes], at: datetime, dry_run: bool
 ) -> BackupSummary:
     """Make a database from a backup, all or nothing. The key-encryption key is not looked at; it has to be there.
 
     Args:
         settings: name the database, which must not be there, and the service, whose backup it must be.
         path: the backup.
-        expected: a head of the log that was noted elsewhere, or None.
+        noted: states of the log, or hashes of entries, that were noted elsewhere.
         at: when.
         dry_run: do everything, and undo it.
 
     Raises:
         ConfigurationError: ``backup-invalid``, ``backup-other-schema``, ``backup-unusable``, ``origin-mismatch``, or as
             ``create_database``.
-        LogBrokenError: the log is broken, ``log-rolled-back`` or ``log-head-mismatch``.
+        LogBrokenError: the log is broken, ``log-rolled-back``, ``log-forked`` or ``log-head-mismatch``.
         UnavailableError: ``clock-went-back``, or a row does not fit (``store-failed``).
     """
     try:
@@ -131,7 +134,7 @@ def restore(
                 got=summary.origin[:140],
                 hint="name the settings of the service that the backup is of",
             )
-        fill = _Restoration(source=source, summary=summary, expected=expected, at=at, dry_run=dry_run)
+        fill = _Restoration(source=source, summary=summary, noted=noted, at=at, dry_run=dry_run)
         with suppress(_DryRunError):
             create_database(settings.database, fill=fill, access=settings.database_access)
     return summary

@@ -221,7 +221,7 @@ class ReleaseService:
                 raise _StateChangedError  # which rolls everything back
             entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome))
             try:
-                sealed = self._sealed(exchange, outcome, entry.hash)
+                sealed = self._sealed(exchange, outcome, entry.leaf_hash)
             except VerificationError as exc:  # the workload's key is none
                 refusal = exc
                 entry = self._refusal(writer, exc, exchange, outcome.snapshot)
@@ -230,7 +230,7 @@ class ReleaseService:
             raise refusal
         if outcome.decision.verdict is not Verdict.ALLOW:
             raise _denied(outcome.decision)
-        return Release(keys=sealed, receipt=self._receipt(exchange, outcome, sealed, entry.hash))
+        return Release(keys=sealed, receipt=self._receipt(exchange, outcome, sealed, entry.leaf_hash))
 
     def _body(self, exchange: _Exchange, outcome: _Outcome) -> dict[str, JsonValue]:
         return decision_body(

@@ -30,7 +30,17 @@ from kms.recovery import RESTORED_AT
 from kms.settings import Settings
 from kms.store import Reader, Store, Writer, create_database, open_store
 
-__all__ = ["OWN_KEYS", "Identity", "Services", "Vault", "initialise", "open_services", "open_vault", "own_context"]
+__all__ = [
+    "OWN_KEYS",
+    "Identity",
+    "Services",
+    "Vault",
+    "initialise",
+    "open_identity",
+    "open_services",
+    "open_vault",
+    "own_context",
+]
 
 _SEED_BYTES: Final = 32
 _IDENTITY = ("identity", "ed25519")
@@ -144,6 +154,17 @@ def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
     return Vault(store=store, kek=kek)
 
 
+def open_identity(vault: Vault, settings: Settings) -> Identity:
+    """Unwrap the service's signing key.
+
+    Raises:
+        ConfigurationError: ``database-not-initialised``.
+        IntegrityError: ``wrapped-key-invalid``.
+    """
+    with vault.store.reading() as reader:
+        return _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
+
+
 def open_services(
     settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None] = lambda _: None
 ) -> Services:
@@ -162,8 +183,8 @@ def open_services(
     """
     vault = open_vault(settings, random=random)
     try:
+        identity = open_identity(vault, settings)
         with vault.store.reading() as reader:
-            identity = _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
             mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
             restored_at = _restored_at(reader)
         endorsements = EndorsementDesk(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry, verify_chain
+from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry
+from kms.log.verifying import LogState, verify_log
 
-__all__ = ["GENESIS", "LogEntry", "LogHead", "make_entry", "verify_chain"]
+__all__ = ["GENESIS", "LogEntry", "LogHead", "LogState", "make_entry", "verify_log"]

@@ -1,19 +1,17 @@
-"""Entries of the log and the chain that holds them together.
+"""Entries of the log: canonical JSON, each a leaf of a Merkle tree (RFC 6962).
 
 ::
 
     entry    canonical JSON (RFC 8785) with schema, seq, time, kind and what the kind says; time never goes back
-    hash     SHA-256( "attest kms log v1" ‖ NUL ‖ previous hash (32 bytes) ‖ entry )
-    first    has seq 1 and 32 zero bytes as the previous hash
+    leaf     SHA-256( 0x00 ‖ entry )
+    first    has seq 1 and is leaf 0
 
-A receipt names the hash of its entry, so whoever keeps a receipt holds a point that the chain must pass through.
-What a chain alone cannot show is that its newest entries were cut off; compare a head that was noted elsewhere.
+A receipt names the hash of its entry and carries the proof that it is in the tree.
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -23,14 +21,25 @@ import rfc8785
 
 from attest.encoding import JsonValue, json_value, rfc3339, rfc3339_text
 from attest.errors import EvidenceError
+from attest.release.tlog import leaf_hash
 from kms.errors import LogBrokenError
 
-__all__ = ["ENTRY_SCHEMA", "GENESIS", "MAX_TEXT_CHARACTERS", "LogEntry", "LogHead", "make_entry", "verify_chain"]
+__all__ = [
+    "ENTRY_SCHEMA",
+    "GENESIS",
+    "MAX_ENTRY_BYTES",
+    "MAX_TEXT_CHARACTERS",
+    "LogEntry",
+    "LogHead",
+    "make_entry",
+    "require_entry",
+]
 
 ENTRY_SCHEMA = "kms.log/1"
 MAX_TEXT_CHARACTERS = 4096
 """Of one text in an entry; what a stranger sent is quoted up to here."""
-_DOMAIN = b"attest kms log v1\0"
+MAX_ENTRY_BYTES = 48 * 1024
+"""Bundles of entries give a length two bytes; of what makes an entry longer than this, its digest stands in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +48,14 @@ class LogHead:
 
     Attributes:
         seq: its number; 0 when there is none.
-        hash: its hash, 32 bytes.
         time: when it was written, or None when there is none.
     """
 
     seq: int
-    hash: bytes
     time: datetime | None
 
 
-GENESIS = LogHead(seq=0, hash=bytes(32), time=None)
+GENESIS = LogHead(seq=0, time=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +65,15 @@ class LogEntry:
     Attributes:
         seq: from 1, without gaps.
         raw: canonical JSON, as hashed.
-        previous: hash of the entry before, 32 bytes.
-        hash: SHA-256 as above, 32 bytes.
     """
 
     seq: int
     raw: bytes
-    previous: bytes
-    hash: bytes
+
+    @property
+    def leaf_hash(self) -> bytes:
+        """The entry's hash in the tree, 32 bytes."""
+        return leaf_hash(self.raw)
 
     def document(self) -> dict[str, JsonValue]:
         """Return the members.
@@ -109,37 +117,36 @@ def make_entry(head: LogHead, *, kind: str, at: datetime, body: Mapping[str, Jso
         "time": rfc3339_text(at if head.time is None else max(at, head.time)),
         "kind": kind,
     }
-    raw = rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON, as annotated above
-    return LogEntry(seq=head.seq + 1, raw=raw, previous=head.hash, hash=_hash(head.hash, raw))
+    return LogEntry(seq=head.seq + 1, raw=_fitted(document))
 
 
-def verify_chain(entries: Iterable[LogEntry]) -> LogHead:
-    """Check every entry from the first on: canonical, numbered without a gap, chained.
-
-    Returns:
-        The head, to be compared with one that was noted elsewhere.
+def require_entry(entry: LogEntry, seq: int) -> None:
+    """Refuse a stored entry that is not the one of this number, in the one spelling that there is.
 
     Raises:
-        LogBrokenError: ``log-gap``, ``log-entry-invalid`` or ``log-hash-mismatch``.
+        LogBrokenError: ``log-gap`` or ``log-entry-invalid``.
     """
-    seq, last = 0, GENESIS.hash
-    for entry in entries:
-        seq += 1
-        if entry.seq != seq:
-            raise _broken(seq, f"it is missing; the next one is {entry.seq}", "log-gap")
-        document = entry.document()
-        if document.get("seq") != seq or rfc8785.dumps(cast("dict[str, Any]", document)) != entry.raw:  # Any: JSON
-            raise _broken(seq, "its text is not canonical or has another number", "log-entry-invalid")
-        if not hmac.compare_digest(entry.previous, last):
-            raise _broken(seq, "it does not follow the entry before it", "log-hash-mismatch")
-        if not hmac.compare_digest(entry.hash, _hash(last, entry.raw)):
-            raise _broken(seq, "its hash is not that of its text", "log-hash-mismatch")
-        last = entry.hash
-    return LogHead(seq=seq, hash=last, time=None)
+    if entry.seq != seq:
+        raise _broken(seq, f"it is missing; the next one is {entry.seq}", "log-gap")
+    document = entry.document()
+    if document.get("seq") != seq or _canonical(document) != entry.raw:
+        raise _broken(seq, "its text is not canonical or has another number", "log-entry-invalid")
 
 
-def _hash(previous: bytes, raw: bytes) -> bytes:
-    return sha256(_DOMAIN + previous + raw).digest()
+def _canonical(document: dict[str, JsonValue]) -> bytes:
+    return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON, as annotated above
+
+
+def _fitted(document: dict[str, JsonValue]) -> bytes:
+    """Return the canonical text; where it is too long, the longest members give way to their digests."""
+    raw = _canonical(document)
+    while len(raw) > MAX_ENTRY_BYTES:
+        texts = {name: rfc8785.dumps(cast("Any", value)) for name, value in document.items()}  # Any: as above
+        longest = max(texts, key=lambda name: len(texts[name]))
+        omitted: JsonValue = {"omitted_bytes": len(texts[longest]), "sha256": sha256(texts[longest]).hexdigest()}
+        document = {**document, longest: omitted}
+        raw = _canonical(document)
+    return raw
 
 
 def _bounded(value: JsonValue) -> JsonValue:

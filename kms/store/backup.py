@@ -4,12 +4,12 @@
 
     first line    {"schema": "kms.backup/1", "revision": …, "origin": …, "created_at": …}
     then          ["table", {"column": value, …}] a row, parents before children; bytes as base64url
-    last but one  {"head": "SEQ:HASH", "rows": {"table": number, …}}
+    last but one  {"head": "SIZE:ROOT", "rows": {"table": number, …}}
     last line     {"sha256": over every byte before this line}
 
 Each line is JSON and ends with a newline. Keys are in it as the database has them, wrapped; the key-encryption key is
 not. The digest finds damage. Who alters a backup can make a new one, but not keys that open or a log that passes
-through a head that was noted elsewhere.
+through a state that was noted elsewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from sqlalchemy import Column, Table
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError
 from kms.errors import IntegrityError
-from kms.log.entries import LogHead
+from kms.log.tree import root
+from kms.log.verifying import LogState
 from kms.store.database import Reader, Writer
 from kms.store.schema import REVISIONS, metadata
 
@@ -51,7 +52,7 @@ class BackupSummary:
         origin: the service that it is of.
         created_at: when it was made, RFC 3339.
         rows: number of rows of each table.
-        head: newest log entry, as ``SEQ:HASH``.
+        head: state of the log, as ``SIZE:ROOT``.
         digest: SHA-256 of everything before the last line, 32 bytes.
     """
 
@@ -62,16 +63,12 @@ class BackupSummary:
     digest: bytes
 
 
-def head_text(head: LogHead) -> str:
-    """Return a head as ``kms log verify`` prints it."""
-    return f"{head.seq}:{head.hash.hex()}"
-
-
 def write_backup(reader: Reader, sink: BinaryIO, *, origin: str, at: datetime) -> BackupSummary:
     """Write every row that this transaction sees.
 
     Raises:
         IntegrityError: ``backup-row-invalid``: a column holds something that does not belong there.
+        LogBrokenError: ``log-tree-broken``.
     """
     digest, counts = sha256(), Counter[str]()
 
@@ -88,7 +85,8 @@ def write_backup(reader: Reader, sink: BinaryIO, *, origin: str, at: datetime) -
                 write([table.name, {column.name: _encoded(table, column, row) for column in table.columns}])
                 counts[table.name] += 1
     rows = {table.name: counts[table.name] for table in metadata.sorted_tables}
-    head = head_text(reader.head())
+    size = reader.log_size()
+    head = LogState(size=size, root=root(size, reader.nodes)).text
     write({"head": head, "rows": dict(rows)})
     total = digest.digest()
     write({"sha256": total.hex()})

@@ -26,13 +26,14 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
 from attest.errors import AttestError
-from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, LogBrokenError, UnavailableError
+from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord
-from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry
+from kms.log.entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
+from kms.store.log import LogReader, LogWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
-from kms.store.schema import key_versions, keys, log_entries, meta, metadata, policies, secrets, used_nonces
+from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, used_nonces
 from kms.store.waiting import BUSY_MILLISECONDS, WRITING
 
 __all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer"]
@@ -108,7 +109,7 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(ReferenceReader):
+class Reader(LogReader, ReferenceReader):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
@@ -148,23 +149,6 @@ class Reader(ReferenceReader):
         if self._connection.execute(select(exists().where(used_nonces.c.digest == digest))).scalar_one():
             raise _used()
 
-    def head(self) -> LogHead:
-        """Return the newest entry of the log."""
-        row = self._connection.execute(_LOG.order_by(log_entries.c.seq.desc()).limit(1)).one_or_none()
-        if row is None:
-            return GENESIS
-        entry = _entry(row)
-        return LogHead(seq=entry.seq, hash=entry.hash, time=entry.time())
-
-    def log(self, *, after: int = 0) -> Iterator[LogEntry]:
-        """Iterate over the entries behind a number, in their order."""
-        statement = _LOG.order_by(log_entries.c.seq).limit(_PAGE_ROWS)
-        # Page by page: a reader who stops in the middle leaves no cursor open on the server.
-        while rows := self._connection.execute(statement.where(log_entries.c.seq > after)).all():
-            for row in rows:
-                yield _entry(row)
-            after = rows[-1].seq
-
     def own_names(self) -> tuple[str, ...]:
         """Return the names of the service's own keys."""
         return tuple(self._connection.execute(select(secrets.c.name).order_by(secrets.c.name)).scalars())
@@ -191,7 +175,7 @@ class Reader(ReferenceReader):
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader, ReferenceWriter):
+class Writer(Reader, LogWriter, ReferenceWriter):
     """What can be written in one transaction, all or nothing."""
 
     def set_fact(self, name: str, value: bytes) -> None:
@@ -298,15 +282,8 @@ class Writer(Reader, ReferenceWriter):
         """
         return make_entry(self.require_time(at), kind=kind, at=at, body=body)
 
-    def append(self, entry: LogEntry) -> None:
-        """Write the next entry of the log."""
-        self._connection.execute(
-            insert(log_entries).values(seq=entry.seq, entry=entry.raw, previous=entry.previous, hash=entry.hash)
-        )
-
 
 _CHECKED = "kms_schema_checked"
-_LOG = select(log_entries)
 _KEY_VERSIONS = (
     select(key_versions, keys.c.purpose, type_coerce(keys.c.enabled, Integer).label("enabled"))
     .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
@@ -329,16 +306,6 @@ _ENABLED = {1: True, 0: False}
 def milliseconds(moment: datetime) -> int:
     """Return milliseconds since 1970, rounded down."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _entry(row: Row[tuple[object, ...]]) -> LogEntry:
-    """Read a row. SQLite keeps whatever type somebody writes into a column, so types are looked at."""
-    try:
-        return LogEntry(seq=row.seq, raw=_blob(row.entry), previous=_blob(row.previous), hash=_blob(row.hash))
-    except TypeError as exc:
-        raise LogBrokenError(
-            f"log entry {row.seq}: its columns hold something else than bytes", code="log-entry-invalid"
-        ) from exc
 
 
 def _blob(value: object) -> bytes:

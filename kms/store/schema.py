@@ -25,6 +25,7 @@ __all__ = [
     "key_versions",
     "keys",
     "log_entries",
+    "log_nodes",
     "meta",
     "metadata",
     "policies",
@@ -34,10 +35,10 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002")
+REVISIONS: Final = ("0001", "0002", "0003")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
-PROTECTED: Final = ("log_entries", "policies", "reference_documents", "reference_signatures")
+PROTECTED: Final = ("log_entries", "log_nodes", "policies", "reference_documents", "reference_signatures")
 """Tables whose rows are never changed and never removed; triggers see to it."""
 
 metadata = MetaData()
@@ -142,7 +143,13 @@ log_entries = Table(
     metadata,
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("entry", LargeBinary, nullable=False),
-    Column("previous", LargeBinary, nullable=False),
-    Column("hash", LargeBinary, nullable=False),
 )
 """The log, see ``kms/log/entries.py``. Triggers refuse every UPDATE and DELETE."""
+
+log_nodes = Table(
+    "log_nodes",
+    metadata,
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+)
+"""The tree over it, see ``kms/log/tree.py``: whole subtrees by their position. Triggers refuse likewise."""

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release import VerifierKey
 from kms.cli import main
+from kms.store.schema import REVISIONS
 from tests.kms.process import ServedProcess, command, environment
 from tests.kms.references import (
     ALICE,
@@ -195,11 +196,12 @@ def test_the_log_is_listed_and_verified(shell: Shell) -> None:
     lines = [json.loads(line) for line in shell.with_config("log", "list", "--json")[0].splitlines()]
     assert [line["entry"]["seq"] for line in lines] == [1, 2]
     assert shell.with_config("log", "list", "--after", "1")[0].count("\n") == 1
-    head = json.loads(shell.with_config("log", "verify", "--json")[0])
-    assert head == {"schema": "kms.log-head/1", "seq": 2, "hash": lines[1]["hash"]}
-    shell.with_config("log", "verify", "--expect", f"2:{head['hash']}")
-    shell.with_config("log", "verify", "--expect", lines[0]["hash"])
-    assert "[log-rolled-back]" in shell.with_config("log", "verify", "--expect", "3:" + head["hash"], code=1)[1]
+    state = json.loads(shell.with_config("log", "verify", "--json")[0])
+    assert (state["schema"], state["size"]) == ("kms.log-state/1", 2)
+    assert f"state: 2:{state['root']}\n" in shell.with_config("log", "verify")[0]
+    shell.with_config("log", "verify", "--expect", f"2:{state['root']}", "--expect", lines[0]["hash"])
+    assert "[log-rolled-back]" in shell.with_config("log", "verify", "--expect", "3:" + state["root"], code=1)[1]
+    assert "[log-forked]" in shell.with_config("log", "verify", "--expect", "1:" + state["root"], code=1)[1]
     shell.with_config("log", "verify", "--expect", "nonsense", code=2)
 
 
@@ -228,7 +230,7 @@ def test_settings_are_shown_with_their_origin(shell: Shell) -> None:
 
 def test_a_current_database_needs_no_migration(shell: Shell) -> None:
     shell.init()
-    assert shell.with_config("migrate")[0] == "schema 0002: nothing to do\n"
+    assert shell.with_config("migrate")[0] == f"schema {REVISIONS[-1]}: nothing to do\n"
 
 
 @pytest.mark.parametrize(

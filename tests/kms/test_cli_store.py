@@ -28,7 +28,7 @@ def test_a_backup_is_made_tried_and_restored(shell: Shell) -> None:
     assert "keep the head" in err
     head = json.loads(shell.with_config("log", "verify", "--json")[0])
     elsewhere = ("--database", str(shell.folder / "restored.db"))
-    expected = ("--expect", f"{head['seq']}:{head['hash']}")
+    expected = ("--expect", f"{head['size']}:{head['root']}")
     out, err = shell.with_config("restore", file, "--dry-run", *expected, *elsewhere)
     assert "nothing was kept" in err
     assert not (shell.folder / "restored.db").exists()
@@ -56,7 +56,7 @@ def test_fsck_says_what_is_wrong_and_ends_with_1(shell: Shell) -> None:
     out, _ = shell.with_config("fsck")
     assert out.splitlines()[-1].split() == ["references", "ok", "0"]
     head = json.loads(shell.with_config("log", "verify", "--json")[0])
-    document = json.loads(shell.with_config("fsck", "--json", "--expect", f"{head['seq']}:{head['hash']}")[0])
+    document = json.loads(shell.with_config("fsck", "--json", "--expect", f"{head['size']}:{head['root']}")[0])
     assert (document["schema"], document["sound"]) == ("kms.fsck/1", True)
     database = sqlite3.connect(shell.config.parent / "kms.db")
     with closing(database), database:

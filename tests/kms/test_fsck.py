@@ -4,6 +4,7 @@ import pytest
 
 from kms.errors import UnavailableError
 from kms.fsck import Finding, examine
+from kms.log import LogState, verify_log
 from kms.services import OWN_KEYS, Vault
 from kms.store.schema import PROTECTED, metadata
 from tests.kms.postgres import Server
@@ -26,9 +27,9 @@ def filled(harness: Harness) -> Harness:
     return harness
 
 
-def examined(harness: Harness, expected: tuple[int | None, bytes] | None = None) -> dict[str, Finding]:
+def examined(harness: Harness, *noted: LogState) -> dict[str, Finding]:
     vault = Vault(store=harness.services.store, kek=harness.services.kek)
-    return {one.check: one for one in examine(vault, origin=harness.settings.origin, expected=expected)}
+    return {one.check: one for one in examine(vault, origin=harness.settings.origin, noted=noted)}
 
 
 def failed(harness: Harness) -> set[str]:
@@ -37,12 +38,12 @@ def failed(harness: Harness) -> set[str]:
 
 def test_what_is_sound_is_found_sound(filled: Harness) -> None:
     with filled.services.store.reading() as reader:
-        head = reader.head()
-    found = examined(filled, (head.seq, head.hash))
+        state = verify_log(reader)
+    found = examined(filled, state)
     assert list(found) == CHECKS
     assert [finding.problems for finding in found.values()] == [()] * len(CHECKS)
     counts = {name: finding.looked_at for name, finding in found.items()}
-    assert (counts["log"], counts["keys"], counts["policies"], counts["references"]) == (head.seq, 2, 2, 1)
+    assert (counts["log"], counts["keys"], counts["policies"], counts["references"]) == (state.size, 2, 2, 1)
     assert counts["own-keys"] >= len(OWN_KEYS)
     assert counts["foreign-keys"] == sum(len(table.foreign_key_constraints) for table in metadata.sorted_tables) > 0
 
@@ -57,7 +58,7 @@ def test_a_server_that_may_lose_what_was_answered_is_warned_of(filled: Harness) 
 
 
 def test_a_log_without_what_was_noted_elsewhere_is_found(filled: Harness) -> None:
-    (problem,) = examined(filled, (99, bytes(32)))["log"].problems
+    (problem,) = examined(filled, LogState(size=99, root=bytes(32)))["log"].problems
     assert "log-rolled-back" in problem
 
 
@@ -68,7 +69,10 @@ def test_a_log_without_what_was_noted_elsewhere_is_found(filled: Harness) -> Non
         ("UPDATE keys SET purpose = ? WHERE key_id = 'model'", "coffee", {"keys", "references"}),
         ("UPDATE secrets SET wrapped = ? WHERE name = 'identity'", b"", {"own-keys"}),
         ("DELETE FROM secrets WHERE name = ?", "challenge-mac", {"own-keys"}),
-        ("UPDATE log_entries SET previous = ? WHERE seq = 2", bytes(32), {"log"}),
+        ("UPDATE log_entries SET entry = ? WHERE seq = 2", b"{}", {"log"}),
+        ("UPDATE log_nodes SET hash = ? WHERE position = 1", bytes(32), {"log"}),
+        ("DELETE FROM log_nodes WHERE position = ?", 1, {"log"}),
+        ("INSERT INTO log_nodes (position, hash) VALUES (1000, ?)", bytes(32), {"log"}),
         ("DELETE FROM log_entries WHERE seq = ?", 2, {"log"}),
         (
             "UPDATE policies SET document = ? WHERE name = 'unit'",

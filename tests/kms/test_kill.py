@@ -19,7 +19,7 @@ from attest.simulator import simulated_crl
 from kms.clock import system_clock
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.secret import SecretBytes
-from kms.log import verify_chain
+from kms.log import verify_log
 from kms.services import initialise, open_vault
 from kms.settings import load_settings
 from kms.setup import prepare_directory
@@ -155,8 +155,8 @@ class Lane:
     def _check_log(self) -> None:
         vault = open_vault(self.settings, random=FakeRandom())
         with vault.store.reading() as reader:
-            verify_chain(reader.log())
-            entries = [(entry.document(), entry.hash.hex()) for entry in reader.log()]
+            verify_log(reader)
+            entries = [(entry.document(), entry.leaf_hash.hex()) for entry in reader.log()]
         vault.store.close()
         allowed = [str(document["nonce_sha256"]) for document, _ in entries if document.get("outcome") == "allow"]
         assert len(set(allowed)) == len(allowed), "one challenge allowed twice"

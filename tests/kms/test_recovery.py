@@ -13,8 +13,8 @@ from attest.encoding import base64url_text
 from attest.errors import AttestError, ConfigurationError
 from kms.errors import ChallengeExpiredError, IntegrityError, LogBrokenError, UnavailableError
 from kms.keys.admin import set_enabled
-from kms.log import verify_chain
-from kms.log.render import parse_head
+from kms.log.tree import Frontier, node_position
+from kms.log.verifying import LogState, parse_noted, verify_log
 from kms.recovery import RESTORED, back_up, restore
 from kms.services import open_services
 from kms.settings import Settings
@@ -47,7 +47,7 @@ def elsewhere(harness: Harness, database: str | None = None) -> Settings:
 
 
 def restored(harness: Harness, path: Path, settings: Settings, **more: object) -> Harness:
-    options = {"expected": None, "at": harness.clock(), "dry_run": False} | more
+    options = {"noted": (), "at": harness.clock(), "dry_run": False} | more
     restore(settings, path, **options)  # type: ignore[arg-type]
     services = open_services(settings, clock=harness.clock, random=FakeRandom("restored"))
     return replace(harness, settings=settings, services=services)
@@ -61,6 +61,9 @@ def rows(harness: Harness) -> dict[str, list[tuple[object, ...]]]:
         found[table.name] = sorted(harness.alter(f"SELECT {columns} FROM {table.name}"), key=repr)  # noqa: S608
     found["meta"] = [row for row in found["meta"] if row[0] != "restored_at"]
     found["log_entries"] = [row for row in found["log_entries"] if '"kind":"restored"' not in repr(row)]
+    before = Frontier()
+    places = {node_position(node) for _ in found["log_entries"] for node, _ in before.add(bytes(32))}
+    found["log_nodes"] = [row for row in found["log_nodes"] if row[0] in places]
     return found
 
 
@@ -71,12 +74,12 @@ def test_a_backup_of_either_database_is_restored_into_either(
     path, summary = made(filled(harness))
     before = rows(harness)
     database = None if target == "sqlite" else request.getfixturevalue("postgres").fresh("second")
-    again = restored(harness, path, elsewhere(harness, database), expected=parse_head(summary.head))
+    again = restored(harness, path, elsewhere(harness, database), noted=[parse_noted(summary.head)])
     if harness.on_postgres == again.on_postgres:
         assert rows(again) == before
     assert {name: len(found) for name, found in rows(again).items()} == dict(summary.rows)
     with again.services.store.reading() as reader:
-        verify_chain(reader.log())
+        verify_log(reader, noted=[parse_noted(summary.head)])
     last = again.entries()[-1]
     assert (last["kind"], last["backup_head"], last["backup_sha256"]) == (
         RESTORED,
@@ -154,7 +157,7 @@ def test_mc_31_nothing_is_overwritten(harness: Harness) -> None:
     assert caught.value.code == "backup-exists"
     before = rows(harness)
     with pytest.raises(ConfigurationError) as caught:
-        restore(harness.settings, path, expected=None, at=AT, dry_run=False)
+        restore(harness.settings, path, noted=(), at=AT, dry_run=False)
     assert caught.value.code == "database-exists"
     assert rows(harness) == before
 
@@ -163,10 +166,10 @@ def test_a_dry_run_tries_everything_and_keeps_nothing(harness: Harness, postgres
     path, summary = made(filled(harness))
     for database in (None, postgres.fresh("second")):
         settings = elsewhere(harness, database)
-        assert restore(settings, path, expected=None, at=AT, dry_run=True) == summary
+        assert restore(settings, path, noted=(), at=AT, dry_run=True) == summary
         assert database is not None or not (harness.folder / "restored.db").exists()
         with pytest.raises(LogBrokenError):
-            restore(settings, path, expected=(9, bytes(32)), at=AT, dry_run=True)
+            restore(settings, path, noted=[LogState(size=9, root=bytes(32))], at=AT, dry_run=True)
         restored(harness, path, settings).close()
 
 
@@ -174,7 +177,7 @@ def test_the_backup_of_another_service_is_refused(harness: Harness) -> None:
     path, _ = made(harness)
     other = elsewhere(harness).model_copy(update={"origin": "kms.test/other"})
     with pytest.raises(ConfigurationError) as caught:
-        restore(other, path, expected=None, at=AT, dry_run=False)
+        restore(other, path, noted=(), at=AT, dry_run=False)
     assert caught.value.code == "origin-mismatch"
 
 
@@ -182,11 +185,29 @@ def test_mc_36_a_backup_without_what_was_noted_elsewhere_is_refused(harness: Har
     path, _ = made(filled(harness))
     set_enabled(harness.services.store, "model", enabled=False, at=harness.clock())
     with harness.services.store.reading() as reader:
-        head = reader.head()
+        state = verify_log(reader)
     with pytest.raises(LogBrokenError) as caught:
-        restored(harness, path, elsewhere(harness), expected=(head.seq, head.hash))
+        restored(harness, path, elsewhere(harness), noted=[state])
     assert caught.value.code == "log-rolled-back"
     assert not (harness.folder / "restored.db").exists()
+
+
+def test_a_backup_whose_log_went_another_way_is_refused(harness: Harness) -> None:
+    path, summary = made(filled(harness))
+    other = LogState(size=summary.rows["log_entries"], root=bytes(32))
+    with pytest.raises(LogBrokenError) as caught:
+        restored(harness, path, elsewhere(harness), noted=[other])
+    assert caught.value.code == "log-forked"
+    assert not (harness.folder / "restored.db").exists()
+
+
+def test_a_log_without_its_tree_is_not_backed_up(harness: Harness) -> None:
+    filled(harness).unprotect("log_nodes")
+    harness.alter("DELETE FROM log_nodes")
+    with pytest.raises(LogBrokenError) as caught:
+        made(harness)
+    assert caught.value.code == "log-tree-broken"
+    assert not (harness.folder / "backup").exists()
 
 
 def test_a_clock_before_the_backups_log_is_refused(harness: Harness) -> None:
@@ -203,7 +224,7 @@ def test_what_cannot_be_read_or_written_is_an_error_that_says_so(harness: Harnes
     assert caught.value.code == "backup-unusable"
     for none in (harness.folder, harness.folder / "none"):
         with pytest.raises(ConfigurationError) as caught:
-            restore(elsewhere(harness), none, expected=None, at=AT, dry_run=False)
+            restore(elsewhere(harness), none, noted=(), at=AT, dry_run=False)
         assert caught.value.code == "backup-unusable"
 
 
@@ -299,23 +320,26 @@ def test_mc_24_a_backup_that_was_altered_with_care_fails_by_its_log(
     body = content[:-2]
     settings = settings.model_copy(update={"database": str(tmp_path / "kms.db")})
     entries = [line for line in content if line.startswith(b'["log_entries"')]
+    nodes = [line for line in content if line.startswith(b'["log_nodes"')]
     versions = next(line for line in content if line.startswith(b'["key_versions"'))
     without_last = [line for line in body if line != entries[-1]]
     cases = {
-        "log-head-mismatch": sealed(without_last, head=end["head"]),
+        "log-hash-mismatch": sealed(without_last, head=end["head"]),
+        "log-head-mismatch": sealed(body, head="1:" + "00" * 32),
         "log-gap": sealed([line for line in body if line != entries[0]], head=end["head"]),
         "store-failed": sealed([*body, versions], head=end["head"]),
     }
-    for code, altered in cases.items():
+    altered_tree = sealed([line for line in body if line != nodes[0]], head=end["head"])
+    for code, altered in [*cases.items(), ("log-hash-mismatch", altered_tree)]:
         path = tmp_path / code
         path.write_bytes(altered)
         with pytest.raises(AttestError) as caught:
-            restore(settings, path, expected=None, at=AT, dry_run=False)
+            restore(settings, path, noted=(), at=AT, dry_run=False)
         assert caught.value.code == code
         assert not (tmp_path / "kms.db").exists()
     path = tmp_path / "good"
     path.write_bytes(sealed(body, head=end["head"]))
-    restore(settings, path, expected=None, at=AT, dry_run=False)
+    restore(settings, path, noted=(), at=AT, dry_run=False)
 
 
 def test_a_row_that_does_not_belong_there_is_not_backed_up(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from attest.policy.document import read_document
 from kms.app import create_app
 from kms.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
 from kms.keys.admin import find_key
-from kms.log import verify_chain
+from kms.log import verify_log
 from kms.references.intake import Intake, add_document, list_documents, read_given
 from kms.references.records import StoredDocument
 from kms.references.resolving import find_guard
@@ -102,7 +102,7 @@ def test_a_value_of_a_document_in_force_releases_the_key(harness: Harness, row: 
     assert (added["in_force_for"], added["blocked"]) == (["model"], [])
     assert (imported["kind"], imported["references"]) == ("key-imported", [told])
     with harness.services.store.reading() as reader:
-        verify_chain(reader.log())
+        verify_log(reader)
 
 
 def test_the_digest_of_the_keys_policy_is_that_of_the_policy(harness: Harness) -> None:

@@ -3,25 +3,29 @@
 import sqlite3
 import threading
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import rfc8785
 from alembic.autogenerate import compare_metadata
 from alembic.command import upgrade
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from attest.errors import AttestError, ConfigurationError
 from kms.errors import LogBrokenError, UnavailableError
-from kms.log import GENESIS, LogEntry, make_entry, verify_chain
-from kms.log.render import parse_head, verify_log
+from kms.log import verify_log
 from kms.services import initialise, open_vault
 from kms.settings import Settings
-from kms.store import create_database, migrate_database, open_store
+from kms.store import Access, create_database, locate, migrate_database, open_store, postgres
+from kms.store.examining import schema_differences, unprotected
 from kms.store.schema import REVISIONS, metadata
 from kms.store.sqlite import create_file, open_engine
+from kms.store.waiting import WRITING
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, Workload, settings_for
 
 
@@ -171,22 +175,109 @@ def test_a_database_that_needs_migration_is_refused_until_it_is_migrated(
     assert "kms migrate" in (caught.value.hint or "")
 
 
+def to_revision(connection: Connection, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", "kms.store:migrations")
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    upgrade(config, revision)
+
+
+def at_revision(place: str, revision: str) -> Engine:
+    """A database of an older schema: a file, or the URL of an empty PostgreSQL database."""
+    found = locate(place)
+    if isinstance(found, Path):
+        create_file(found)
+        engine = open_engine(found)
+    else:
+        engine = postgres.open_engine(found, Access())
+    with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+        to_revision(connection, revision)
+    return engine
+
+
+def chained(place: str, count: int, *, alter: str = "") -> list[bytes]:
+    """A database of the second schema, whose log was a chain; perhaps altered."""
+    engine = at_revision(place, "0002")
+    last, raws, rows = bytes(32), [], []
+    for seq in range(1, count + 1):
+        raw = rfc8785.dumps({"seq": seq, "time": "2026-06-01T12:00:00Z", "kind": "test"})
+        digest = sha256(b"attest kms log v1\0" + last + raw).digest()
+        raws.append(raw)
+        rows.append({"seq": seq, "entry": raw, "previous": last, "hash": digest})
+        last = digest
+    with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+        connection.execute(text("INSERT INTO log_entries VALUES (:seq, :entry, :previous, :hash)"), rows)
+        if alter:
+            for statement in unprotecting(engine):
+                connection.exec_driver_sql(statement)
+            connection.exec_driver_sql(alter)
+    engine.dispose()
+    return raws
+
+
+def unprotecting(engine: Engine) -> list[str]:
+    if engine.dialect.name == "postgresql":
+        return ["DROP TRIGGER log_entries_append_only ON log_entries"]
+    return [f"DROP TRIGGER log_entries_no_{verb}" for verb in ("update", "delete")]
+
+
+@pytest.fixture
+def place(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """Where a database can be made, of each kind."""
+    return str(tmp_path / "kms.db" if kind == "sqlite" else request.getfixturevalue("postgres").fresh())
+
+
+def test_a_log_that_was_a_chain_gets_its_tree_and_goes_on(place: str) -> None:
+    raws = chained(place, 1001)
+    assert migrate_database(place) == ("0002", REVISIONS[-1])
+    store = open_store(place)
+    with store.reading() as reader:
+        assert [entry.raw for entry in reader.log()] == raws
+        assert [entry.seq for entry in reader.log(after=300, limit=600)] == list(range(301, 901))
+        assert [entry.seq for entry in reader.log(after=1000, limit=600)] == [1001]
+        assert list(reader.log(limit=0)) == []
+        assert verify_log(reader).size == 1001
+        assert reader.examined(schema_differences) == reader.examined(unprotected) == ()
+    with store.writing() as writer:
+        writer.append(writer.prepare(kind="test", at=AT, body={}))
+    with store.reading() as reader:
+        assert verify_log(reader, noted=[sha256(b"\0" + raws[0]).digest()]).size == 1002
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "UPDATE log_entries SET entry = previous WHERE seq = 3",
+        "UPDATE log_entries SET previous = hash WHERE seq = 3",
+        "UPDATE log_entries SET hash = previous WHERE seq = 5",
+        "DELETE FROM log_entries WHERE seq = 3",
+        "UPDATE log_entries SET entry = CAST(entry AS TEXT) WHERE seq = 3",
+    ],
+)
+def test_a_chain_that_was_altered_is_not_migrated(place: str, alter: str) -> None:
+    if "AS TEXT" in alter and place.startswith("postgresql"):
+        pytest.skip("PostgreSQL keeps text out of a column of bytes")
+    chained(place, 5, alter=alter)
+    with pytest.raises(LogBrokenError) as caught:
+        migrate_database(place)
+    assert caught.value.code == "log-hash-mismatch"
+    with pytest.raises(ConfigurationError) as refused:
+        open_store(place)
+    assert refused.value.code == "database-needs-migration"
+
+
 def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(tmp_path: Path) -> None:
     path = tmp_path / "kms.db"
-    create_file(path)
-    engine = open_engine(path)
+    engine = at_revision(str(path), "0001")
     with engine.connect() as connection, connection.begin():
-        config = Config()
-        config.set_main_option("script_location", "kms.store:migrations")
-        config.set_main_option("path_separator", "os")
-        config.attributes["connection"] = connection
-        upgrade(config, "0001")
         connection.exec_driver_sql("INSERT INTO meta VALUES ('a', x'62')")
     engine.dispose()
     with pytest.raises(ConfigurationError) as caught:
         open_store(str(path))
     assert caught.value.code == "database-needs-migration"
-    assert migrate_database(str(path)) == ("0001", "0002")
+    assert migrate_database(str(path)) == ("0001", REVISIONS[-1])
     store = open_store(str(path))
     with store.reading() as reader:
         assert (reader.fact("a"), reader.reference_names()) == (b"b", ())
@@ -194,7 +285,7 @@ def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(tmp_path:
 
 
 def test_a_migration_of_what_is_current_changes_nothing(tmp_path: Path) -> None:
-    assert migrate_database(make(tmp_path / "kms.db")) == ("0002", "0002")
+    assert migrate_database(make(tmp_path / "kms.db")) == (REVISIONS[-1], REVISIONS[-1])
 
 
 def test_a_version_table_without_its_row_is_no_database_of_ours(tmp_path: Path) -> None:
@@ -296,9 +387,11 @@ def test_what_fails_half_way_is_not_there(harness: Harness) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE log_entries SET entry = previous",
+        "UPDATE log_entries SET seq = seq + 1000",
         "DELETE FROM log_entries",
         "TRUNCATE log_entries CASCADE",
+        "UPDATE log_nodes SET position = position + 1000",
+        "DELETE FROM log_nodes",
         "UPDATE policies SET document = digest",
         "DELETE FROM policies",
     ],
@@ -310,73 +403,3 @@ def test_mc_24_what_was_logged_is_not_rewritten(harness: Harness, statement: str
     with pytest.raises((sqlite3.IntegrityError, DBAPIError)) as caught:
         harness.alter(statement)
     assert "append-only" in str(caught.value)
-
-
-# -- the chain
-
-
-def chain(length: int) -> list[LogEntry]:
-    entries: list[LogEntry] = []
-    head = GENESIS
-    for number in range(length):
-        entry = make_entry(head, kind="test", at=AT, body={"number": number})
-        entries.append(entry)
-        head = type(GENESIS)(seq=entry.seq, hash=entry.hash, time=AT)
-    return entries
-
-
-def test_an_unbroken_chain_has_its_last_entry_as_its_head() -> None:
-    entries = chain(5)
-    head = verify_chain(entries)
-    assert (head.seq, head.hash) == (5, entries[-1].hash)
-    assert verify_chain([]).seq == 0
-
-
-def altered(entry: LogEntry, **changes: object) -> LogEntry:
-    values = {"seq": entry.seq, "raw": entry.raw, "previous": entry.previous, "hash": entry.hash}
-    return LogEntry(**(values | changes))  # type: ignore[arg-type]
-
-
-def test_every_alteration_of_a_chain_is_found() -> None:
-    entries = chain(4)
-    other = make_entry(type(GENESIS)(seq=1, hash=bytes(32), time=AT), kind="test", at=AT, body={})
-    broken = [
-        entries[1:],
-        [entries[0], *entries[2:]],
-        [entries[0], entries[0], *entries[1:]],
-        [entries[1], entries[0], *entries[2:]],
-        [entries[0], altered(entries[1], raw=entries[1].raw.replace(b"1", b"7")), *entries[2:]],
-        [entries[0], altered(entries[1], raw=b" " + entries[1].raw), *entries[2:]],
-        [entries[0], altered(entries[1], raw=b"[]"), *entries[2:]],
-        [entries[0], altered(entries[1], raw=b"\xff"), *entries[2:]],
-        [entries[0], altered(entries[1], hash=bytes(32)), *entries[2:]],
-        [entries[0], altered(entries[1], previous=bytes(32)), *entries[2:]],
-        [entries[0], other, *entries[2:]],
-    ]
-    for case in broken:
-        with pytest.raises(LogBrokenError):
-            verify_chain(case)
-
-
-def test_mc_36_a_log_that_was_cut_off_is_found_by_a_head_noted_elsewhere() -> None:
-    entries = chain(4)
-    noted = parse_head(f"4:{entries[3].hash.hex()}")
-    assert verify_log(entries, noted).seq == 4
-    assert verify_log(entries, (None, entries[1].hash)).seq == 4
-    for case in (entries[:3], chain(0)):
-        with pytest.raises(LogBrokenError) as caught:
-            verify_log(case, noted)
-        assert caught.value.code == "log-rolled-back"
-    with pytest.raises(LogBrokenError):
-        verify_log(entries, (3, entries[3].hash))
-
-
-@pytest.mark.parametrize("text", ["", "4", "4:00", "x:" + "0" * 64, "4:" + "A" * 64])
-def test_a_head_is_a_number_and_a_hash(text: str) -> None:
-    with pytest.raises(ConfigurationError):
-        parse_head(text)
-
-
-def test_what_a_stranger_says_is_quoted_up_to_a_bound() -> None:
-    entry = make_entry(GENESIS, kind="test", at=AT, body={"a": ["x" * 10_000, {"b": "y" * 10_000}]})
-    assert len(entry.raw) < 10_000

@@ -1,0 +1,99 @@
+"""The log in the database: its entries, and the hashes of the tree over them. Triggers refuse to change either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection, Row, func, insert, select
+
+from kms.errors import LogBrokenError
+from kms.log.entries import GENESIS, LogEntry, LogHead
+from kms.log.tree import Node, grown, node_position
+from kms.store.schema import log_entries, log_nodes
+
+__all__ = ["LogReader", "LogWriter"]
+
+_PAGE_ROWS = 500
+
+
+class LogReader:
+    """What can be read of it in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Work on a transaction that the store opened."""
+        self._connection = connection
+
+    def head(self) -> LogHead:
+        """Return the newest entry of the log."""
+        row = self._connection.execute(_LOG.order_by(log_entries.c.seq.desc()).limit(1)).one_or_none()
+        if row is None:
+            return GENESIS
+        entry = _entry(row)
+        return LogHead(seq=entry.seq, time=entry.time())
+
+    def log(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
+        """Iterate over the entries behind a number, in their order, at most so many."""
+        left = limit
+        # Page by page: a reader who stops in the middle leaves no cursor open on the server.
+        while left is None or left > 0:
+            page = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
+            statement = _LOG.where(log_entries.c.seq > after).order_by(log_entries.c.seq).limit(page)
+            rows = self._connection.execute(statement).all()
+            for row in rows:
+                yield _entry(row)
+            if len(rows) < page:
+                return
+            after = rows[-1].seq
+            left = None if left is None else left - page
+
+    def log_size(self) -> int:
+        """Return the number of entries, which is the number of leaves of the tree."""
+        size: int | None = self._connection.execute(select(func.max(log_entries.c.seq))).scalar_one()
+        return size or 0
+
+    def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
+        """Return the hashes of these nodes of the tree; what is not there is absent.
+
+        Raises:
+            LogBrokenError: ``log-tree-broken``: a row holds something else than bytes.
+        """
+        positions = {node_position(node): node for node in wanted}
+        columns = log_nodes.c
+        rows = self._connection.execute(
+            select(columns.position, columns.hash).where(columns.position.in_(list(positions)))
+        )
+        return {positions[row.position]: _hash(row.hash) for row in rows}
+
+    def node_count(self) -> int:
+        """Return how many hashes of the tree are stored."""
+        return self._connection.execute(select(func.count()).select_from(log_nodes)).scalar_one()
+
+
+class LogWriter(LogReader):
+    """What can be written."""
+
+    def append(self, entry: LogEntry) -> None:
+        """Write the next entry of the log, and the hashes of the tree that it completes."""
+        self._connection.execute(insert(log_entries).values(seq=entry.seq, entry=entry.raw))
+        nodes = grown(entry.seq - 1, entry.leaf_hash, self.nodes)
+        self._connection.execute(
+            insert(log_nodes), [{"position": node_position(node), "hash": digest} for node, digest in nodes]
+        )
+
+
+_LOG = select(log_entries)
+
+
+def _entry(row: Row[tuple[object, ...]]) -> LogEntry:
+    """Read a row. SQLite keeps whatever type somebody writes into a column, so types are looked at."""
+    if not isinstance(row.entry, bytes):
+        raise LogBrokenError(
+            f"log entry {row.seq}: its column holds something else than bytes", code="log-entry-invalid"
+        )
+    return LogEntry(seq=row.seq, raw=row.entry)
+
+
+def _hash(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise LogBrokenError("the tree of the log holds something else than hashes", code="log-tree-broken")
+    return value
