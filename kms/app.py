@@ -6,7 +6,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 
 from attest import __version__
-from kms.api import challenges, health, identity, releases
+from kms.api import challenges, health, identity, log, releases
 from kms.api.context import Context
 from kms.api.headers import AnswerHeaders
 from kms.api.problems import add_problem_handlers
@@ -35,7 +35,7 @@ def describe() -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
     )
-    for router in (challenges.router, releases.router, identity.router, health.router):
+    for router in (challenges.router, releases.router, identity.router, log.router, health.router):
         app.include_router(router)
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign]  # the way FastAPI documents
     return app

@@ -73,6 +73,8 @@ SERVING = (
     click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
     click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
     click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
+    click.option("--witnesses-file", type=click.Path(path_type=Path), help="Who is asked to cosign the log."),
+    click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
     click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
     click.option("--max-body-bytes", type=int, help="Longest request body (default 16777216)."),
     click.option("--request-seconds", type=int, help="Longest time for one request (default 30)."),

@@ -230,7 +230,13 @@ class ReleaseService:
             raise refusal
         if outcome.decision.verdict is not Verdict.ALLOW:
             raise _denied(outcome.decision)
-        return Release(keys=sealed, receipt=self._receipt(exchange, outcome, sealed, entry.leaf_hash))
+        # (7) The log's word for it: the entry is there, and whoever keeps the proof can show it.
+        return Release(
+            keys=sealed,
+            receipt=self._receipt(exchange, outcome, sealed, entry.leaf_hash),
+            entry=entry.raw,
+            proof=self._services.log.proof(entry.seq).to_text(),
+        )
 
     def _body(self, exchange: _Exchange, outcome: _Outcome) -> dict[str, JsonValue]:
         return decision_body(

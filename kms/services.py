@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest import TrustAnchors
@@ -26,6 +27,8 @@ from kms.errors import IntegrityError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes, create_kek_file, read_kek_file
 from kms.keys.records import WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
+from kms.log.asking import ASK_SECONDS, WitnessPanel, poster, read_witnesses
+from kms.log.publishing import LogPublisher
 from kms.recovery import RESTORED_AT
 from kms.settings import Settings
 from kms.store import Reader, Store, Writer, create_database, open_store
@@ -57,12 +60,17 @@ class Identity:
     """Who the service is: its origin and its signing key.
 
     Attributes:
-        key: signs receipts.
+        key: signs receipts and checkpoints of the log.
         public: the verifier key, whose text is the audience of every binding.
     """
 
     key: Ed25519PrivateKey
     public: VerifierKey
+
+    @property
+    def origin(self) -> str:
+        """The service's name, which is its log's name too."""
+        return self.public.name
 
     def __repr__(self) -> str:
         """Show the public half."""
@@ -85,6 +93,7 @@ class Services:
         store: the database.
         kek: unwraps keys.
         identity: signs receipts.
+        log: checkpoints and proofs of the log.
         challenges: issues and recognises challenges.
         endorsements: what vendors say.
         anchors: whose roots are accepted.
@@ -95,6 +104,7 @@ class Services:
     store: Store
     kek: KeyEncryptionKey
     identity: Identity
+    log: LogPublisher
     challenges: ChallengeDesk
     endorsements: EndorsementDesk
     anchors: TrustAnchors
@@ -198,6 +208,11 @@ def open_services(
             store=vault.store,
             kek=vault.kek,
             identity=identity,
+            log=LogPublisher(
+                store=vault.store,
+                signer=identity,
+                panel=_panel(settings, clock, report),
+            ),
             challenges=ChallengeDesk(
                 mac_key=mac_key,
                 audience=identity.public.text,
@@ -277,6 +292,13 @@ def _anchors(settings: Settings) -> TrustAnchors:
     if settings.anchors_file is not None:
         anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
     return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
+
+
+def _panel(settings: Settings, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
+    if settings.witnesses_file is None:
+        return None
+    witnesses = read_witnesses(_read(settings.witnesses_file, "witnesses_file"))
+    return WitnessPanel(witnesses, clock=clock, report=report, post=poster(httpx.Client(timeout=ASK_SECONDS)))
 
 
 def _bundle_trust(settings: Settings) -> BundleTrust:

@@ -57,6 +57,8 @@ class Settings(BaseModel):
         ocsp_url: which responder is asked whether NVIDIA revoked a certificate.
         cache_directory: where their answers are kept.
         anchors_file: changes to the accepted roots.
+        witnesses_file: witnesses that are asked to cosign the log's checkpoints.
+        publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
     """
 
@@ -81,6 +83,8 @@ class Settings(BaseModel):
     ocsp_url: Annotated[str, Field(min_length=1, max_length=2048)] = OCSP_URL
     cache_directory: Path | None = None
     anchors_file: Path | None = None
+    witnesses_file: Path | None = None
+    publish_entries: bool = False
     allow_simulated: bool = False
 
     @property
@@ -197,7 +201,7 @@ def _with_store(values: dict[str, object], source: str) -> dict[str, object]:
     return rest
 
 
-_PATHS = {"kek_file", "cache_directory", "anchors_file", "database_password_file"}
+_PATHS = {"kek_file", "cache_directory", "anchors_file", "database_password_file", "witnesses_file"}
 _PATH_LISTS = {"endorsements", "bundle_keys"}
 
 

@@ -11,12 +11,21 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from attest.encoding import JsonValue, json_value
-from attest.errors import AttestError, BindingError, ConfigurationError, EndorsementError
+from attest.encoding import JsonValue, base64_bytes, json_value
+from attest.errors import (
+    AttestError,
+    BindingError,
+    ConfigurationError,
+    EndorsementError,
+    EvidenceError,
+    VerificationError,
+)
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.notes import VerifierKey
 from attest.release.sealing import KEM_HYBRID, WorkloadKey
+from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
+from attest.release.watching import LogWatch
 from attest.release.wire import (
     CONTEXT,
     ROLE,
@@ -38,6 +47,7 @@ Attester = Callable[[Binding], Evidence]
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_SECONDS = 30.0
+_NOT_FOUND = 404
 
 
 class ReleaseRefusedError(AttestError):
@@ -67,6 +77,8 @@ class ReleasedKey:
         purpose: what it is for.
         policy_digest: SHA-256 of the policy under which it was released.
         receipt: the service's signed receipt, to keep.
+        entry: the decision's entry of the service's log.
+        proof: that the log holds it, to keep with the entry.
         material: the key.
     """
 
@@ -75,6 +87,8 @@ class ReleasedKey:
     purpose: str
     policy_digest: bytes
     receipt: str
+    entry: bytes
+    proof: str
     material: bytes
 
     def __repr__(self) -> str:
@@ -88,12 +102,14 @@ class KeyReleaseClient:
     Args:
         http: an HTTP client whose base URL is the service; its TLS settings are the caller's.
         service: the verifier key of the service, from configuration, never from the service itself.
+        watch: follows the service's log; None follows it as long as this client lives, and demands no witnesses.
     """
 
-    def __init__(self, http: httpx.Client, *, service: VerifierKey) -> None:
+    def __init__(self, http: httpx.Client, *, service: VerifierKey, watch: LogWatch | None = None) -> None:
         """Remember whom to talk to."""
         self._http = http
         self._service = service
+        self._watch = LogWatch(service) if watch is None else watch
 
     def release(
         self, key_ids: tuple[str, ...], *, attester: Attester, kem: int = KEM_HYBRID
@@ -108,7 +124,9 @@ class KeyReleaseClient:
         Raises:
             ReleaseRefusedError: the service said no; see its code and failed checks.
             BindingError: the service is another one, or its answer belongs to another exchange.
-            SignatureError: the receipt is not signed by the service.
+            SignatureError: the receipt, or the checkpoint of the log, is not signed by the service.
+            VerificationError: the log does not hold the decision, or too few witnesses saw it.
+            LogForkedError: the service shows another log than before.
             EndorsementError: ``service-unreachable``.
             EvidenceError: the answer is not what the protocol says.
         """
@@ -124,7 +142,10 @@ class KeyReleaseClient:
         release = Release.from_json(self._post("/v1/releases", request.to_json()))
         # (4) The receipt is signed and is about this exchange and these very bytes; only then is anything opened.
         decision = self._check_receipt(release, challenge, evidence, key_ids)
-        return tuple(self._open(sealed, key, challenge, evidence, decision, release.receipt) for sealed in release.keys)
+        # (5) The decision is in the service's log, and the log is the one that was seen before.
+        self._check_entry(release, challenge, evidence, decision)
+        self._watch.check(release.entry, release.proof, fetch=self._consistency)
+        return tuple(self._open(sealed, key, challenge, evidence, decision, release) for sealed in release.keys)
 
     def challenge(self) -> Challenge:
         """Ask for a challenge and make sure that it is the configured service's.
@@ -179,6 +200,48 @@ class KeyReleaseClient:
             raise BindingError("the receipt names no decision", code="receipt-mismatch", field="decision")
         return bytes.fromhex(decision)
 
+    @staticmethod
+    def _check_entry(release: Release, challenge: Challenge, evidence: Evidence, decision: bytes) -> None:
+        """Make sure that what is logged is this decision, and that it says what happened."""
+        document = json_value(release.entry, what="entry of the log")
+        said = document if isinstance(document, dict) else {}
+        wanted: dict[str, object] = {
+            "kind": "decision",
+            "outcome": "allow",
+            "nonce_sha256": sha256(challenge.nonce).hexdigest(),
+            "evidence_sha384": evidence.digest.hex(),
+            "requested": [key.key_id for key in release.keys],
+        }
+        for name, expected in wanted.items():
+            if said.get(name) != expected:
+                raise BindingError(
+                    f"the log says something else of this exchange: {name}",
+                    code="receipt-mismatch",
+                    field=name,
+                    expected=str(expected)[:200],
+                    got=str(said.get(name))[:200],
+                )
+        if leaf_hash(release.entry) != decision:
+            raise BindingError("the receipt names another entry of the log", code="receipt-mismatch", field="decision")
+
+    def _consistency(self, old: int, new: int) -> tuple[bytes, ...]:
+        """Ask for the proof that the log of one size extends that of another."""
+        try:
+            document = self._request("GET", f"/v1/log/proof/consistency?old={old}&new={new}")
+        except ReleaseRefusedError as exc:
+            if exc.status != _NOT_FOUND:
+                raise
+            raise VerificationError(
+                "the service has no proof that its log is the same", code="log-consistency-invalid", got=exc.message
+            ) from exc
+        proof = document.get("proof") if isinstance(document, dict) else None
+        if not isinstance(proof, list) or len(proof) > MAX_PROOF_HASHES:
+            raise _strange_answer("no proof")
+        try:
+            return tuple(base64_bytes(one if isinstance(one, str) else "", what="hash") for one in proof)
+        except EvidenceError as exc:
+            raise _strange_answer("no proof of hashes") from exc
+
     def _open(  # noqa: PLR0917
         self,
         sealed: SealedKey,
@@ -186,7 +249,7 @@ class KeyReleaseClient:
         challenge: Challenge,
         evidence: Evidence,
         decision: bytes,
-        receipt: str,
+        release: Release,
     ) -> ReleasedKey:
         info = release_info(
             audience=challenge.audience,
@@ -203,15 +266,20 @@ class KeyReleaseClient:
             version=sealed.version,
             purpose=sealed.purpose,
             policy_digest=sealed.policy_digest,
-            receipt=receipt,
+            receipt=release.receipt,
+            entry=release.entry,
+            proof=release.proof,
             material=key.open(sealed.sealed, info=info),
         )
 
     def _post(self, path: str, body: dict[str, JsonValue]) -> JsonValue:
+        return self._request("POST", path, body)
+
+    def _request(self, method: str, path: str, body: dict[str, JsonValue] | None = None) -> JsonValue:
         import httpx  # noqa: PLC0415  of the extra 'cli'; nothing else here needs it
 
         try:
-            with self._http.stream("POST", path, json=body, timeout=TIMEOUT_SECONDS) as answer:
+            with self._http.stream(method, path, json=body, timeout=TIMEOUT_SECONDS) as answer:
                 content = b""
                 for piece in answer.iter_bytes():
                     content += piece

@@ -180,19 +180,28 @@ class SealedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What a service answers: the sealed keys and a signed receipt that covers them.
+    """What a service answers: the sealed keys, a signed receipt that covers them, and the proof that it is logged.
 
     Attributes:
         keys: in the order of the request.
         receipt: a signed note by the service, see ``receipt_text``.
+        entry: the decision's entry of the service's log, canonical JSON.
+        proof: that the log holds it, see ``attest.release.tlog.LogProof``.
     """
 
     keys: tuple[SealedKey, ...]
     receipt: str
+    entry: bytes
+    proof: str
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the JSON members."""
-        return {"keys": [key.to_json() for key in self.keys], "receipt": self.receipt}
+        return {
+            "keys": [key.to_json() for key in self.keys],
+            "receipt": self.receipt,
+            "entry": base64url_text(self.entry),
+            "proof": self.proof,
+        }
 
     @staticmethod
     def from_json(document: JsonValue) -> Release:
@@ -201,11 +210,17 @@ class Release:
         Raises:
             EvidenceError: ``wire-invalid`` or ``base64-invalid``.
         """
-        members = document if isinstance(document, dict) else {}
-        keys, receipt = members.get("keys"), members.get("receipt")
-        if set(members) != {"keys", "receipt"} or not isinstance(keys, list) or not isinstance(receipt, str):
-            raise _invalid("release", "expected exactly a list keys and a text receipt")
-        return Release(keys=tuple(SealedKey.from_json(key) for key in keys), receipt=receipt)
+        members = dict(document) if isinstance(document, dict) else {}
+        keys = members.pop("keys", None)
+        texts = _texts(members, ("receipt", "entry", "proof"), what="release")
+        if not isinstance(keys, list):
+            raise _invalid("release", "keys: expected a list")
+        return Release(
+            keys=tuple(SealedKey.from_json(key) for key in keys),
+            receipt=texts["receipt"],
+            entry=base64url_bytes(texts["entry"], what="entry"),
+            proof=texts["proof"],
+        )
 
 
 def release_info(

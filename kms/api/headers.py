@@ -9,7 +9,7 @@ __all__ = ["AnswerHeaders"]
 
 
 class AnswerHeaders:
-    """Keep answers out of caches and browsers from guessing; what goes out here is for one reader, once.
+    """Keep answers out of caches, unless the handler says otherwise, and browsers from guessing.
 
     Args:
         app: the application.
@@ -28,7 +28,7 @@ class AnswerHeaders:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers["Cache-Control"] = "no-store"
+                headers.setdefault("Cache-Control", "no-store")
                 headers["X-Content-Type-Options"] = "nosniff"
             await send(message)
 

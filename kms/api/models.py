@@ -12,10 +12,12 @@ from kms.keys.records import KEY_ID_PATTERN
 
 __all__ = [
     "ChallengeModel",
+    "ConsistencyModel",
     "EmptyModel",
     "FailedCheckModel",
     "HealthModel",
     "IdentityModel",
+    "InclusionModel",
     "ProblemModel",
     "ReleaseModel",
     "ReleaseRequestModel",
@@ -82,10 +84,31 @@ class SealedKeyModel(_Edge):
 
 
 class ReleaseModel(_Edge):
-    """The sealed keys, and a signed receipt that covers them."""
+    """The sealed keys, a signed receipt that covers them, and the proof that the decision is in the log."""
 
     keys: list[SealedKeyModel]
     receipt: Annotated[str, Field(description="C2SP signed note.")]
+    entry: Annotated[str, Field(description="The decision's entry of the log, base64url.", pattern=_BASE64URL)]
+    proof: Annotated[str, Field(description="C2SP tlog-proof: that the log holds the entry.")]
+
+
+Hashes = Annotated[list[str], Field(description="Hashes of 32 bytes, base64.")]
+
+
+class InclusionModel(_Edge):
+    """That a tree holds a leaf (RFC 9162)."""
+
+    index: int
+    size: int
+    proof: Hashes
+
+
+class ConsistencyModel(_Edge):
+    """That a tree extends an older one (RFC 9162)."""
+
+    old: int
+    new: int
+    proof: Hashes
 
 
 class IdentityModel(_Edge):

@@ -14,12 +14,13 @@ import pytest
 
 from attest.encoding import JsonValue
 from attest.release import Release, ReleaseRequest, VerifierKey
+from attest.release.tlog import Checkpoint, LogProof, verify_logged
 from attest.release.wire import read_receipt
 from attest.simulator import simulated_crl
 from kms.clock import system_clock
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.secret import SecretBytes
-from kms.log import verify_log
+from kms.log import LogState, verify_log
 from kms.services import initialise, open_vault
 from kms.settings import load_settings
 from kms.setup import prepare_directory
@@ -52,6 +53,7 @@ class Lane:
     guest: Workload = field(default_factory=workload)
     counts: Counter[str] = field(default_factory=Counter)
     decisions: set[str] = field(default_factory=set)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -145,6 +147,8 @@ class Lane:
         release = Release.from_json(document)
         service = VerifierKey.parse(self.identity)
         assert open_sealed(self.guest, request, release, service) == MATERIALS
+        proof = LogProof.parse(release.proof)
+        self.checkpoints.append(verify_logged(release.entry, proof, log=service))
         self.decisions.add(str(read_receipt(service.verify(release.receipt))["decision"]))
         return 1
 
@@ -155,7 +159,7 @@ class Lane:
     def _check_log(self) -> None:
         vault = open_vault(self.settings, random=FakeRandom())
         with vault.store.reading() as reader:
-            verify_log(reader)
+            verify_log(reader, noted=[LogState(size=one.size, root=one.root) for one in self.checkpoints])
             entries = [(entry.document(), entry.leaf_hash.hex()) for entry in reader.log()]
         vault.store.close()
         allowed = [str(document["nonce_sha256"]) for document, _ in entries if document.get("outcome") == "allow"]

@@ -1,16 +1,27 @@
 """The workload's side against a service that lies in every way it can."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError
+from attest.errors import (
+    AttestError,
+    BindingError,
+    ConfigurationError,
+    EndorsementError,
+    EvidenceError,
+    SignatureError,
+    VerificationError,
+)
 from attest.evidence.binding import Binding, parse_binding
 from attest.evidence.envelope import Evidence
 from attest.release import (
@@ -25,13 +36,39 @@ from attest.release import (
     verifier_key,
 )
 from attest.release.client import MAX_ANSWER_BYTES, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
+from attest.release.tlog import LogProof, WitnessKey, WitnessPolicy, cosign, leaf_hash, read_checkpoint, sign_checkpoint
+from attest.release.watching import FileMemory, LogForkedError, LogWatch, ProcessMemory
 from attest.release.wire import receipt_text
+from tests.release.test_tlog import path_of, proof_of, root_of
 from tests.samples import AT, NONCE, bound_evidence, scene
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SERVICE = verifier_key("kms.example/prod", KEY.public_key())
 GUEST = scene().guest
 MATERIAL = b"0123456789abcdef0123456789abcdef"
+
+
+class Log:
+    """A log in memory; the definitions of RFC 9162 word for word."""
+
+    def __init__(self) -> None:
+        self.leaves: list[bytes] = []
+        self.cosigners: tuple[Ed25519PrivateKey, ...] = ()
+
+    def add(self, entry: bytes) -> int:
+        self.leaves.append(leaf_hash(entry))
+        return len(self.leaves) - 1
+
+    def checkpoint(self) -> str:
+        note = sign_checkpoint(origin=SERVICE.name, size=len(self.leaves), root=root_of(self.leaves), key=KEY)
+        return note + "".join(cosign(note, name=f"w{n}", key=key, at=1) for n, key in enumerate(self.cosigners))
+
+    def proof(self, index: int) -> str:
+        hashes = tuple(path_of(index, self.leaves))
+        return LogProof(index=index, hashes=hashes, checkpoint=self.checkpoint()).to_text()
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        return proof_of(old, self.leaves[:new])
 
 
 class Service:
@@ -46,11 +83,18 @@ class Service:
         )
         self.change_release: Callable[[Release], Release] = lambda release: release
         self.change_facts: Callable[[dict[str, Any]], dict[str, Any]] = lambda facts: facts
+        self.change_entry: Callable[[dict[str, Any]], bytes] = lambda entry: json.dumps(entry).encode()
         self.answers: dict[str, httpx.Response] = {}
+        self.log = Log()
+        self.asked = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.url.path in self.answers:
             return self.answers[request.url.path]
+        if request.url.path == "/v1/log/proof/consistency":
+            self.asked += 1
+            proof = self.log.consistency(int(request.url.params["old"]), int(request.url.params["new"]))
+            return httpx.Response(200, json={"proof": [b64encode(one).decode() for one in proof]})
         if request.url.path == "/v1/challenges":
             return httpx.Response(200, json=self.challenge.to_json())
         return httpx.Response(200, json=self.release(ReleaseRequest.from_json(json.loads(request.content))).to_json())
@@ -60,11 +104,21 @@ class Service:
         item = request.evidence.item("binding")
         assert item is not None
         binding = parse_binding(item.value)
+        entry = self.change_entry(
+            {
+                "kind": "decision",
+                "outcome": "allow",
+                "nonce_sha256": sha256(NONCE).hexdigest(),
+                "evidence_sha384": request.evidence.digest.hex(),
+                "requested": list(request.key_ids),
+            }
+        )
+        index = self.log.add(entry)
         exchange = {
             "audience": SERVICE.text,
             "nonce": NONCE,
             "evidence_digest": request.evidence.digest,
-            "decision_digest": bytes(32),
+            "decision_digest": leaf_hash(entry),
         }
         keys = tuple(
             SealedKey(
@@ -88,7 +142,8 @@ class Service:
         )
         facts = self.change_facts({**exchange, "keys": keys, "released_at": AT, "simulated": True})
         receipt = sign_note(receipt_text(**facts), name=SERVICE.name, key=KEY)
-        return self.change_release(Release(keys=keys, receipt=receipt))
+        release = Release(keys=keys, receipt=receipt, entry=entry, proof=self.log.proof(index))
+        return self.change_release(release)
 
 
 def attester(binding: Binding) -> Evidence:
@@ -236,3 +291,179 @@ def test_a_challenge_with_a_short_nonce_is_refused() -> None:
     with pytest.raises(EvidenceError) as outcome:
         obtain(service)
     assert outcome.value.code == "wire-invalid"
+
+
+# -- the log
+
+
+def client_of(service: Service, *, watch: LogWatch | None = None) -> KeyReleaseClient:
+    http = httpx.Client(transport=httpx.MockTransport(service), base_url="http://kms.invalid")
+    return KeyReleaseClient(http, service=SERVICE, watch=watch)
+
+
+def test_a_released_key_comes_with_the_entry_and_the_proof_that_it_is_logged() -> None:
+    service = Service()
+    (key,) = obtain(service)
+    assert json.loads(key.entry)["outcome"] == "allow"
+    assert LogProof.parse(key.proof).index == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "key-created"},
+        {"outcome": "deny"},
+        {"nonce_sha256": "00" * 32},
+        {"evidence_sha384": "00" * 48},
+        {"requested": ["other"]},
+    ],
+)
+def test_a_log_that_says_something_else_of_the_exchange_is_refused(change: dict[str, Any]) -> None:
+    service = Service()
+    service.change_entry = lambda entry: json.dumps(entry | change).encode()
+    with pytest.raises(BindingError) as outcome:
+        obtain(service)
+    assert (outcome.value.code, outcome.value.field) == ("receipt-mismatch", next(iter(change)))
+
+
+@pytest.mark.parametrize("entry", [b"", b"[]", b"{", b"\xff"])
+def test_an_entry_that_is_none_is_refused(entry: bytes) -> None:
+    service = Service()
+    service.change_entry = lambda _: entry
+    with pytest.raises(AttestError):
+        obtain(service)
+
+
+def test_an_entry_that_the_receipt_does_not_name_is_refused() -> None:
+    service = Service()
+    service.change_facts = lambda facts: facts | {"decision_digest": bytes(32)}
+    with pytest.raises(BindingError) as outcome:
+        obtain(service)
+    assert (outcome.value.code, outcome.value.field) == ("receipt-mismatch", "decision")
+
+
+def test_an_entry_that_is_not_in_the_log_opens_nothing() -> None:
+    service = Service()
+    for number in range(3):
+        service.log.add(bytes([number]))
+    service.change_release = lambda release: replace(release, proof=service.log.proof(1))
+    with pytest.raises(VerificationError) as outcome:
+        obtain(service)
+    assert outcome.value.code == "log-inclusion-invalid"
+
+
+def test_a_log_that_grows_is_followed() -> None:
+    service = Service()
+    client = client_of(service)
+    for number in range(5):
+        client.release(("model",), attester=attester)
+        service.log.add(bytes([number]))
+    assert service.asked == 4
+
+
+def test_an_older_checkpoint_of_the_same_log_is_no_fork_and_is_not_remembered() -> None:
+    """Answers overtake each other, and replicas lag."""
+    log, memory = Log(), ProcessMemory()
+    watch = LogWatch(SERVICE, memory=memory)
+    notes = [log.checkpoint() for n in range(9) if log.add(bytes([n])) == n]
+    for size in (9, 3, 9, 1):
+        watch.follow(
+            read_checkpoint(notes[size - 1], log=SERVICE), fetch=lambda old, new: tuple(log.consistency(old, new))
+        )
+    assert memory.recall() == notes[8]
+
+
+def test_a_log_that_was_empty_when_it_was_seen_may_have_any_entries() -> None:
+    log, memory = Log(), ProcessMemory()
+    memory.remember(log.checkpoint())
+    log.add(b"first")
+    LogWatch(SERVICE, memory=memory).follow(read_checkpoint(log.checkpoint(), log=SERVICE), fetch=lambda *_: (b"",))
+    assert memory.recall() == log.checkpoint()
+
+
+@pytest.mark.parametrize("grow", [0, 1, 7])
+def test_a_service_that_shows_two_logs_is_found_out_with_both_checkpoints(grow: int) -> None:
+    memory, service = ProcessMemory(), Service()
+    service.log.add(b"one history")
+    client = client_of(service, watch=LogWatch(SERVICE, memory=memory))
+    client.release(("model",), attester=attester)
+    seen = memory.recall()
+    service.log.leaves = [leaf_hash(b"another")] + [leaf_hash(bytes([n])) for n in range(grow)]
+    with pytest.raises(LogForkedError) as outcome:
+        client.release(("model",), attester=attester)
+    assert outcome.value.code == "log-forked"
+    assert outcome.value.remembered == seen
+    assert SERVICE.verify(outcome.value.received).split("\n")[1] == str(grow + 2)
+    assert memory.recall() == seen
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "code"),
+    [
+        (httpx.Response(404, json={"code": "log-tile-unknown", "detail": "no"}), LogForkedError, "log-forked"),
+        (httpx.Response(503, json={"code": "store-busy"}), ReleaseRefusedError, "store-busy"),
+        (httpx.Response(200, json={"proof": "AAAA"}), BindingError, "service-answer-invalid"),
+        (httpx.Response(200, json={"proof": [1]}), LogForkedError, "log-forked"),
+        (httpx.Response(200, json={"proof": ["!"]}), BindingError, "service-answer-invalid"),
+        (httpx.Response(200, json={"proof": ["AAAA"] * 64}), BindingError, "service-answer-invalid"),
+        (httpx.Response(200, json={"proof": []}), LogForkedError, "log-forked"),
+        (httpx.Response(200, json=[]), BindingError, "service-answer-invalid"),
+    ],
+)
+def test_a_service_without_a_proof_that_its_log_is_the_same_opens_nothing(
+    answer: httpx.Response, kind: type[AttestError], code: str
+) -> None:
+    service = Service()
+    client = client_of(service)
+    client.release(("model",), attester=attester)
+    service.answers["/v1/log/proof/consistency"] = answer
+    with pytest.raises(kind) as outcome:
+        client.release(("model",), attester=attester)
+    assert outcome.value.code == code
+
+
+def test_a_file_remembers_for_the_next_process(tmp_path: Path) -> None:
+    service = Service()
+    for _ in range(2):
+        watch = LogWatch(SERVICE, memory=FileMemory(tmp_path / "kms.checkpoint"))
+        client_of(service, watch=watch).release(("model",), attester=attester)
+    assert service.asked == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["kms.checkpoint"]
+    assert (tmp_path / "kms.checkpoint").read_text() == service.log.checkpoint()
+    service.log.leaves = []
+    with pytest.raises(LogForkedError):
+        client_of(service, watch=LogWatch(SERVICE, memory=FileMemory(tmp_path / "kms.checkpoint"))).release(
+            ("model",), attester=attester
+        )
+
+
+def test_a_memory_that_cannot_be_used_opens_nothing(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("nonsense")
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    for path in (tmp_path / "text", tmp_path / "bytes", tmp_path, tmp_path / "none" / "file"):
+        with pytest.raises(ConfigurationError) as outcome:
+            client_of(Service(), watch=LogWatch(SERVICE, memory=FileMemory(path))).release(
+                ("model",), attester=attester
+            )
+        assert outcome.value.code == "log-memory-unusable"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bytes", "text"]
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(ConfigurationError):
+        FileMemory(tmp_path / "directory").remember("note")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bytes", "directory", "text"]
+
+
+def test_a_client_gets_nothing_unless_enough_witnesses_saw_the_log() -> None:
+    keys = tuple(Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32) for n in (1, 2))
+    known = tuple(WitnessKey(name=f"w{n}", public=key.public_key().public_bytes_raw()) for n, key in enumerate(keys))
+    for cosigners, quorum, enough in ((keys, 2, True), (keys[:1], 1, True), (keys[:1], 2, False), ((), 1, False)):
+        service = Service()
+        service.log.cosigners = cosigners
+        watch = LogWatch(SERVICE, witnesses=WitnessPolicy(witnesses=known, quorum=quorum))
+        client = client_of(service, watch=watch)
+        if enough:
+            assert client.release(("model",), attester=attester)[0].material == MATERIAL
+            continue
+        with pytest.raises(VerificationError) as outcome:
+            client.release(("model",), attester=attester)
+        assert outcome.value.code == "log-witnesses-missing"

@@ -17,7 +17,7 @@ from tests.samples import NONCE, binding, bound_evidence, scene
 CHALLENGE = Challenge(token="t", nonce=NONCE, audience="kms", expires_at=datetime(2026, 6, 1, tzinfo=UTC))
 REQUEST = ReleaseRequest(challenge="t", evidence=bound_evidence(scene().guest, binding()), key_ids=("a", "b"))
 SEALED = SealedKey(key_id="a", version=1, purpose="model-key", policy_digest=bytes(32), sealed=b"sealed")
-RELEASE = Release(keys=(SEALED,), receipt="note")
+RELEASE = Release(keys=(SEALED,), receipt="note", entry=b"{}", proof="proof")
 
 
 @pytest.mark.parametrize("message", [CHALLENGE, REQUEST, SEALED, RELEASE])

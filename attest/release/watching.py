@@ -1,0 +1,223 @@
+"""Following a log: each checkpoint has to extend the one seen before, so that a service cannot show two logs.
+
+Whoever sees one checkpoint knows that an entry is in *a* log. Only what is remembered, here or by witnesses, makes it
+the log that everybody sees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from attest.errors import AttestError, ConfigurationError, VerificationError
+from attest.release.notes import VerifierKey
+from attest.release.tlog import (
+    NO_WITNESSES,
+    Checkpoint,
+    LogProof,
+    WitnessPolicy,
+    read_checkpoint,
+    verify_consistency,
+    verify_logged,
+)
+
+__all__ = ["CheckpointMemory", "FetchProof", "FileMemory", "LogForkedError", "LogWatch", "ProcessMemory"]
+
+FetchProof = Callable[[int, int], tuple[bytes, ...]]
+"""Asks the service for the consistency proof between two sizes.
+
+Raises ``VerificationError`` with ``log-consistency-invalid`` when the service says that it has no such proof.
+"""
+_MAX_MEMORY_BYTES = 64 * 1024
+
+
+class LogForkedError(VerificationError):
+    """The log that is shown now is not the one that was seen before, or is not shown to be.
+
+    Two notes of the same size with different roots prove by themselves that the service signed two logs. Of different
+    sizes they prove it to whoever finds that no consistency proof leads from the one to the other.
+
+    Attributes:
+        remembered: the signed note seen before.
+        received: the signed note seen now.
+    """
+
+    def __init__(self, *, remembered: str, received: str) -> None:
+        """Keep both notes."""
+        super().__init__(
+            "the service does not show that its log is still the one that was seen before",
+            code="log-forked",
+            expected=remembered,
+            got=received,
+            clause="RFC 9162, section 2.1.4",
+            hint="keep both checkpoints, which the service signed; get no more keys from it until this is explained",
+        )
+        self.remembered = remembered
+        self.received = received
+
+
+class CheckpointMemory(Protocol):
+    """Keeps the largest checkpoint that was seen of one log."""
+
+    def recall(self) -> str | None:
+        """Return the signed note, or None when there is none yet."""
+        ...
+
+    def remember(self, note: str) -> None:
+        """Keep a signed note in place of the one before."""
+        ...
+
+
+class ProcessMemory:
+    """Remembers as long as this process lives."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._note: str | None = None
+
+    def recall(self) -> str | None:
+        """Return the signed note, or None when there is none yet."""
+        return self._note
+
+    def remember(self, note: str) -> None:
+        """Keep a signed note in place of the one before."""
+        self._note = note
+
+
+class FileMemory:
+    """Remembers in a file, which is replaced as a whole.
+
+    Args:
+        path: the file; its directory has to exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Remember where."""
+        self._path = path
+
+    def recall(self) -> str | None:
+        """Return the signed note, or None when there is no file yet.
+
+        Raises:
+            ConfigurationError: ``log-memory-unusable``.
+        """
+        try:
+            with self._path.open("rb") as file:
+                return file.read(_MAX_MEMORY_BYTES).decode("utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as exc:
+            raise self._unusable(exc) from exc
+
+    def remember(self, note: str) -> None:
+        """Keep a signed note in place of the one before, on the disk.
+
+        Raises:
+            ConfigurationError: ``log-memory-unusable``.
+        """
+        try:
+            descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(note.encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+                Path(name).replace(self._path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    Path(name).unlink()
+                raise
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+
+    def _unusable(self, exc: Exception) -> ConfigurationError:
+        problem = getattr(exc, "strerror", None) or "it is no text"
+        return ConfigurationError(
+            f"the remembered checkpoint {self._path} cannot be used: {problem}",
+            code="log-memory-unusable",
+            field=str(self._path),
+            got=problem,
+        )
+
+
+class LogWatch:
+    """Checks what a service says of its log, each time against what it said before.
+
+    Args:
+        log: the service's verifier key, from configuration.
+        memory: where the last checkpoint is kept; None remembers in this process alone.
+        witnesses: whose cosignatures each checkpoint needs.
+    """
+
+    def __init__(
+        self, log: VerifierKey, *, memory: CheckpointMemory | None = None, witnesses: WitnessPolicy = NO_WITNESSES
+    ) -> None:
+        """Prepare to watch one log."""
+        self._log = log
+        self._memory = ProcessMemory() if memory is None else memory
+        self._witnesses = witnesses
+
+    def check(self, entry: bytes, proof: str, *, fetch: FetchProof) -> Checkpoint:
+        """Check that an entry is in the log, and that the log is the one that was seen before.
+
+        Args:
+            entry: the entry itself.
+            proof: the text of its proof, with the checkpoint that it leads to.
+            fetch: asks for a consistency proof, where one is needed.
+
+        Raises:
+            EvidenceError: ``log-proof-invalid`` or ``checkpoint-invalid``.
+            SignatureError: ``note-signature-invalid``.
+            VerificationError: as ``verify_logged``.
+            LogForkedError: ``log-forked``.
+            ConfigurationError: ``log-memory-unusable``.
+        """
+        checkpoint = verify_logged(entry, LogProof.parse(proof), log=self._log, witnesses=self._witnesses)
+        self.follow(checkpoint, fetch=fetch)
+        return checkpoint
+
+    def follow(self, checkpoint: Checkpoint, *, fetch: FetchProof) -> None:
+        """Check a verified checkpoint against the remembered one, and remember it when it is larger.
+
+        Raises:
+            LogForkedError: ``log-forked``.
+            ConfigurationError: ``log-memory-unusable``.
+        """
+        note = self._memory.recall()
+        remembered = None if note is None else self._remembered(note)
+        if remembered is not None:
+            self._require_one_log(remembered, checkpoint, fetch)
+        if remembered is None or checkpoint.size > remembered.size:
+            self._memory.remember(checkpoint.note)
+
+    def _remembered(self, note: str) -> Checkpoint:
+        try:
+            return read_checkpoint(note, log=self._log)
+        except AttestError as exc:
+            raise ConfigurationError(
+                "what is remembered of the log is no checkpoint of it",
+                code="log-memory-unusable",
+                got=exc.message,
+                hint="it is of another service, or was altered; what was seen before cannot be compared without it",
+            ) from exc
+
+    @staticmethod
+    def _require_one_log(remembered: Checkpoint, received: Checkpoint, fetch: FetchProof) -> None:
+        forked = LogForkedError(remembered=remembered.note, received=received.note)
+        old, new = sorted((remembered, received), key=lambda one: one.size)
+        if old.size == new.size:
+            if not hmac.compare_digest(old.root, new.root):
+                raise forked
+            return
+        try:
+            proof = fetch(old.size, new.size) if old.size else ()
+            verify_consistency(proof, old_size=old.size, old_root=old.root, new_size=new.size, new_root=new.root)
+        except VerificationError as exc:
+            if exc.code != "log-consistency-invalid":
+                raise
+            raise forked from exc

@@ -1,0 +1,93 @@
+"""``GET /v1/log/…``: checkpoint, tiles (C2SP tlog-tiles) and ready proofs."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from attest.release.tlog.checkpoints import MAX_SIZE
+from kms.api.context import WithContext
+from kms.api.models import ConsistencyModel, InclusionModel
+from kms.api.schema import refusals
+from kms.errors import LogTileUnknownError
+from kms.log.tiles import parse_tile
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/log", tags=["log"])
+_NOTE = "text/plain; charset=utf-8"
+_BYTES = "application/octet-stream"
+_FOR_EVER = "public, max-age=31536000, immutable"
+Size = Annotated[int, Query(ge=0, le=MAX_SIZE)]
+
+
+class NoteResponse(Response):
+    """A signed note."""
+
+    media_type = _NOTE
+
+
+class TileResponse(Response):
+    """Hashes or entries, which never change."""
+
+    media_type = _BYTES
+
+
+@router.get(
+    "/checkpoint",
+    operation_id="readCheckpoint",
+    summary="The state of the log, signed",
+    response_class=NoteResponse,
+    responses=refusals(500, 503),
+)
+async def read_checkpoint(context: WithContext) -> Response:
+    """Return a C2SP checkpoint, with the cosignatures of the witnesses that answered."""
+    checkpoint = await context.run(context.services.log.checkpoint)
+    return NoteResponse(checkpoint.note, headers={"Cache-Control": "no-cache"})
+
+
+@router.get(
+    "/tile/{path:path}",
+    operation_id="readTile",
+    summary="A tile of hashes or a bundle of entries",
+    response_class=TileResponse,
+    responses=refusals(404, 500, 503),
+)
+async def read_tile(path: str, context: WithContext) -> Response:
+    """Return a tile as C2SP tlog-tiles names it; bundles of entries where the operator publishes them."""
+    tile = parse_tile(path)
+    if tile.level is None and not context.settings.publish_entries:
+        raise LogTileUnknownError(
+            "this service does not publish the entries of its log",
+            code="log-entries-private",
+            hint="its operator can set publish_entries, or hand out what 'kms log export' writes",
+        )
+    content = await context.run(lambda: context.services.log.tile(tile))
+    return TileResponse(content, headers={"Cache-Control": _FOR_EVER})
+
+
+@router.get(
+    "/proof/inclusion",
+    operation_id="readInclusionProof",
+    summary="That a tree holds a leaf",
+    responses=refusals(404, 422, 500, 503),
+)
+async def read_inclusion(index: Size, size: Size, context: WithContext) -> InclusionModel:
+    """Return the siblings of a leaf, from the leaf upwards."""
+    proof = await context.run(lambda: context.services.log.inclusion(index, size))
+    return InclusionModel(index=index, size=size, proof=[b64encode(one).decode() for one in proof])
+
+
+@router.get(
+    "/proof/consistency",
+    operation_id="readConsistencyProof",
+    summary="That a tree extends an older one",
+    responses=refusals(404, 422, 500, 503),
+)
+async def read_consistency(old: Size, new: Size, context: WithContext) -> ConsistencyModel:
+    """Return what shows that the log of the one size became that of the other."""
+    proof = await context.run(lambda: context.services.log.consistency(old, new))
+    return ConsistencyModel(old=old, new=new, proof=[b64encode(one).decode() for one in proof])
