@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from kms.cli_log import log as log_group
 from kms.cli_options import (
     AS_JSON,
     SERVING,
@@ -327,62 +328,7 @@ cli.add_command(references_group)
 cli.add_command(backup)
 cli.add_command(restore)
 cli.add_command(fsck)
-
-
-# -- log
-
-
-@cli.group()
-def log() -> None:
-    """Read and check the log of decisions and changes."""
-
-
-@log.command("list")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries behind this number.")
-@with_options(*SETTINGS, AS_JSON)
-def log_list(after: int, config: Path | None, as_json: bool, **flags: object) -> None:
-    """List the entries, one a line; with --json one JSON document a line, hash included."""
-    from kms.log.render import json_line, text_line
-
-    with vault(config, flags).store.reading() as reader:
-        for entry in reader.log(after=after):
-            click.echo(json_line(entry) if as_json else text_line(entry))
-
-
-@log.command("verify")
-@click.option(
-    "--expect",
-    "expected",
-    multiple=True,
-    metavar="NOTED",
-    help="A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.",
-)
-@click.option(
-    "--checkpoint",
-    "checkpoints",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A checkpoint kept elsewhere; - for stdin. Repeatable.",
-)
-@with_options(*SETTINGS, AS_JSON)
-def log_verify(
-    expected: tuple[str, ...], checkpoints: tuple[Path, ...], config: Path | None, as_json: bool, **flags: object
-) -> None:
-    """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not."""
-    from kms.log.verifying import parse_noted, read_noted, verify_log
-    from kms.services import open_identity
-
-    noted = [parse_noted(one) for one in expected]
-    settings = load(config, flags).settings
-    opened = vault(config, flags)
-    identity = open_identity(opened, settings)
-    noted += [read_noted(read_input(one), log=identity.public) for one in checkpoints]
-    with opened.store.reading() as reader:
-        state = verify_log(reader, noted=noted)
-    if as_json:
-        print_json({"schema": "kms.log-state/1", "size": state.size, "root": state.root.hex()})
-    else:
-        click.echo(f"{state.size} entries, unbroken\nstate: {state.size}:{state.root.hex()}")
+cli.add_command(log_group)
 
 
 # -- rendering and reading

@@ -114,10 +114,12 @@ def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
 
 
 def vault(config: Path | None, flags: dict[str, object]) -> Vault:
-    """Open the database and the key-encryption key."""
+    """Open the database and the key-encryption key; the database is closed when the command ends."""
     from kms.services import open_vault
 
-    return open_vault(load(config, flags).settings, random=secrets.token_bytes)
+    opened = open_vault(load(config, flags).settings, random=secrets.token_bytes)
+    click.get_current_context().call_on_close(opened.store.close)
+    return opened
 
 
 def read_input(path: Path) -> bytes:

@@ -40,6 +40,7 @@ __all__ = [
     "Vault",
     "initialise",
     "open_identity",
+    "open_publisher",
     "open_services",
     "open_vault",
     "own_context",
@@ -175,6 +176,19 @@ def open_identity(vault: Vault, settings: Settings) -> Identity:
         return _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
 
 
+def open_publisher(
+    vault: Vault, settings: Settings, *, clock: Clock, report: Callable[[str], None]
+) -> tuple[LogPublisher, Identity]:
+    """Open what signs checkpoints of the log, and say who signs.
+
+    Raises:
+        ConfigurationError: ``database-not-initialised``, or the file of witnesses is missing or wrong.
+        IntegrityError: ``wrapped-key-invalid``.
+    """
+    identity = open_identity(vault, settings)
+    return _publisher(vault, settings, identity, clock, report), identity
+
+
 def open_services(
     settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None] = lambda _: None
 ) -> Services:
@@ -208,11 +222,7 @@ def open_services(
             store=vault.store,
             kek=vault.kek,
             identity=identity,
-            log=LogPublisher(
-                store=vault.store,
-                signer=identity,
-                panel=_panel(settings, clock, report),
-            ),
+            log=_publisher(vault, settings, identity, clock, report),
             challenges=ChallengeDesk(
                 mac_key=mac_key,
                 audience=identity.public.text,
@@ -292,6 +302,12 @@ def _anchors(settings: Settings) -> TrustAnchors:
     if settings.anchors_file is not None:
         anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
     return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
+
+
+def _publisher(
+    vault: Vault, settings: Settings, identity: Identity, clock: Clock, report: Callable[[str], None]
+) -> LogPublisher:
+    return LogPublisher(store=vault.store, signer=identity, panel=_panel(settings, clock, report))
 
 
 def _panel(settings: Settings, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
