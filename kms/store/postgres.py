@@ -1,11 +1,11 @@
 """Everything that is special about PostgreSQL: how it is reached, how a transaction begins, how rows are protected.
 
-Writers take one advisory lock when their transaction begins, and hold it until it ends. The log is a chain, so every
-writer has to follow the newest entry: serialisable transactions would find that out at their end, undo all but one, and
-have to be tried again and again under load; with the lock each waits for its turn and succeeds at the first try. What
-follows the lock runs at READ COMMITTED, so that each statement sees what the writer before committed. Should anybody
-write without the lock, the primary keys of log entries and used challenges still let one of two win. Readers see one
-state throughout: REPEATABLE READ, READ ONLY.
+Writers take one advisory lock when their transaction begins, and hold it until it ends. Every entry of the log has the
+next number and completes parts of one tree, so each writer has to follow the newest entry: serialisable transactions
+would find that out at their end, undo all but one, and have to be tried again and again under load; with the lock each
+waits for its turn and succeeds at the first try. What follows the lock runs at READ COMMITTED, so that each statement
+sees what the writer before committed. Should anybody write without the lock, the primary keys of log entries, hashes of
+the tree and used challenges still let one of two win. Readers see one state throughout: REPEATABLE READ, READ ONLY.
 """
 
 from __future__ import annotations
