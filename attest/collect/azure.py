@@ -20,8 +20,9 @@ from hashlib import sha256
 from threading import Lock
 from typing import Literal
 
-from attest.collect.azure_added import AzureServices, from_snp, from_td, ignored, malformed
+from attest.collect.azure_added import NO_KNOWN_VM, TPM_OR_HOST, AzureServices, from_snp, from_td
 from attest.collect.azure_host import HostPatience
+from attest.collect.refusals import ignored, malformed
 from attest.collect.tpm import Tpm
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.azure.forms import RawTpmQuote, azure_json
@@ -187,7 +188,7 @@ def read_hcl_report(tpm: Tpm) -> ParsedHclReport:
     try:
         return parse_hcl_report(data)
     except EvidenceError as exc:
-        raise malformed("report in the TPM", exc) from exc
+        raise malformed("report in the TPM", exc, hint=NO_KNOWN_VM) from exc
 
 
 def _no_report(got: str) -> CollectionError:
@@ -238,7 +239,7 @@ def _claims(hcl: ParsedHclReport) -> RuntimeClaims:
     try:
         return parse_runtime_claims(hcl.runtime_data)
     except EvidenceError as exc:
-        raise malformed("runtime claims", exc) from exc
+        raise malformed("runtime claims", exc, hint=NO_KNOWN_VM) from exc
 
 
 def _with_user_data(
@@ -292,7 +293,7 @@ def _snp_report_data(report: bytes) -> bytes:
     try:
         return parse_report(report).report_data
     except EvidenceError as exc:
-        raise malformed("SNP report in the TPM", exc) from exc
+        raise malformed("SNP report in the TPM", exc, hint=NO_KNOWN_VM) from exc
 
 
 def _stale(user_data: bytes, hcl: ParsedHclReport) -> CollectionError:
@@ -317,7 +318,7 @@ def _quoted(tpm: Tpm, nonce: bytes) -> RawTpmQuote:
         values = tpm.read_pcrs()
         quote = _parsed_quote(made.message)
         if not hmac.compare_digest(quote.extra_data, nonce):
-            raise ignored("the TPM's quote", "extraData", nonce, quote.extra_data)
+            raise ignored("the TPM's quote", "extraData", nonce, quote.extra_data, who=TPM_OR_HOST)
         if hmac.compare_digest(sha256(b"".join(values)).digest(), quote.pcr_digest):
             return RawTpmQuote(made.signature, made.message, values)
     raise CollectionError(
@@ -335,4 +336,4 @@ def _parsed_quote(message: bytes) -> ParsedTpmQuote:
     try:
         return parse_tpm_quote(message)
     except EvidenceError as exc:
-        raise malformed("quote of the TPM", exc) from exc
+        raise malformed("quote of the TPM", exc, hint=NO_KNOWN_VM) from exc

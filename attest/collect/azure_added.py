@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from attest.collect.azure_host import HostPatience, ThimCertificates
+from attest.collect.refusals import ignored, malformed
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import CollectionError, EvidenceError
@@ -18,7 +19,11 @@ from attest.evidence.envelope import MEDIA_ENDORSEMENTS, EvidenceItem
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.structure import parse_report
 
-__all__ = ["Added", "AzureServices", "from_snp", "from_td", "ignored", "malformed"]
+__all__ = ["NO_KNOWN_VM", "TPM_OR_HOST", "Added", "AzureServices", "from_snp", "from_td"]
+
+NO_KNOWN_VM = "this is no confidential VM of a kind that is known here (trusted launch is none)"
+TPM_OR_HOST = "the TPM or the host"
+"""Words of hints: what a piece that cannot be read may mean, and who answers another question."""
 
 
 class AzureServices(Protocol):
@@ -53,9 +58,9 @@ def from_td(hcl: ParsedHclReport, services: AzureServices, patience: HostPatienc
     try:
         found = parse_quote(raw).body.report_data
     except EvidenceError as exc:
-        raise malformed("TD quote of the host", exc) from exc
+        raise malformed("TD quote of the host", exc, hint=NO_KNOWN_VM) from exc
     if not hmac.compare_digest(found, hcl.runtime_digest):
-        raise ignored("the TD quote", "REPORTDATA", hcl.runtime_digest, found)
+        raise ignored("the TD quote", "REPORTDATA", hcl.runtime_digest, found, who=TPM_OR_HOST)
     return Added(td_quote=raw)
 
 
@@ -88,27 +93,3 @@ def _issuers(chain_pem: bytes) -> tuple[EvidenceItem, ...]:
     entry = BundleEntry(kind="amd-chain", source="THIM", data=chain_pem)
     bundle = build_bundle([entry], created=begins, expires=ends)
     return (EvidenceItem(name="endorsements", media_type=MEDIA_ENDORSEMENTS, value=bundle.to_bytes(), indicator=2),)
-
-
-def ignored(what: str, field: str, wanted: bytes, got: bytes) -> CollectionError:
-    """Refuse an answer to somebody else's question."""
-    return CollectionError(
-        f"{what} commits to something else than it was asked to",
-        code="report-data-ignored",
-        field=field,
-        expected=wanted.hex(),
-        got=got.hex(),
-        hint="ask again; if it stays, the TPM or the host does not do what it was asked",
-    )
-
-
-def malformed(what: str, exc: EvidenceError) -> CollectionError:
-    """Say that a piece is none of its kind."""
-    return CollectionError(
-        f"the {what} cannot be read: {exc.message}",
-        code="collected-malformed",
-        field=exc.field,
-        expected=exc.expected,
-        got=exc.got,
-        hint="ask again; if it stays, this is no confidential VM of a kind that is known here (trusted launch is none)",
-    )

@@ -11,7 +11,7 @@ from attest.collect.access import MachineAccess
 from attest.collect.azure import asked_of_azure, collect_azure
 from attest.collect.detect import Detected, Tee, no_tee
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST, read_snp_report, read_td_report
-from attest.collect.refusals import refused_by
+from attest.collect.refusals import ignored, malformed, refused_by
 from attest.collect.tsm import PROVIDERS, REPORT_DATA_BYTES, collect_tsm
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.binding import Binding
@@ -27,6 +27,8 @@ from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 
 __all__ = ["CollectedCpu", "collect_cpu"]
+
+_REPORT_IT = "please report it to us with the kernel's release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,7 @@ def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, i
     try:
         parsed = parse_report(report)
     except EvidenceError as exc:
-        raise _malformed("report", exc) from exc
+        raise malformed("report that the kernel handed out", exc, hint=_REPORT_IT) from exc
     _require_ours(parsed.report_data, report_data)
     if vmpl is not None and parsed.vmpl != vmpl:
         raise CollectionError(
@@ -168,31 +170,13 @@ def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:
     try:
         parsed = parse_quote(quote)
     except EvidenceError as exc:
-        raise _malformed("quote", exc) from exc
+        raise malformed("quote that the kernel handed out", exc, hint=_REPORT_IT) from exc
     _require_ours(parsed.body.report_data, report_data)
     item = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=quote)
     return CollectedCpu(tee="tdx", interface="configfs-tsm", item=item)
 
 
 def _require_ours(got: bytes, wanted: bytes) -> None:
-    """Refuse an answer to somebody else's question: of a driver that ignores what it was given, or repeats itself."""
+    """Refuse the answer of a driver that ignores what it was given, or repeats itself."""
     if got != wanted:  # no secret: both sides of the comparison are public
-        raise CollectionError(
-            "the report commits to something else than it was asked to",
-            code="report-data-ignored",
-            field="REPORT_DATA",
-            expected=wanted.hex(),
-            got=got.hex(),
-            hint="ask again; if it stays, the kernel or the firmware does not do what it was asked",
-        )
-
-
-def _malformed(what: str, exc: EvidenceError) -> CollectionError:
-    return CollectionError(
-        f"the {what} that the kernel handed out cannot be read: {exc.message}",
-        code="collected-malformed",
-        field=exc.field,
-        expected=exc.expected,
-        got=exc.got,
-        hint="ask again; if it stays, please report it to us with the kernel's release",
-    )
+        raise ignored("the report", "REPORT_DATA", wanted, got, who="the kernel or the firmware")

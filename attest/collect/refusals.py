@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 
-from attest.errors import CollectionError
+from attest.errors import CollectionError, EvidenceError
 
-__all__ = ["BUSY", "permission_denied", "refused_by"]
+__all__ = ["BUSY", "ignored", "malformed", "permission_denied", "refused_by"]
 
 BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT})
 """The host throttles reports, and answers requests for a quote when it has time."""
@@ -92,3 +92,35 @@ def refused_by(interface: str, exc: OSError, *, step: str, detail: str = "") -> 
 
 def _text(exc: OSError) -> str:
     return exc.strerror or (os.strerror(exc.errno) if exc.errno else str(exc))
+
+
+def ignored(what: str, field: str, wanted: bytes, got: bytes, *, who: str) -> CollectionError:
+    """Refuse an answer to somebody else's question.
+
+    Args:
+        what: what was answered, as the start of a sentence.
+        field: where it says to what it commits.
+        wanted: what it was asked to commit to.
+        got: what it commits to.
+        who: what did not do as it was asked.
+    """
+    return CollectionError(
+        f"{what} commits to something else than it was asked to",
+        code="report-data-ignored",
+        field=field,
+        expected=wanted.hex(),
+        got=got.hex(),
+        hint=f"ask again; if it stays, {who} does not do what it was asked",
+    )
+
+
+def malformed(what: str, exc: EvidenceError, *, hint: str) -> CollectionError:
+    """Say that a piece is none of its kind; the hint goes on after "ask again; if it stays, "."""
+    return CollectionError(
+        f"the {what} cannot be read: {exc.message}",
+        code="collected-malformed",
+        field=exc.field,
+        expected=exc.expected,
+        got=exc.got,
+        hint=f"ask again; if it stays, {hint}",
+    )
