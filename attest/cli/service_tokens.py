@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from attest.appraisal import Judgement
-from attest.cli.answering import tell_appraised, tell_verified
+from attest.checks import Check
+from attest.cli.answering import tell_verified
 from attest.cli.options import Question
-from attest.cli.tokens import Trust, freshness_of_token, read_trust, tell_judged
+from attest.cli.tokens import Trust, appraise_stated, judge_stated, read_trust
+from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy.load import Policy
 from attest.results.document import service_token_document
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
-from attest.results.token_policy import judge_facts
 from attest.results.token_services import service_of
 
 __all__ = ["ServiceCase", "appraise_service", "judge_service", "open_service", "show_service", "verify_service_case"]
@@ -73,22 +74,14 @@ def show_service(token: VerifiedServiceToken, *, question: Question) -> int:
 
 def judge_service(token: VerifiedServiceToken, policy: Policy, *, question: Question) -> Judgement:
     """Judge what the token says by one policy."""
-    return judge_facts(
-        token.facts,
-        freshness=token.freshness,
-        policy=policy,
-        at=token.at,
-        baseline=appraise_service_token(token),
-        unchecked=question.unchecked,
-    )
+    return judge_stated(token, policy, baseline=appraise_service_token(token), question=question)
 
 
 def appraise_service(token: VerifiedServiceToken, *, question: Question, policies: Sequence[Policy]) -> int:
     """Judge what the token says by policies; or by the baseline: a compliant TEE without debugging, and fresh."""
-    if policies:
-        judgements = [judge_service(token, policy, question=question) for policy in policies]
-        verified = service_token_document(token, unchecked=question.unchecked)
-        return tell_judged(verified, judgements, token.checks, display=question.display)
-    checks = (freshness_of_token(token.freshness, question), *appraise_service_token(token))
-    document = service_token_document(token, unchecked=question.unchecked, policy_checks=checks)
-    return tell_appraised(document, display=question.display)
+
+    def document(checks: tuple[Check, ...] | None) -> dict[str, JsonValue]:
+        return service_token_document(token, unchecked=question.unchecked, policy_checks=checks)
+
+    baseline = appraise_service_token(token)
+    return appraise_stated(token, policies, baseline=baseline, document=document, question=question)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from cryptography.x509 import Certificate
 
@@ -26,15 +27,19 @@ from attest.results.nras import (
     appraise_nras,
     verify_nras_token,
 )
+from attest.results.token_facts import TokenFacts
 from attest.results.token_policy import judge_facts
 from attest.results.token_roots import is_certificate, read_token_roots
 from attest.verification import Freshness
 
 __all__ = [
+    "StatedToken",
     "TokenCase",
     "Trust",
+    "appraise_stated",
     "appraise_token",
     "freshness_of_token",
+    "judge_stated",
     "judge_token",
     "open_token",
     "read_trust",
@@ -193,16 +198,69 @@ def freshness_of_token(freshness: Freshness, question: Question) -> Check:
     return freshness_check(freshness, reason)
 
 
-def judge_token(token: VerifiedNrasToken, policy: Policy, *, question: Question) -> Judgement:
-    """Judge what the token says by one policy."""
+class StatedToken(Protocol):
+    """A genuine token that states claims, of whichever service."""
+
+    @property
+    def facts(self) -> tuple[TokenFacts, ...]:
+        """What it states about each TEE and device."""
+        ...
+
+    @property
+    def freshness(self) -> Freshness:
+        """Whether it answers the expected nonce."""
+        ...
+
+    @property
+    def at(self) -> datetime:
+        """The moment for which it is genuine."""
+        ...
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Those of its verification."""
+        ...
+
+
+def judge_stated(token: StatedToken, policy: Policy, *, baseline: tuple[Check, ...], question: Question) -> Judgement:
+    """Judge what a token states by one policy; ``baseline`` are the checks of its kind's baseline."""
     return judge_facts(
         token.facts,
         freshness=token.freshness,
         policy=policy,
         at=token.at,
-        baseline=appraise_nras(token),
+        baseline=baseline,
         unchecked=question.unchecked,
     )
+
+
+def appraise_stated(
+    token: StatedToken,
+    policies: Sequence[Policy],
+    *,
+    baseline: tuple[Check, ...],
+    document: Callable[[tuple[Check, ...] | None], dict[str, JsonValue]],
+    question: Question,
+) -> int:
+    """Judge what a token states by policies, or by the baseline where there are none; return 0 or 1.
+
+    Args:
+        token: the token, verified.
+        policies: those that were named.
+        baseline: the checks of its kind's baseline.
+        document: tells that it is genuine and, given checks of the baseline, whether it is acceptable.
+        question: the command line.
+    """
+    if policies:
+        judgements = [judge_stated(token, policy, baseline=baseline, question=question) for policy in policies]
+        return tell_judged(document(None), judgements, token.checks, display=question.display)
+    checks = (freshness_of_token(token.freshness, question), *baseline)
+    return tell_appraised(document(checks), display=question.display)
+
+
+def judge_token(token: VerifiedNrasToken, policy: Policy, *, question: Question) -> Judgement:
+    """Judge what the token says by one policy."""
+    return judge_stated(token, policy, baseline=appraise_nras(token), question=question)
 
 
 def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: Sequence[Policy]) -> int:
@@ -210,10 +268,8 @@ def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: Se
 
     That is: NRAS affirms, every device's measurements matched, and it is fresh.
     """
-    if policies:
-        judgements = [judge_token(token, policy, question=question) for policy in policies]
-        verified = token_document(token, unchecked=question.unchecked)
-        return tell_judged(verified, judgements, token.checks, display=question.display)
-    checks = (freshness_of_token(token.freshness, question), *appraise_nras(token))
-    document = token_document(token, unchecked=question.unchecked, policy_checks=checks)
-    return tell_appraised(document, display=question.display)
+
+    def document(checks: tuple[Check, ...] | None) -> dict[str, JsonValue]:
+        return token_document(token, unchecked=question.unchecked, policy_checks=checks)
+
+    return appraise_stated(token, policies, baseline=appraise_nras(token), document=document, question=question)
