@@ -21,6 +21,7 @@ from attest.results.ear import NONCE_BYTES, Ear, worst
 from attest.results.ear_codec import ear_from_cbor, ear_from_json
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, verify_token
 from attest.results.jwt import JWT_TYPES
+from attest.results.refusing import tell_failed
 from attest.results.signing import SIGNING_ALGORITHMS
 from attest.verification import Freshness
 
@@ -146,15 +147,8 @@ def verify_ear(
     try:
         return run.verify(token, trusted, algorithms or {})
     except AttestError as exc:
-        exc.check = exc.check or _CHECK_OF.get(exc.code, "token.format")
-        failed = Check(
-            id=exc.check,
-            outcome=Outcome.FAIL,
-            expected=exc.expected or "an EAR of a known profile",
-            got=exc.got or exc.message,
-            clause=exc.clause or _CLAUSE,
-        )
-        exc.checks = (*run.checks, failed)
+        told = "an EAR of a known profile"
+        tell_failed(exc, run.checks, check_of=_CHECK_OF, otherwise="token.format", expected=told, clause=_CLAUSE)
         raise
 
 

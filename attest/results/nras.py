@@ -20,6 +20,7 @@ from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value, r
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
 from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
 from attest.results.nvidia_token_claims import nvidia_kind, nvidia_token_claims
+from attest.results.refusing import tell_failed
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame
 from attest.verification import Freshness
 
@@ -108,7 +109,8 @@ def verify_nras_token(
         # (6) It answers this question.
         freshness = _require_nonce(stated, nonce, checks)
     except AttestError as exc:
-        exc.checks = (*checks, _failed(exc))
+        told = "a token of NRAS"
+        tell_failed(exc, checks, check_of=_CHECK_OF, otherwise="token.format", expected=told, clause=_CLAUSE)
         raise
     return VerifiedNrasToken(
         issuer=issuer,
@@ -301,19 +303,6 @@ _FRESHNESS = "RFC 9334, section 10; must-check.md 1"
 
 def _tell(checks: list[Check], check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
     checks.append(Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause))
-
-
-def _failed(error: AttestError) -> Check:
-    """Return the check that a refusal stands for."""
-    check_id = error.check or _CHECK_OF.get(error.code, "token.format")
-    error.check = check_id
-    return Check(
-        id=check_id,
-        outcome=Outcome.FAIL,
-        expected=error.expected or "a token of NRAS",
-        got=error.got or error.message,
-        clause=error.clause or _CLAUSE,
-    )
 
 
 _CHECK_OF = {

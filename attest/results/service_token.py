@@ -20,6 +20,7 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
 from attest.errors import AttestError, BindingError, EndorsementError, VerificationError
 from attest.results.jose import SignedToken, TokenKey, verify_token
+from attest.results.refusing import tell_failed
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, claim_invalid
 from attest.results.token_roots import certified_key
 from attest.results.token_services import Service, claimed_service, token_malformed, unverified_claims
@@ -101,15 +102,8 @@ def verify_service_token(
     try:
         return run.verify(data, trusted, roots or {})
     except AttestError as exc:
-        exc.check = exc.check or _CHECK_OF.get(exc.code, "token.claims")
-        failed = Check(
-            id=exc.check,
-            outcome=Outcome.FAIL,
-            expected=exc.expected or "a token of a known Verifier",
-            got=exc.got or exc.message,
-            clause=exc.clause or _CLAUSE,
-        )
-        exc.checks = (*run.checks, failed)
+        told = "a token of a known Verifier"
+        tell_failed(exc, run.checks, check_of=_CHECK_OF, otherwise="token.claims", expected=told, clause=_CLAUSE)
         raise
 
 
