@@ -14,27 +14,21 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from kms.cli_keys import key as key_group
 from kms.cli_log import log as log_group
 from kms.cli_options import (
     AS_JSON,
     SERVING,
     SETTINGS,
     load,
-    moment,
     print_json,
-    read_input,
-    read_policy_input,
-    references_options,
     say,
-    vault,
     with_options,
 )
 from kms.cli_references import references as references_group
 from kms.cli_store import backup, fsck, restore
 
 if TYPE_CHECKING:
-    from kms.keys.records import KeyRecord
-    from kms.references.records import StoredDocument
     from kms.settings import Settings
 
 __all__ = ["cli", "main"]
@@ -184,173 +178,12 @@ def _announce(settings: Settings, port: int, identity: str) -> None:
     sys.stdout.flush()
 
 
-# -- keys
-
-
-@cli.group()
-def key() -> None:
-    """Make, import, list, show, disable and enable keys. No command prints one."""
-
-
-@key.command("create")
-@click.argument("key_id")
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
-@references_options
-@with_options(*SETTINGS)
-def key_create(
-    *, key_id: str, policy_file: Path, references: tuple[StoredDocument, ...], config: Path | None, **flags: object
-) -> None:
-    """Make a new key that only this service and conforming workloads ever see."""
-    from kms.keys.admin import KEY_CREATED, add_key, new_key
-
-    policy = read_policy_input(policy_file)
-    opened = vault(config, flags)
-    material = new_key(secrets.token_bytes)
-    record = add_key(
-        opened.store,
-        opened.kek,
-        key_id=key_id,
-        material=material,
-        policy=policy,
-        kind=KEY_CREATED,
-        at=moment(),
-        references=references,
-    )
-    click.echo(_line(record))
-
-
-@key.command("import")
-@click.argument("key_id")
-@click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="32 raw bytes; - for stdin.")
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
-@references_options
-@with_options(*SETTINGS)
-def key_import(
-    *,
-    key_id: str,
-    source: Path,
-    policy_file: Path,
-    references: tuple[StoredDocument, ...],
-    config: Path | None,
-    **flags: object,
-) -> None:
-    """Keep a key that its owner made."""
-    from kms.keys.admin import KEY_IMPORTED, add_key
-    from kms.keys.secret import SecretBytes
-
-    policy = read_policy_input(policy_file)
-    material = SecretBytes(read_input(source))
-    if str(source) != "-" and source.stat().st_mode & 0o077:
-        say(f"warning: others can read {source}; chmod 600 it, or delete it when it is no longer needed")
-    opened = vault(config, flags)
-    record = add_key(
-        opened.store,
-        opened.kek,
-        key_id=key_id,
-        material=material,
-        policy=policy,
-        kind=KEY_IMPORTED,
-        at=moment(),
-        references=references,
-    )
-    click.echo(_line(record))
-
-
-@key.command("list")
-@with_options(*SETTINGS, AS_JSON)
-def key_list(config: Path | None, as_json: bool, **flags: object) -> None:
-    """List every key with its state and policy."""
-    from kms.keys.records import DEFAULT_TENANT
-
-    with vault(config, flags).store.reading() as reader:
-        records = reader.all_keys(DEFAULT_TENANT)
-    if as_json:
-        print_json({"schema": "kms.keys/1", "keys": [_members(record) for record in records]})
-        return
-    for record in records:
-        click.echo(_line(record))
-    if not records:
-        say("note: there are no keys; 'kms key import' and 'kms key create' make one")
-
-
-@key.command("show")
-@click.argument("key_id")
-@with_options(*SETTINGS, AS_JSON)
-def key_show(key_id: str, config: Path | None, as_json: bool, **flags: object) -> None:
-    """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
-    from kms.keys.admin import find_key
-    from kms.references.intake import reference_members
-    from kms.references.resolving import find_guard
-
-    store = vault(config, flags).store
-    record, policy = find_key(store, key_id)
-    with store.reading() as reader:
-        guard = find_guard(reader, record.policy_digest)
-    documents = [reference_members(document) for document in guard.documents]
-    obstacle = None if guard.problem is None else guard.problem.message
-    if as_json:
-        text = policy.decode("utf-8", errors="replace")
-        more = {"policy": text, "references": documents, "obstacle": obstacle}
-        print_json({"schema": "kms.key/1", **_members(record), **more})
-        return
-    for name, value in _members(record).items():
-        click.echo(f"{name + ':':15} {value}")
-    for one in documents:
-        click.echo("references:     {name} version {version} {sha256}".format(**one))
-    if obstacle is not None:
-        say(f"warning: the key is released to nobody now: {obstacle}")
-    click.echo(f"policy:\n{policy.decode('utf-8', errors='replace').rstrip()}")
-
-
-@key.command("disable")
-@click.argument("key_id")
-@with_options(*SETTINGS)
-def key_disable(key_id: str, config: Path | None, **flags: object) -> None:
-    """Stop a key from being released, at once. Workloads that have it already keep it."""
-    from kms.keys.admin import set_enabled
-
-    set_enabled(vault(config, flags).store, key_id, enabled=False, at=moment())
-    click.echo(f"{key_id} is disabled")
-
-
-@key.command("enable")
-@click.argument("key_id")
-@with_options(*SETTINGS)
-def key_enable(key_id: str, config: Path | None, **flags: object) -> None:
-    """Let a disabled key be released again."""
-    from kms.keys.admin import set_enabled
-
-    set_enabled(vault(config, flags).store, key_id, enabled=True, at=moment())
-    click.echo(f"{key_id} is enabled")
-
-
+cli.add_command(key_group)
 cli.add_command(references_group)
 cli.add_command(backup)
 cli.add_command(restore)
 cli.add_command(fsck)
 cli.add_command(log_group)
-
-
-# -- rendering and reading
-
-
-def _members(record: KeyRecord) -> dict[str, object]:
-    from attest.encoding import rfc3339_text
-
-    return {
-        "key_id": record.key_id,
-        "version": record.version,
-        "purpose": str(record.purpose),
-        "algorithm": record.algorithm,
-        "state": "enabled" if record.enabled else "disabled",
-        "policy_sha256": record.policy_digest.hex(),
-        "created_at": rfc3339_text(record.created_at),
-    }
-
-
-def _line(record: KeyRecord) -> str:
-    members = _members(record)
-    return "{key_id}  version {version}  {purpose}  {state}  policy {policy_sha256}".format(**members)
 
 
 if __name__ == "__main__":  # without this, 'python -m kms.cli' would do nothing and exit with 0

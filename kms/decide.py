@@ -18,7 +18,7 @@ from attest.checks import Check
 from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.verification import Freshness
 
-__all__ = ["Demand", "KeyState", "Reason", "ReferenceState", "ReleaseDecision", "Verdict", "decide"]
+__all__ = ["Demand", "Hindrance", "KeyState", "Reason", "ReferenceState", "ReleaseDecision", "Verdict", "decide"]
 
 
 class Verdict(enum.StrEnum):
@@ -38,6 +38,19 @@ class ReferenceState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hindrance:
+    """Why a key is released to nobody now, whoever asks.
+
+    Attributes:
+        code: stable name (``references-unusable``).
+        text: for people.
+    """
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyState:
     """What the decision needs to know of a key.
 
@@ -48,9 +61,9 @@ class KeyState:
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
         enabled: whether its owner lets it be released at all.
         reference_digest: SHA-256 over the reference values that count for its policy now, 32 bytes; None while the
-            policy judges nobody, which ``obstacle`` explains.
+            policy judges nobody, which a hindrance explains.
         references: the documents that those values come from, besides the policy itself.
-        obstacle: why the documents of reference values leave the policy without a say, or None.
+        hindrances: what stands against any release of the key at this moment; each is a reason against.
     """
 
     key_id: str
@@ -60,7 +73,7 @@ class KeyState:
     enabled: bool
     reference_digest: bytes | None
     references: tuple[ReferenceState, ...] = ()
-    obstacle: str | None = None
+    hindrances: tuple[Hindrance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,10 +203,7 @@ def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
     if state.purpose not in demand.purposes:
         text = f"a key for {state.purpose!r} is not released to a workload"
         reasons.append(Reason(code="purpose-mismatch", key_id=key_id, text=text))
-    if state.obstacle is not None:
-        text = f"the policy of the key {key_id!r} judges nobody now: {state.obstacle}"
-        reasons.append(Reason(code="references-unusable", key_id=key_id, text=text))
-    return reasons
+    return reasons + [Reason(code=one.code, key_id=key_id, text=one.text) for one in state.hindrances]
 
 
 def _about_result(state: KeyState, result: AttestationResult | None, demand: Demand, at: datetime) -> list[Reason]:

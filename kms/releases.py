@@ -6,7 +6,7 @@ workload that proved itself and by nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -27,7 +27,7 @@ from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuT
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
 from kms.challenges import OpenedChallenge
-from kms.decide import Demand, KeyState, ReferenceState, ReleaseDecision, Verdict, decide
+from kms.decide import Demand, Hindrance, KeyState, ReferenceState, ReleaseDecision, Verdict, decide
 from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
 from kms.keys.records import DEFAULT_TENANT, KeyPurpose, KeyRecord
 from kms.keys.secret import EXPORT, SecretBytes
@@ -322,8 +322,15 @@ def _state(record: KeyRecord, guard: Guard) -> KeyState:
         references=tuple(
             ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
         ),
-        obstacle=None if guard.problem is None else guard.problem.message,
+        hindrances=tuple(_hindrances(record, guard)),
     )
+
+
+def _hindrances(record: KeyRecord, guard: Guard) -> Iterator[Hindrance]:
+    """List what stands against any release of a key now, as the transaction sees it."""
+    if guard.problem is not None:
+        text = f"the policy of the key {record.key_id!r} judges nobody now: {guard.problem.message}"
+        yield Hindrance(code="references-unusable", text=text)
 
 
 def _relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:

@@ -17,7 +17,7 @@ from attest import (
     verify,
 )
 from attest.verification import Freshness
-from kms.decide import Demand, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
+from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
 from tests.kms.support import AT, CHIP, Workload, policy_text
 
 BINDING = Binding(context="kms-release/v1", role="workload", audience="kms", nonce=b"n" * 32, key=b"recipient")
@@ -229,11 +229,17 @@ def test_a_result_under_other_reference_values_is_refused() -> None:
 
 
 def test_a_policy_that_its_documents_leave_without_values_releases_nothing() -> None:
-    blocked = state(obstacle="every value is revoked", reference_digest=None)
+    blocked = state(
+        hindrances=(Hindrance(code="references-unusable", text="every value is revoked"),), reference_digest=None
+    )
     decision = decided(keys={"a": blocked}, results={})
     assert codes(decision) == ["references-unusable", "not-appraised"]
     assert "every value is revoked" in decision.reasons[0].text
-    assert codes(decided(keys={"a": state(obstacle="x")})) == ["references-unusable"]
+
+
+def test_every_hindrance_of_a_key_is_a_reason_against() -> None:
+    hindrances = (Hindrance(code="key-frozen", text="x"), Hindrance(code="budget-spent", text="y"))
+    assert codes(decided(keys={"a": state(hindrances=hindrances)})) == ["key-frozen", "budget-spent"]
 
 
 def test_a_decision_tells_the_documents_that_were_in_force() -> None:
