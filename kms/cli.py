@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from kms.cli_admin import admin as admin_group
 from kms.cli_keys import key as key_group
 from kms.cli_log import log as log_group
 from kms.cli_options import (
@@ -92,15 +93,25 @@ def cli() -> None:
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False))
 @with_options(*SETTINGS)
 @click.option("--allow-simulated", is_flag=True, default=None, help="Write this setting into the new kms.toml.")
-def init(directory: Path | None, config: Path | None, allow_simulated: bool | None, **flags: object) -> None:
+@click.option("--administrator", metavar="IDENTITY", help="The first administrator; without it there is none.")
+def init(
+    *,
+    directory: Path | None,
+    config: Path | None,
+    allow_simulated: bool | None,
+    administrator: str | None,
+    **flags: object,
+) -> None:
     """Make a key-encryption key and a database; nothing is ever overwritten.
 
     With DIRECTORY, kms.toml, kek and kms.db are made in it. Without, they are made where the settings say.
     """
+    from kms.auth.names import parse_identity
     from kms.clock import system_clock
     from kms.services import initialise
     from kms.setup import prepare_directory
 
+    first = None if administrator is None else parse_identity(administrator)
     if directory is not None:
         if config is not None or flags["database"] or flags["kek_file"]:
             raise click.UsageError("DIRECTORY says where everything goes; leave out --config, --database, --kek-file")
@@ -108,7 +119,7 @@ def init(directory: Path | None, config: Path | None, allow_simulated: bool | No
         named = origin if isinstance(origin, str) else None
         config = prepare_directory(directory, origin=named, allow_simulated=bool(allow_simulated))
     settings = load(config, flags).settings
-    public = initialise(settings, clock=system_clock, random=secrets.token_bytes)
+    public = initialise(settings, clock=system_clock, random=secrets.token_bytes, administrator=first)
     click.echo(f"database: {settings.database}\nkey-encryption key: {settings.kek_file}\nidentity: {public.text}")
     say("note: back both files up, apart from each other; without either of them every key is lost")
     say("note: give the identity to the workloads; it is how they know this service")
@@ -179,6 +190,7 @@ def _announce(settings: Settings, port: int, identity: str) -> None:
 
 
 cli.add_command(key_group)
+cli.add_command(admin_group)
 cli.add_command(references_group)
 cli.add_command(backup)
 cli.add_command(restore)

@@ -14,6 +14,8 @@
         ├── ReleaseDeniedError        the key's owner or the Attester: the answer is no  403
         │   └── KeyUnknownError       …there is no such key                              404
         ├── LogTileUnknownError       the caller: the log has no such part               404
+        ├── GrantUnknownError         an administrator: there is no such grant         404
+        ├── GrantConflictError        an administrator: it contradicts what is granted 409
         ├── KeyConflictError          the operator: the key is there already, or is not
         ├── UnavailableError          nobody: ask again in a moment                      503
         ├── LogBrokenError            the operator: the log is not what was written      500
@@ -32,6 +34,8 @@ __all__ = [
     "ChallengeError",
     "ChallengeExpiredError",
     "ChallengeUsedError",
+    "GrantConflictError",
+    "GrantUnknownError",
     "IntegrityError",
     "KeyConflictError",
     "KeyUnknownError",
@@ -90,6 +94,14 @@ class KeyUnknownError(ReleaseDeniedError):
 
 class KeyConflictError(KmsError):
     """What the operator asks for contradicts what is stored."""
+
+
+class GrantUnknownError(KmsError):
+    """There is no such grant."""
+
+
+class GrantConflictError(KmsError):
+    """What an administrator asks for contradicts what is granted."""
 
 
 class UnavailableError(KmsError):

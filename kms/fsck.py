@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from attest.errors import AttestError
+from kms.auth.granting import differences
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
 from kms.keys.records import DEFAULT_TENANT
@@ -60,6 +61,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("keys", partial(_keys, kek=vault.kek)),
         ("policies", _policies),
         ("references", _references),
+        ("grants", _grants),
     )
     with vault.store.reading() as reader:
         for name, check in checks:
@@ -125,6 +127,12 @@ def _policies(reader: Reader) -> Finding:
 def _references(reader: Reader) -> Finding:
     """Verify every signature over every document."""
     return Finding(check="references", looked_at=len(list_documents(reader)), problems=())
+
+
+def _grants(reader: Reader) -> Finding:
+    """Compare who may do what with what the log says was granted and revoked."""
+    found = tuple(reader.all_grants())
+    return Finding(check="grants", looked_at=len(found), problems=tuple(differences(found, reader.log())))
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:

@@ -20,6 +20,9 @@ from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles,
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError
 from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
 from attest.release import VerifierKey, verifier_key
+from kms.actors import Actor, local_actor
+from kms.auth.granting import write_grant
+from kms.auth.permissions import EVERY_TENANT, Role
 from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
 from kms.endorsing import EndorsementDesk, FetchService
@@ -113,8 +116,16 @@ class Services:
     allow_simulated: bool
 
 
-def initialise(settings: Settings, *, clock: Clock, random: RandomBytes) -> VerifierKey:
+def initialise(
+    settings: Settings, *, clock: Clock, random: RandomBytes, administrator: Actor | None = None
+) -> VerifierKey:
     """Make the key-encryption key, the database and the service's own keys. Nothing is ever overwritten.
+
+    Args:
+        settings: say where.
+        clock: tells the time.
+        random: makes the keys.
+        administrator: who administers first; None makes nobody an administrator (MC-31).
 
     Returns:
         The verifier key of the new service.
@@ -139,6 +150,15 @@ def initialise(settings: Settings, *, clock: Clock, random: RandomBytes) -> Veri
                 writer.add_own_secret(name, algorithm=algorithm, wrapped=wrapped, at=at)
             identity = _identity(settings.origin, seed).public.text
             writer.append(writer.prepare(kind="initialised", at=at, body={"identity": identity}))
+            if administrator is not None:
+                write_grant(
+                    writer,
+                    identity=administrator,
+                    tenant=EVERY_TENANT,
+                    role=Role.ADMINISTRATOR,
+                    actor=local_actor(),
+                    at=at,
+                )
 
         create_database(settings.database, fill=fill, access=settings.database_access)
     except BaseException:

@@ -31,6 +31,7 @@ from kms.keys.records import KeyPurpose, KeyRecord
 from kms.log.entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
+from kms.store.grants import GrantReader, GrantWriter
 from kms.store.log import LogReader, LogWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, used_nonces
@@ -109,7 +110,7 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(LogReader, ReferenceReader):
+class Reader(LogReader, ReferenceReader, GrantReader):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
@@ -175,7 +176,7 @@ class Reader(LogReader, ReferenceReader):
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader, LogWriter, ReferenceWriter):
+class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter):
     """What can be written in one transaction, all or nothing."""
 
     def set_fact(self, name: str, value: bytes) -> None:

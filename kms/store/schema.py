@@ -22,6 +22,7 @@ from sqlalchemy.types import TypeEngine
 __all__ = [
     "PROTECTED",
     "REVISIONS",
+    "grants",
     "key_versions",
     "keys",
     "log_entries",
@@ -35,7 +36,7 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003")
+REVISIONS: Final = ("0001", "0002", "0003", "0012")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = ("log_entries", "log_nodes", "policies", "reference_documents", "reference_signatures")
@@ -153,3 +154,21 @@ log_nodes = Table(
     Column("hash", LargeBinary, nullable=False),
 )
 """The tree over it, see ``kms/log/tree.py``: whole subtrees by their position. Triggers refuse likewise."""
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("means", String(16), nullable=False),
+    Column("name", _name(512), nullable=False),
+    Column("tenant", _name(64), nullable=False),
+    Column("role", String(32), nullable=False),
+    Column("granted_by_means", String(16), nullable=False),
+    Column("granted_by", _name(512), nullable=False),
+    Column("granted_at", String(40), nullable=False),
+    Column("revoked_by_means", String(16)),
+    Column("revoked_by", _name(512)),
+    Column("revoked_at", String(40)),
+    Index("grants_identity", "means", "name"),
+)
+"""Who has which role where, see ``kms/auth/``. ``kms fsck`` compares it with the log, which says the same."""

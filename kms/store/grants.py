@@ -1,0 +1,101 @@
+"""Grants in the database. A row is added once, and then only ever marked as revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from attest.encoding import rfc3339, rfc3339_text
+from attest.errors import AttestError
+from kms.actors import Actor, Means
+from kms.auth.permissions import Grant, Role
+from kms.errors import IntegrityError
+from kms.store.schema import grants
+
+__all__ = ["GrantReader", "GrantWriter"]
+
+
+class GrantReader:
+    """What can be read of them in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Work on a transaction that the store opened."""
+        self._connection = connection
+
+    def grants_of(self, identity: Actor) -> tuple[Grant, ...]:
+        """Return the grants of an identity that count.
+
+        Raises:
+            IntegrityError: ``grant-record-invalid``.
+        """
+        statement = _ALL.where(grants.c.means == str(identity.means), grants.c.name == identity.name)
+        return tuple(grant for grant in map(_grant, self._connection.execute(statement)) if grant.counts)
+
+    def all_grants(self) -> Iterator[Grant]:
+        """Iterate over all grants, revoked ones too, in the order in which they were given.
+
+        Raises:
+            IntegrityError: ``grant-record-invalid``.
+        """
+        yield from map(_grant, self._connection.execute(_ALL).all())
+
+
+class GrantWriter(GrantReader):
+    """What can be written."""
+
+    def add_grant(self, *, identity: Actor, tenant: str, role: Role, by: Actor, at: datetime) -> Grant:
+        """Keep a grant under the next number."""
+        last: int | None = self._connection.execute(select(func.max(grants.c.number))).scalar_one()
+        grant = Grant(number=(last or 0) + 1, identity=identity, tenant=tenant, role=role, granted_by=by, granted_at=at)
+        self._connection.execute(
+            insert(grants).values(
+                number=grant.number,
+                means=str(identity.means),
+                name=identity.name,
+                tenant=tenant,
+                role=str(role),
+                granted_by_means=str(by.means),
+                granted_by=by.name,
+                granted_at=rfc3339_text(at),
+            )
+        )
+        return grant
+
+    def revoke_grant(self, number: int, *, by: Actor, at: datetime) -> None:
+        """Mark a grant as revoked."""
+        values = {"revoked_by_means": str(by.means), "revoked_by": by.name, "revoked_at": rfc3339_text(at)}
+        self._connection.execute(update(grants).where(grants.c.number == number).values(**values))
+
+
+_ALL = select(grants).order_by(grants.c.number)
+
+
+def _grant(row: Row[tuple[object, ...]]) -> Grant:
+    """Read a row; one that was altered into nonsense gives nobody anything."""
+    try:
+        revoked = (row.revoked_by_means, row.revoked_by, row.revoked_at)
+        whole = all(one is None for one in revoked) or all(isinstance(one, str) for one in revoked)
+        if not whole or not isinstance(row.number, int):
+            msg = "half a revocation"
+            raise ValueError(msg)  # noqa: TRY301  one place that says what a bad row is
+        return Grant(
+            number=row.number,
+            identity=Actor(name=str(row.name), means=Means(row.means)),
+            tenant=str(row.tenant),
+            role=Role(row.role),
+            granted_by=Actor(name=str(row.granted_by), means=Means(row.granted_by_means)),
+            granted_at=rfc3339(str(row.granted_at), what="granted_at"),
+            revoked_by=None
+            if row.revoked_by is None
+            else Actor(name=row.revoked_by, means=Means(row.revoked_by_means)),
+            revoked_at=None if row.revoked_at is None else rfc3339(row.revoked_at, what="revoked_at"),
+        )
+    except (ValueError, TypeError, AttestError) as exc:
+        raise IntegrityError(
+            f"the stored grant {row.number} cannot be read",
+            code="grant-record-invalid",
+            field=f"grant {row.number}",
+            hint="the database was altered or damaged; restore it from a backup",
+        ) from exc
