@@ -10,7 +10,7 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -27,10 +27,8 @@ from kms.cli_options import (
     with_options,
 )
 from kms.cli_references import references as references_group
+from kms.cli_serve import serve
 from kms.cli_store import backup, fsck, restore
-
-if TYPE_CHECKING:
-    from kms.settings import Settings
 
 __all__ = ["cli", "main"]
 
@@ -155,40 +153,7 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
         click.echo(f"{name:22} {json.dumps(value):40} {loaded.sources[name]}")
 
 
-# -- serve
-
-
-@cli.command()
-@with_options(*SETTINGS, *SERVING)
-def serve(config: Path | None, **flags: object) -> None:
-    """Serve until SIGTERM or SIGINT; SIGHUP reads the endorsements again.
-
-    Prints the address and the identity when it is ready.
-    """
-    from kms.clock import system_clock
-    from kms.services import open_services
-    from kms.serving import listen, serve
-
-    settings = load(config, flags).settings
-    services = open_services(settings, clock=system_clock, random=secrets.token_bytes, report=say)
-    try:
-        with listen(settings) as sock:
-            _announce(settings, sock.getsockname()[1], services.identity.public.text)
-            serve(settings, services, sock=sock, report=say)
-    finally:
-        services.store.close()
-
-
-def _announce(settings: Settings, port: int, identity: str) -> None:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    if settings.allow_simulated:
-        say("warning: SIMULATED evidence is accepted; it proves nothing about hardware (allow_simulated)")
-    if not settings.endorsements and not settings.fetch:
-        say("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
-    click.echo(f"identity: {identity}\nlistening: http://{host}:{port}")
-    sys.stdout.flush()
-
-
+cli.add_command(serve)
 cli.add_command(key_group)
 cli.add_command(admin_group)
 cli.add_command(references_group)

@@ -68,6 +68,8 @@ SETTINGS = (
 SERVING = (
     click.option("--host", help="Address to listen on (default 127.0.0.1)."),
     click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
+    click.option("--workers", type=int, help="Processes that serve (default 1)."),
+    click.option("--drain-seconds", type=int, help="Longest time to finish requests at the end (default 10)."),
     click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
     click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),
     click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),

@@ -1,34 +1,50 @@
-"""A running service: a socket, a web server, signals. Everything else is in ``app.py``."""
+"""A running process of the service: its listeners in one event loop, and what signals do."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from types import FrameType
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import uvicorn
-from fastapi import FastAPI
-from starlette.types import Lifespan
+from starlette.types import ASGIApp
 
 from attest.errors import AttestError, ConfigurationError
-from kms.app import create_app
 from kms.services import Services
 from kms.settings import Settings
 
-__all__ = ["listen", "serve"]
+__all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]
 
-GRACE_SECONDS = 10
-BACKLOG = 512
-CONNECTIONS_PER_RELEASE = 16
+BACKLOG: Final = 512
+"""Connections that the system accepts before a process takes them."""
+CONNECTIONS_PER_RELEASE: Final = 16
 """Connections that may be open for each release that may be worked on; more are answered 503."""
-KEEP_ALIVE_SECONDS = 15
+KEEP_ALIVE_SECONDS: Final = 15
+_ACCEPTED_AT_ONCE: Final = 1
+"""Of several processes on one socket, the first to wake must not take everything that is waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """An address, and what answers there.
+
+    Attributes:
+        app: answers requests.
+        sock: listening; closed when serving ends.
+        connections: most that may be open; more are answered 503.
+    """
+
+    app: ASGIApp
+    sock: socket.socket
+    connections: int
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -54,61 +70,103 @@ def listen(settings: Settings) -> socket.socket:
         ) from exc
 
 
-def serve(settings: Settings, services: Services, *, sock: socket.socket, report: Callable[[str], None]) -> None:
+def serve(
+    listeners: Sequence[Listener],
+    services: Services,
+    *,
+    drain_seconds: int,
+    report: Callable[[str], None],
+    ready: Callable[[], None] = lambda: None,
+    lifeline: int | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads endorsements again.
 
     Args:
-        settings: as validated.
-        services: opened; the caller closes them.
-        sock: listening.
+        listeners: what is served in this process, all in one event loop.
+        services: opened in this process; the caller closes them.
+        drain_seconds: longest time that requests which have begun get to finish.
         report: takes a line for the operator.
+        ready: called once, when every listener accepts connections.
+        lifeline: a descriptor whose end of file ends serving as well: whoever watches this process is gone.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    app = create_app(settings, services)
-    app.router.lifespan_context = _lifespan(services, report)
+    servers = tuple(_server(one, drain_seconds) for one in listeners)
+    asyncio.run(_serve(servers, listeners, services, report=report, ready=ready, lifeline=lifeline))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to whoever runs it, and says when it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(BACKLOG)  # what uvicorn passes on as the backlog is how many it accepts at once
+        self.accepting.set()
+
+
+def _server(listener: Listener, drain_seconds: int) -> _Server:
     config = uvicorn.Config(
-        app,
+        listener.app,
         log_config=None,
         access_log=True,
+        lifespan="off",
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.max_concurrent * CONNECTIONS_PER_RELEASE,
+        backlog=_ACCEPTED_AT_ONCE,
+        limit_concurrency=listener.connections,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=drain_seconds,
     )
-    server = uvicorn.Server(config)
-    _end_by_signal(server)
-    server.run(sockets=[sock])
+    return _Server(config)
 
 
-def _end_by_signal(server: uvicorn.Server) -> None:
-    """Make a signal end the server and not the process: uvicorn raises the one it got once more when it is done."""
+async def _serve(
+    servers: Sequence[_Server],
+    listeners: Sequence[Listener],
+    services: Services,
+    *,
+    report: Callable[[str], None],
+    ready: Callable[[], None],
+    lifeline: int | None,
+) -> None:
+    loop = asyncio.get_running_loop()
 
-    def end(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        server.should_exit = True
+    def end() -> None:
+        for server in servers:
+            server.should_exit = True
+
+    def end_alone() -> None:
+        loop.remove_reader(lifeline or 0)
+        report("error: the process that watches this one is gone; ending")
+        end()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        loop.add_signal_handler(number, end)
+    loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, _reload, services, report))
+    if lifeline is not None:
+        loop.add_reader(lifeline, end_alone)
+    async with asyncio.TaskGroup() as running:
+        for server, listener in zip(servers, listeners, strict=True):
+            running.create_task(server.serve([listener.sock]))
+        for server in servers:
+            await server.accepting.wait()
+        ready()
 
 
-def _lifespan(services: Services, report: Callable[[str], None]) -> Lifespan[FastAPI]:
-    """Read endorsements again on SIGHUP, in a thread, so that requests go on meanwhile."""
-
-    def reload() -> None:
-        try:
-            services.endorsements.reload(at=services.clock())
-        except AttestError as exc:
-            report(f"error: {exc.message}; what was read before stays in use")
-        else:
-            report("endorsements were read again")
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, reload))
-        yield
-        loop.remove_signal_handler(signal.SIGHUP)
-
-    return lifespan
+def _reload(services: Services, report: Callable[[str], None]) -> None:
+    """Read endorsements again, in a thread, so that requests go on meanwhile."""
+    try:
+        services.endorsements.reload(at=services.clock())
+    except AttestError as exc:
+        report(f"error: {exc.message}; what was read before stays in use")
+    else:
+        report("endorsements were read again")

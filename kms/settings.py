@@ -45,10 +45,12 @@ class Settings(BaseModel):
         origin: the service's name, which its clients know it by for ever (``kms.example/prod``).
         host: address to listen on.
         port: port to listen on; 0 takes any free one.
+        workers: processes that serve, all on the same socket.
+        drain_seconds: longest time that requests which have begun get to finish when the service ends.
         challenge_seconds: how long a challenge counts.
         max_body_bytes: longest request body.
         request_seconds: longest time to receive and answer one request.
-        max_concurrent: most releases that are worked on at the same time.
+        max_concurrent: most releases that a worker works on at the same time.
         endorsements: files and directories with certificates, revocation lists and bundles.
         bundle_keys: PEM files of those who may sign bundles; empty demands no signature of a bundle.
         fetch: whether AMD's, Intel's and NVIDIA's services are asked for what the files lack.
@@ -71,6 +73,8 @@ class Settings(BaseModel):
     database_connections: Annotated[int, Field(ge=1, le=256)] = 10
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8750
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    drain_seconds: Annotated[int, Field(ge=1, le=600)] = 10
     challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
     max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
     request_seconds: Annotated[int, Field(ge=1, le=300)] = 30

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +73,21 @@ class ServedProcess:
         assert answer[0] == 200, answer
         return Challenge.from_json(answer[1])
 
+    @property
+    def workers(self) -> list[int]:
+        """The processes that serve, when there is one more that watches them."""
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+
+    def wait_for_workers(self, count: int, *, other_than: Sequence[int] = ()) -> list[int]:
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end:
+            found = [pid for pid in self.workers if pid not in other_than and connections_of(pid) is not None]
+            if len(found) == count:
+                return found
+            time.sleep(0.02)
+        raise AssertionError((count, other_than, self.workers))
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self._reap()
@@ -85,6 +101,15 @@ class ServedProcess:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+def connections_of(pid: int) -> int | None:
+    """How many sockets a process that lives has open."""
+    try:
+        links = [str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return None
+    return sum(link.startswith("socket:") for link in links)
 
 
 def _lines(process: subprocess.Popen[bytes], count: int) -> list[str]:

@@ -1,6 +1,8 @@
 """A service that is killed at any moment forgets no key, breaks no log and releases nothing twice."""
 
+import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -112,12 +114,15 @@ class Lane:
             sent = [pool.submit(send, index) for index in range(len(documents))]
             start.wait()
             time.sleep(self.random.uniform(0, ANSWER_SECONDS))
-            service.kill()
+            self._kill(service)
             released = [future.result() for future in sent]
         self.counts["kills"] += 1
         self.counts["answered"] += sum(released)
         assert released[0] + released[1] <= 1, "one challenge released twice"
         return [(requests[0], released[0] + released[1]), *zip(requests[1:], released[2:], strict=True)]
+
+    def _kill(self, service: ServedProcess) -> None:
+        service.kill()
 
     def _settle(self, service: ServedProcess, outstanding: list[tuple[ReleaseRequest, int]]) -> None:
         """Send everything again: what was answered is not answered again, and nothing is answered twice."""
@@ -168,6 +173,23 @@ class Lane:
         self.counts["allowed"] += len(allowed)
 
 
+class WorkerLane(Lane):
+    """One service of two workers, of which one is killed each time and the other goes on."""
+
+    def run(self, kills: int) -> None:
+        service = ServedProcess.start(self.config, "--workers", "2")
+        try:
+            for _ in range(kills):
+                self._settle(service, self._killed_at_work(service))
+            self._both_keys(service)
+        finally:
+            assert service.terminate() == 0
+        self._check_log()
+
+    def _kill(self, service: ServedProcess) -> None:
+        os.kill(self.random.choice(service.workers), signal.SIGKILL)
+
+
 def kill_often(tmp_path: Path, kills: int) -> Iterator[Lane]:
     lanes = [Lane(folder=tmp_path / f"lane{number}", seed=number) for number in range(LANES)]
     with ThreadPoolExecutor(LANES) as pool:
@@ -198,3 +220,9 @@ def test_mc_24_a_service_killed_300_times_releases_nothing_twice_and_forgets_not
     assert counts["killed before the commit"] > 0
     assert counts["lost after the commit"] > 0
     assert counts["answered"] > 0
+
+
+def test_mc_24_a_worker_killed_10_times_loses_nothing_and_the_service_goes_on(tmp_path: Path) -> None:
+    lane = WorkerLane(folder=tmp_path / "svc", seed=7)
+    lane.run(10)
+    assert lane.counts["kills"] == 10

@@ -1,0 +1,47 @@
+"""``kms serve``."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli_options import SERVING, SETTINGS, load, say, with_options
+
+if TYPE_CHECKING:
+    from kms.settings import Settings
+
+__all__ = ["serve"]
+
+
+@click.command()
+@with_options(*SETTINGS, *SERVING)
+def serve(config: Path | None, **flags: object) -> None:
+    """Serve until SIGTERM or SIGINT; SIGHUP reads the endorsements again.
+
+    Prints the address and the identity when it is ready.
+    """
+    from kms.clock import system_clock
+    from kms.running import Surroundings, run
+
+    settings = load(config, flags).settings
+    surroundings = Surroundings(
+        clock=system_clock,
+        random=secrets.token_bytes,
+        report=say,
+        announce=lambda identity, port: _announce(settings, identity, port),
+    )
+    click.get_current_context().exit(run(settings, surroundings))
+
+
+def _announce(settings: Settings, identity: str, port: int) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    if settings.allow_simulated:
+        say("warning: SIMULATED evidence is accepted; it proves nothing about hardware (allow_simulated)")
+    if not settings.endorsements and not settings.fetch:
+        say("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
+    click.echo(f"identity: {identity}\nlistening: http://{host}:{port}")
+    sys.stdout.flush()

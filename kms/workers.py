@@ -1,0 +1,258 @@
+"""Several processes on the same sockets, and one that watches them.
+
+The watching process opens no database and no key. It forks; each worker opens everything for itself, after the fork. A
+worker that dies is replaced; connections that no worker has taken yet wait in the socket, which stays open throughout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["FIRST_DELAY_SECONDS", "KILLED", "LONGEST_DELAY_SECONDS", "Worker", "restart_delay", "supervise"]
+
+FIRST_DELAY_SECONDS: Final = 0.1
+LONGEST_DELAY_SECONDS: Final = 30.0
+STEADY_SECONDS: Final = 60.0
+"""A worker that served this long starts its count of deaths anew."""
+KILL_MARGIN_SECONDS: Final = 5.0
+"""A worker ends by itself when the time for draining is over; this much later it is killed."""
+KILLED: Final = 1
+"""Exit code when a worker had to be killed, so that requests may have been cut off."""
+_MAX_READY_BYTES: Final = 4096
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def restart_delay(deaths: int) -> float:
+    """Return how many seconds to wait before a worker starts again.
+
+    Args:
+        deaths: how often it died since it last served for a minute; at least 1.
+    """
+    return min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(deaths - 1, 16))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """What a worker knows of those that watch it.
+
+    Attributes:
+        number: 1 for the first; a worker that takes the place of a dead one has its number.
+        lifeline: reads as ended when the watching process is gone.
+        announcing: where ``ready`` writes.
+    """
+
+    number: int
+    lifeline: int
+    announcing: int
+
+    def ready(self, identity: str) -> None:
+        """Say that this worker serves, and as whom."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.announcing, identity.encode())
+        os.close(self.announcing)
+
+
+@dataclass(slots=True)
+class _Place:
+    """One worker after the other."""
+
+    number: int
+    pid: int | None = None
+    hearing: int | None = None
+    started_at: float = 0.0
+    start_at: float = 0.0
+    deaths: int = 0
+
+
+def supervise(
+    count: int, *, drain_seconds: int, announce: Callable[[str], None], report: Callable[[str], None]
+) -> Worker | int:
+    """Keep that many workers running until SIGTERM or SIGINT, which they get too; SIGHUP is passed on.
+
+    It returns in every process: in a worker with what it is, and in the watching process, when all is over, with
+    the exit code. The first worker has to serve before the others start; if it never does, neither do they.
+
+    Args:
+        count: at least 1.
+        drain_seconds: longest time that workers get to finish requests which have begun.
+        announce: called in the watching process, once, with the identity that the first worker serves as.
+        report: takes a line for the operator.
+
+    Returns:
+        The worker; or 0, ``KILLED`` when a worker did not end in time, or the code of a first worker that never
+        served.
+    """
+    return _Supervisor(count, drain_seconds=drain_seconds, announce=announce, report=report).run()
+
+
+@dataclass(slots=True)
+class _Supervisor:
+    count: int
+    drain_seconds: int = field(kw_only=True)
+    announce: Callable[[str], None] = field(kw_only=True)
+    report: Callable[[str], None] = field(kw_only=True)
+    places: list[_Place] = field(init=False)
+    selector: selectors.BaseSelector = field(init=False)
+    lifeline: tuple[int, int] = field(init=False)
+    woken: tuple[int, int] = field(init=False)
+    served: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.places = [_Place(number=number + 1) for number in range(self.count)]
+        self.lifeline, self.woken = os.pipe(), os.pipe()
+        for end in self.woken:
+            os.set_blocking(end, False)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.woken[0], selectors.EVENT_READ)
+
+    def run(self) -> Worker | int:
+        signal.set_wakeup_fd(self.woken[1], warn_on_full_buffer=False)
+        for number in (*_ENDING, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, _note)
+        while True:
+            worker = self._start_due()
+            if worker is not None:
+                return worker
+            signals = self._wait()
+            if signals & set(_ENDING):
+                return self._drain()
+            if signal.SIGHUP in signals:
+                self._signal(signal.SIGHUP)
+            code = self._bury()
+            if code is not None:
+                return code
+
+    # -- starting
+
+    def _start_due(self) -> Worker | None:
+        now = time.monotonic()
+        for place in self.places if self.served else self.places[:1]:
+            if place.pid is None and place.start_at <= now:
+                worker = self._fork(place, now)
+                if worker is not None:
+                    return worker
+        return None
+
+    def _fork(self, place: _Place, now: float) -> Worker | None:
+        hearing, announcing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(hearing)
+            self._leave()
+            return Worker(number=place.number, lifeline=self.lifeline[0], announcing=announcing)
+        os.close(announcing)
+        self.selector.register(hearing, selectors.EVENT_READ, place)
+        place.pid, place.hearing, place.started_at = pid, hearing, now
+        return None
+
+    def _leave(self) -> None:
+        """Drop, in a worker, what belongs to the watching process."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it serves, there is nothing to read again
+        self.selector.close()
+        os.close(self.lifeline[1])
+        for end in (*self.woken, *(place.hearing for place in self.places if place.hearing is not None)):
+            os.close(end)
+
+    # -- watching
+
+    def _wait(self) -> set[int]:
+        """Wait for a signal, for a worker's word, or until one is due to start; return the signals."""
+        due = [place.start_at for place in self.places if place.pid is None] if self.served else []
+        timeout = max(0.0, min(due) - time.monotonic()) if due else None
+        signals: set[int] = set()
+        for key, _ in self.selector.select(timeout):
+            if key.data is None:
+                signals |= set(os.read(self.woken[0], _MAX_READY_BYTES))
+            else:
+                self._hear(key.data)
+        return signals
+
+    def _hear(self, place: _Place) -> None:
+        identity = os.read(place.hearing or 0, _MAX_READY_BYTES).decode(errors="replace")
+        self._stop_hearing(place)
+        if identity and not self.served:
+            self.served = True
+            self.announce(identity)
+
+    def _stop_hearing(self, place: _Place) -> None:
+        if place.hearing is not None:
+            self.selector.unregister(place.hearing)
+            os.close(place.hearing)
+            place.hearing = None
+
+    def _bury(self) -> int | None:
+        """Note which workers have died; return an exit code when none of them ever served."""
+        for place in self.places:
+            status = _ended(place.pid)
+            if status is None:
+                continue
+            now = time.monotonic()
+            pid, place.pid = place.pid, None
+            if place.hearing is not None:
+                self._hear(place)  # it may have served for a moment
+            if not self.served:
+                return status if status > 0 else KILLED
+            place.deaths = 1 if now - place.started_at >= STEADY_SECONDS else place.deaths + 1
+            delay = restart_delay(place.deaths)
+            place.start_at = now + delay
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with code {status}"
+            self.report(f"error: worker {place.number} (process {pid}) {how}; it is started again in {delay:g} s")
+        return None
+
+    # -- ending
+
+    def _signal(self, number: int) -> None:
+        for place in self.places:
+            if place.pid is not None:
+                os.kill(place.pid, number)  # not reaped yet, so the number is still its own
+
+    def _drain(self) -> int:
+        self._signal(signal.SIGTERM)
+        deadline = time.monotonic() + self.drain_seconds + KILL_MARGIN_SECONDS
+        while self._count() and time.monotonic() < deadline:
+            self.selector.select(max(0.0, deadline - time.monotonic()))
+            with contextlib.suppress(BlockingIOError):
+                os.read(self.woken[0], _MAX_READY_BYTES)
+            for place in self.places:
+                if place.hearing is not None:
+                    self._stop_hearing(place)
+        left = self._count()
+        if not left:
+            return 0
+        self.report(f"error: {left} of the workers did not end within {self.drain_seconds} s and are killed")
+        self._signal(signal.SIGKILL)
+        for place in self.places:
+            if place.pid is not None:
+                os.waitpid(place.pid, 0)
+        return KILLED
+
+    def _count(self) -> int:
+        """Return how many live."""
+        for place in self.places:
+            if _ended(place.pid) is not None:
+                place.pid = None
+        return sum(place.pid is not None for place in self.places)
+
+
+def _note(number: int, frame: object) -> None:
+    """Let a signal wake ``select``, which is told its number; nothing else is done in its handler."""
+    del number, frame
+
+
+def _ended(pid: int | None) -> int | None:
+    """Return the exit code of a child that has ended, negative for a signal; None while it lives or for none."""
+    if pid is None:
+        return None
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None

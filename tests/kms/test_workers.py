@@ -1,0 +1,208 @@
+"""Several workers on one socket: they share the work, die alone, and end together."""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from attest.simulator import simulated_crl
+from kms.clock import system_clock
+from kms.keys.admin import KEY_IMPORTED, add_key
+from kms.keys.secret import SecretBytes
+from kms.services import initialise, open_vault
+from kms.settings import load_settings
+from kms.setup import prepare_directory
+from kms.workers import FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS, restart_delay
+from tests.kms.postgres import Server
+from tests.kms.process import ServedProcess, command, connections_of, environment
+from tests.kms.support import CHIP, MATERIAL, policy_text
+from tests.kms.test_replicas import workload_of_today
+
+WORKERS = ("--workers", "2")
+
+
+def test_a_worker_that_dies_again_and_again_is_started_ever_later_up_to_a_bound() -> None:
+    delays = [restart_delay(deaths) for deaths in range(1, 100)]
+    assert delays[0] == FIRST_DELAY_SECONDS
+    assert delays[1] == 2 * FIRST_DELAY_SECONDS
+    assert delays == sorted(delays)
+    assert delays[-1] == LONGEST_DELAY_SECONDS
+
+
+def prepared(folder: Path, *, database: str | None = None) -> Path:
+    config = prepare_directory(folder / "svc", origin="kms.test/workers", allow_simulated=True)
+    endorsements = folder / "svc" / "endorsements"
+    endorsements.mkdir()
+    (endorsements / "crl.der").write_bytes(simulated_crl(CHIP.product, at=system_clock()))
+    text = config.read_text(encoding="utf-8") + 'endorsements = ["endorsements"]\n'
+    if database is not None:
+        text = text.replace('database = "kms.db"', f'database = "{database}"')
+    config.write_text(text, encoding="utf-8")
+    settings = load_settings(flags={}, environ={}, config=config).settings
+    initialise(settings, clock=system_clock, random=secrets.token_bytes)
+    vault = open_vault(settings, random=secrets.token_bytes)
+    add_key(
+        vault.store,
+        vault.kek,
+        key_id="model",
+        material=SecretBytes(MATERIAL),
+        policy=policy_text(),
+        kind=KEY_IMPORTED,
+        at=system_clock(),
+    )
+    vault.store.close()
+    return config
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return prepared(tmp_path)
+
+
+@pytest.fixture
+def service(config: Path) -> Iterator[ServedProcess]:
+    made = ServedProcess.start(config, *WORKERS, "--drain-seconds", "2")
+    made.wait_for_workers(2)
+    yield made
+    if made.process.poll() is None:
+        made.kill()
+
+
+def log_of(config: Path) -> str:
+    return (config.parent / "serve.log").read_text(encoding="utf-8")
+
+
+def wait_until(config: Path, text: str, *, times: int) -> None:
+    end = time.monotonic() + 10
+    while log_of(config).count(text) < times:
+        assert time.monotonic() < end, log_of(config)
+        time.sleep(0.02)
+
+
+@pytest.mark.loopback
+def test_workers_share_connections_and_used_challenges_and_end_with_0(config: Path, service: ServedProcess) -> None:
+    wait_until(config, "Started server process", times=2)
+    workers = service.wait_for_workers(2)
+    idle = [connections_of(pid) or 0 for pid in workers]
+    held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(40)]
+    time.sleep(0.3)
+    taken = [(connections_of(pid) or 0) - before for pid, before in zip(workers, idle, strict=True)]
+    assert sum(taken) == 40
+    assert min(taken) > 0, "one worker took everything"
+    for one in held:
+        one.close()
+    document = workload_of_today().request(service.challenge(), "model").to_json()
+    with ThreadPoolExecutor(6) as threads:
+        answers = [one.result() for one in [threads.submit(service.post, "/v1/releases", document) for _ in range(6)]]
+    assert sorted(answer[0] for answer in answers if answer is not None) == [200, *[409] * 5]
+    assert service.terminate() == 0
+    assert all(connections_of(pid) is None for pid in workers)
+
+
+@pytest.mark.loopback
+def test_mc_37_workers_of_two_services_on_postgresql_release_once(postgres: Server, tmp_path: Path) -> None:
+    config = prepared(tmp_path, database=postgres.fresh())
+    services = [ServedProcess.start(config, *WORKERS, "--database-connections", "3") for _ in range(2)]
+    try:
+        for _ in range(3):
+            document = workload_of_today().request(services[0].challenge(), "model").to_json()
+            with ThreadPoolExecutor(4) as threads:
+                sent = [threads.submit(one.post, "/v1/releases", document) for one in services * 2]
+                statuses = sorted(answer[0] for answer in (one.result() for one in sent) if answer is not None)
+            assert statuses == [200, 409, 409, 409]
+    finally:
+        assert [one.terminate() for one in services] == [0, 0]
+
+
+@pytest.mark.loopback
+def test_a_dead_worker_is_replaced_while_the_other_answers(config: Path, service: ServedProcess) -> None:
+    first, second = service.workers
+    os.kill(first, signal.SIGKILL)
+    service.challenge()
+    assert service.wait_for_workers(2, other_than=[first])[0] == second
+    assert "was killed by signal 9; it is started again in 0.1 s" in log_of(config)
+    assert service.terminate() == 0
+
+
+@pytest.mark.loopback
+def test_connections_wait_while_every_worker_is_dead(config: Path, service: ServedProcess) -> None:
+    for pid in service.workers:
+        os.kill(pid, signal.SIGKILL)
+    service.challenge()
+    assert service.terminate() == 0
+
+
+@pytest.mark.loopback
+def test_workers_do_not_outlive_the_process_that_watches_them(config: Path, service: ServedProcess) -> None:
+    wait_until(config, "Started server process", times=2)
+    workers = service.workers
+    service.kill()
+    end = time.monotonic() + 10
+    while any(connections_of(pid) is not None for pid in workers):
+        assert time.monotonic() < end, log_of(config)
+        time.sleep(0.02)
+
+
+@pytest.mark.loopback
+def test_sighup_reaches_every_worker(config: Path, service: ServedProcess) -> None:
+    wait_until(config, "Started server process", times=2)
+    service.process.send_signal(signal.SIGHUP)
+    wait_until(config, "endorsements were read again", times=2)
+    assert service.terminate() == 0
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_request_that_has_begun_is_finished_and_one_that_never_ends_is_not_waited_for(
+    config: Path, workers: str
+) -> None:
+    service = ServedProcess.start(config, "--workers", workers, "--drain-seconds", "2")
+    head = b"POST /v1/challenges HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", service.port)) as begun:
+        begun.sendall(head + b"{")
+        with socket.create_connection(("127.0.0.1", service.port)) as never:
+            never.sendall(head)
+            time.sleep(0.3)
+            service.process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            begun.sendall(b"}")
+            assert begun.recv(1000).startswith(b"HTTP/1.1 200")
+            start = time.monotonic()
+            assert service.terminate() == 0
+            assert time.monotonic() - start < 6
+
+
+@pytest.mark.loopback
+def test_a_service_whose_first_worker_cannot_start_says_why_once_and_ends_with_its_code(config: Path) -> None:
+    (config.parent / "kek").unlink()
+    done = subprocess.run(
+        command("serve", "--config", str(config), "--port", "0", "--workers", "3"),
+        capture_output=True,
+        env=environment(),
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.count(b"error:") == 1
+
+
+@pytest.mark.loopback
+def test_a_worker_that_cannot_start_again_is_tried_until_it_can(config: Path, service: ServedProcess) -> None:
+    kek = config.parent / "kek"
+    kept = kek.read_bytes()
+    kek.unlink()
+    for pid in service.workers:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(config, "ended with code 2", times=2)
+    kek.touch(mode=0o600)
+    kek.write_bytes(kept)
+    service.challenge()
+    assert service.terminate() == 0
