@@ -29,6 +29,7 @@ from kms.cli_options import (
 from kms.cli_references import references as references_group
 from kms.cli_serve import serve
 from kms.cli_store import backup, fsck, restore
+from kms.cli_tenants import tenant as tenant_group
 
 __all__ = ["cli", "main"]
 
@@ -156,6 +157,7 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
 cli.add_command(serve)
 cli.add_command(key_group)
 cli.add_command(admin_group)
+cli.add_command(tenant_group)
 cli.add_command(references_group)
 cli.add_command(backup)
 cli.add_command(restore)

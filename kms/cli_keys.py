@@ -11,6 +11,7 @@ import click
 from kms.cli_options import (
     AS_JSON,
     SETTINGS,
+    key_argument,
     moment,
     print_json,
     read_input,
@@ -22,7 +23,7 @@ from kms.cli_options import (
 )
 
 if TYPE_CHECKING:
-    from kms.keys.records import KeyRecord
+    from kms.keys.records import KeyName, KeyRecord
     from kms.references.records import StoredDocument
 
 __all__ = ["key"]
@@ -34,14 +35,15 @@ def key() -> None:
 
 
 @key.command("create")
-@click.argument("key_id")
+@key_argument
 @click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
 @references_options
 @with_options(*SETTINGS)
 def key_create(
-    *, key_id: str, policy_file: Path, references: tuple[StoredDocument, ...], config: Path | None, **flags: object
+    *, name: KeyName, policy_file: Path, references: tuple[StoredDocument, ...], config: Path | None, **flags: object
 ) -> None:
     """Make a new key that only this service and conforming workloads ever see."""
+    from kms.actors import local_actor
     from kms.keys.admin import KEY_CREATED, add_key, new_key
 
     policy = read_policy_input(policy_file)
@@ -50,10 +52,11 @@ def key_create(
     record = add_key(
         opened.store,
         opened.kek,
-        key_id=key_id,
+        name=name,
         material=material,
         policy=policy,
         kind=KEY_CREATED,
+        actor=local_actor(),
         at=moment(),
         references=references,
     )
@@ -61,14 +64,14 @@ def key_create(
 
 
 @key.command("import")
-@click.argument("key_id")
+@key_argument
 @click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="32 raw bytes; - for stdin.")
 @click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
 @references_options
 @with_options(*SETTINGS)
 def key_import(
     *,
-    key_id: str,
+    name: KeyName,
     source: Path,
     policy_file: Path,
     references: tuple[StoredDocument, ...],
@@ -76,6 +79,7 @@ def key_import(
     **flags: object,
 ) -> None:
     """Keep a key that its owner made."""
+    from kms.actors import local_actor
     from kms.keys.admin import KEY_IMPORTED, add_key
     from kms.keys.secret import SecretBytes
 
@@ -87,10 +91,11 @@ def key_import(
     record = add_key(
         opened.store,
         opened.kek,
-        key_id=key_id,
+        name=name,
         material=material,
         policy=policy,
         kind=KEY_IMPORTED,
+        actor=local_actor(),
         at=moment(),
         references=references,
     )
@@ -98,13 +103,12 @@ def key_import(
 
 
 @key.command("list")
+@click.option("--tenant", help="Only the keys of this tenant.")
 @with_options(*SETTINGS, AS_JSON)
-def key_list(config: Path | None, as_json: bool, **flags: object) -> None:
+def key_list(tenant: str | None, config: Path | None, as_json: bool, **flags: object) -> None:
     """List every key with its state and policy."""
-    from kms.keys.records import DEFAULT_TENANT
-
     with vault(config, flags).store.reading() as reader:
-        records = reader.all_keys(DEFAULT_TENANT)
+        records = reader.all_keys(tenant)
     if as_json:
         print_json({"schema": "kms.keys/1", "keys": [_members(record) for record in records]})
         return
@@ -115,16 +119,16 @@ def key_list(config: Path | None, as_json: bool, **flags: object) -> None:
 
 
 @key.command("show")
-@click.argument("key_id")
+@key_argument
 @with_options(*SETTINGS, AS_JSON)
-def key_show(key_id: str, config: Path | None, as_json: bool, **flags: object) -> None:
+def key_show(name: KeyName, config: Path | None, as_json: bool, **flags: object) -> None:
     """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
     from kms.keys.admin import find_key
     from kms.references.intake import reference_members
     from kms.references.resolving import find_guard
 
     store = vault(config, flags).store
-    record, policy = find_key(store, key_id)
+    record, policy = find_key(store, name)
     with store.reading() as reader:
         guard = find_guard(reader, record.policy_digest)
     documents = [reference_members(document) for document in guard.documents]
@@ -134,8 +138,8 @@ def key_show(key_id: str, config: Path | None, as_json: bool, **flags: object) -
         more = {"policy": text, "references": documents, "obstacle": obstacle}
         print_json({"schema": "kms.key/1", **_members(record), **more})
         return
-    for name, value in _members(record).items():
-        click.echo(f"{name + ':':15} {value}")
+    for label, value in _members(record).items():
+        click.echo(f"{label + ':':15} {value}")
     for one in documents:
         click.echo("references:     {name} version {version} {sha256}".format(**one))
     if obstacle is not None:
@@ -144,32 +148,35 @@ def key_show(key_id: str, config: Path | None, as_json: bool, **flags: object) -
 
 
 @key.command("disable")
-@click.argument("key_id")
+@key_argument
 @with_options(*SETTINGS)
-def key_disable(key_id: str, config: Path | None, **flags: object) -> None:
+def key_disable(name: KeyName, config: Path | None, **flags: object) -> None:
     """Stop a key from being released, at once. Workloads that have it already keep it."""
+    from kms.actors import local_actor
     from kms.keys.admin import set_enabled
 
-    set_enabled(vault(config, flags).store, key_id, enabled=False, at=moment())
-    click.echo(f"{key_id} is disabled")
+    set_enabled(vault(config, flags).store, name, enabled=False, actor=local_actor(), at=moment())
+    click.echo(f"{name} is disabled")
 
 
 @key.command("enable")
-@click.argument("key_id")
+@key_argument
 @with_options(*SETTINGS)
-def key_enable(key_id: str, config: Path | None, **flags: object) -> None:
+def key_enable(name: KeyName, config: Path | None, **flags: object) -> None:
     """Let a disabled key be released again."""
+    from kms.actors import local_actor
     from kms.keys.admin import set_enabled
 
-    set_enabled(vault(config, flags).store, key_id, enabled=True, at=moment())
-    click.echo(f"{key_id} is enabled")
+    set_enabled(vault(config, flags).store, name, enabled=True, actor=local_actor(), at=moment())
+    click.echo(f"{name} is enabled")
 
 
 def _members(record: KeyRecord) -> dict[str, object]:
     from attest.encoding import rfc3339_text
 
     return {
-        "key_id": record.key_id,
+        "tenant": record.name.tenant,
+        "key_id": record.name.key_id,
         "version": record.version,
         "purpose": str(record.purpose),
         "algorithm": record.algorithm,
@@ -181,4 +188,4 @@ def _members(record: KeyRecord) -> dict[str, object]:
 
 def _line(record: KeyRecord) -> str:
     members = _members(record)
-    return "{key_id}  version {version}  {purpose}  {state}  policy {policy_sha256}".format(**members)
+    return f"{record.name}  " + "version {version}  {purpose}  {state}  policy {policy_sha256}".format(**members)

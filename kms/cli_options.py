@@ -16,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from kms.keys.records import KeyName
     from kms.references.records import StoredDocument
     from kms.services import Vault
     from kms.settings import LoadedSettings
@@ -24,6 +25,7 @@ __all__ = [
     "AS_JSON",
     "SERVING",
     "SETTINGS",
+    "key_argument",
     "load",
     "moment",
     "print_json",
@@ -88,6 +90,16 @@ SERVING = (
     ),
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def _read_key(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyName:
+    from attest.release import KeyName
+
+    return KeyName.parse(value)
+
+
+key_argument = click.argument("name", metavar="KEY", callback=_read_key)
+"""A key, as ``KEY`` or ``TENANT/KEY``; the command gets it as ``name``."""
 
 
 def with_options(

@@ -16,6 +16,7 @@ from typing import NoReturn
 from attest.appraisal import AttestationResult
 from attest.checks import Check
 from attest.evidence.gpu.tolerances import GpuTolerances
+from attest.release import KeyName
 from attest.verification import Freshness
 
 __all__ = ["Demand", "Hindrance", "KeyState", "Reason", "ReferenceState", "ReleaseDecision", "Verdict", "decide"]
@@ -55,7 +56,8 @@ class KeyState:
     """What the decision needs to know of a key.
 
     Attributes:
-        key_id: its name.
+        asked: how the request names it.
+        name: what it is called.
         version: which version would be released.
         purpose: what it is for.
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
@@ -66,7 +68,8 @@ class KeyState:
         hindrances: what stands against any release of the key at this moment; each is a reason against.
     """
 
-    key_id: str
+    asked: str
+    name: KeyName
     version: int
     purpose: str
     policy_digest: bytes
@@ -103,7 +106,7 @@ class Reason:
 
     Attributes:
         code: stable name (``key-disabled``).
-        key_id: which key it concerns, or None for the request as a whole.
+        key_id: which key it concerns, as it was asked for, or None for the request as a whole.
         text: for people.
         checks: the checks that failed, when it was a policy that said no.
     """
@@ -152,8 +155,8 @@ def decide(
     """Decide on the release of all requested keys together.
 
     Args:
-        requested: key ids, as asked for.
-        keys: the state, now, of those that exist.
+        requested: the keys, as asked for: ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
+        keys: by what was asked for, the state, now, of those that exist.
         results: for each key the result of appraising the workload under that key's policy.
         demand: what the service asked for.
         at: moment of the decision; every result must be of the same.
@@ -196,8 +199,9 @@ def _about_request(requested: tuple[str, ...]) -> list[Reason]:
 
 def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
     reasons: list[Reason] = []
-    if state.key_id != key_id:
-        reasons.append(Reason(code="key-mismatch", key_id=key_id, text=f"the state is that of {state.key_id!r}"))
+    exact = f"{state.name}@{state.version}"
+    if state.asked != key_id or key_id not in {str(state.name), exact}:
+        reasons.append(Reason(code="key-mismatch", key_id=key_id, text=f"the state is that of {exact!r}"))
     if not state.enabled:
         reasons.append(Reason(code="key-disabled", key_id=key_id, text=f"the key {key_id!r} is disabled"))
     if state.purpose not in demand.purposes:
@@ -209,13 +213,13 @@ def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
 def _about_result(state: KeyState, result: AttestationResult | None, demand: Demand, at: datetime) -> list[Reason]:
     """No result, a result of another policy or of another moment: each is a no."""
     if result is None:
-        return [Reason(code="not-appraised", key_id=state.key_id, text="the workload was not appraised for this key")]
+        return [Reason(code="not-appraised", key_id=state.asked, text="the workload was not appraised for this key")]
     found = [(code, text) for holds, code, text in _demands_on(state, result, demand, at) if not holds]
-    reasons = [Reason(code=code, key_id=state.key_id, text=text) for code, text in found]
+    reasons = [Reason(code=code, key_id=state.asked, text=text) for code, text in found]
     if not result.affirmed:
         failed = ", ".join(check.id for check in result.failed)
         text = f"the workload does not meet policy {result.policy.name!r} version {result.policy.version}: {failed}"
-        reasons.append(Reason(code="policy-not-met", key_id=state.key_id, text=text, checks=result.failed))
+        reasons.append(Reason(code="policy-not-met", key_id=state.asked, text=text, checks=result.failed))
     return reasons
 
 

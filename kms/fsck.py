@@ -11,7 +11,6 @@ from attest.errors import AttestError
 from kms.auth.granting import differences
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
-from kms.keys.records import DEFAULT_TENANT
 from kms.log.verifying import LogState, verify_log
 from kms.references.intake import list_documents
 from kms.references.resolving import find_guard
@@ -112,11 +111,13 @@ def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
 
 def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
     """Open every version of every key, and load the policy that guards it."""
-    records = reader.all_keys(DEFAULT_TENANT)
+    records, tenants = reader.all_keys(), reader.tenants()
     opened = _each("keys", records, lambda record: kek.unwrap(record.wrapped, context=record.context))
-    guards = {record.key_id: find_guard(reader, record.policy_digest).problem for record in records}
-    blocked = [f"{key_id} is released to nobody: {problem.message}" for key_id, problem in guards.items() if problem]
-    return Finding(check="keys", looked_at=len(records), problems=opened.problems, warning="; ".join(blocked) or None)
+    stray = [f"the key {one.name} is of no tenant there is" for one in records if one.name.tenant not in tenants]
+    guards = {str(record.name): find_guard(reader, record.policy_digest).problem for record in records}
+    blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
+    problems = (*opened.problems, *dict.fromkeys(stray))
+    return Finding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
 
 
 def _policies(reader: Reader) -> Finding:

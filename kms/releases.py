@@ -29,7 +29,7 @@ from attest.release.wire import ROLE, receipt_text
 from kms.challenges import OpenedChallenge
 from kms.decide import Demand, Hindrance, KeyState, ReferenceState, ReleaseDecision, Verdict, decide
 from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
-from kms.keys.records import DEFAULT_TENANT, KeyPurpose, KeyRecord
+from kms.keys.records import KeyPurpose, KeyRecord, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.log.decisions import DECISION, decision_body, refusal_body
 from kms.log.entries import LogEntry
@@ -47,6 +47,8 @@ _PURPOSES = frozenset({str(KeyPurpose.MODEL_KEY)})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
     """The requested keys, their policies and the reference values in force, as one transaction saw them.
+
+    Each is found under the text that asked for it.
 
     Attributes:
         records: the keys.
@@ -190,8 +192,8 @@ class ReleaseService:
     def _unwrapped(self, decision: ReleaseDecision, snapshot: _Snapshot) -> dict[str, SecretBytes]:
         if decision.verdict is not Verdict.ALLOW:
             return {}
-        records = [snapshot.records[state.key_id] for state in decision.keys]
-        return {r.key_id: self._services.kek.unwrap(r.wrapped, context=r.context) for r in records}
+        records = {state.asked: snapshot.records[state.asked] for state in decision.keys}
+        return {one: self._services.kek.unwrap(r.wrapped, context=r.context) for one, r in records.items()}
 
     def _record_refusal(self, error: AttestError, exchange: _Exchange, snapshot: _Snapshot) -> None:
         with self._services.store.writing() as writer:
@@ -255,12 +257,13 @@ class ReleaseService:
             return ()
         return tuple(
             SealedKey(
-                key_id=state.key_id,
+                tenant=state.name.tenant,
+                key_id=state.name.key_id,
                 version=state.version,
                 purpose=state.purpose,
                 policy_digest=state.policy_digest,
                 sealed=seal(
-                    outcome.secrets[state.key_id].export(EXPORT),
+                    outcome.secrets[state.asked].export(EXPORT),
                     recipient=recipient,
                     info=self._info(exchange, state, decision_digest),
                 ),
@@ -273,7 +276,8 @@ class ReleaseService:
             audience=self._audience,
             nonce=exchange.challenge.nonce,
             evidence_digest=exchange.request.evidence.digest,
-            key_id=state.key_id,
+            tenant=state.name.tenant,
+            key_id=state.name.key_id,
             version=state.version,
             purpose=state.purpose,
             policy_digest=state.policy_digest,
@@ -302,18 +306,20 @@ def _use_up(writer: Writer, exchange: _Exchange) -> None:
 
 
 def _snapshot(reader: Reader, key_ids: tuple[str, ...]) -> _Snapshot:
-    records = reader.newest(DEFAULT_TENANT, key_ids)
-    guards = {key_id: find_guard(reader, record.policy_digest) for key_id, record in records.items()}
+    found = reader.asked(map(KeyReference.parse, key_ids))
+    records = {str(one): record for one, record in found.items()}
+    guards = {asked: find_guard(reader, record.policy_digest) for asked, record in records.items()}
     return _Snapshot(
         records=records,
-        states={key_id: _state(record, guards[key_id]) for key_id, record in records.items()},
-        policies={key_id: guard.policy for key_id, guard in guards.items() if guard.policy is not None},
+        states={asked: _state(asked, record, guards[asked]) for asked, record in records.items()},
+        policies={asked: guard.policy for asked, guard in guards.items() if guard.policy is not None},
     )
 
 
-def _state(record: KeyRecord, guard: Guard) -> KeyState:
+def _state(asked: str, record: KeyRecord, guard: Guard) -> KeyState:
     return KeyState(
-        key_id=record.key_id,
+        asked=asked,
+        name=record.name,
         version=record.version,
         purpose=str(record.purpose),
         policy_digest=record.policy_digest,
@@ -329,7 +335,7 @@ def _state(record: KeyRecord, guard: Guard) -> KeyState:
 def _hindrances(record: KeyRecord, guard: Guard) -> Iterator[Hindrance]:
     """List what stands against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
-        text = f"the policy of the key {record.key_id!r} judges nobody now: {guard.problem.message}"
+        text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
         yield Hindrance(code="references-unusable", text=text)
 
 

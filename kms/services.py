@@ -28,7 +28,7 @@ from kms.clock import Clock
 from kms.endorsing import EndorsementDesk, FetchService
 from kms.errors import IntegrityError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes, create_kek_file, read_kek_file
-from kms.keys.records import WrapContext
+from kms.keys.records import DEFAULT_TENANT, WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.log.asking import ASK_SECONDS, WitnessPanel, poster, read_witnesses
 from kms.log.publishing import LogPublisher
@@ -142,6 +142,7 @@ def initialise(
         def fill(writer: Writer) -> None:
             writer.set_fact(_FACT_ORIGIN, settings.origin.encode())
             writer.set_fact(_FACT_KEK, kek.id)
+            writer.add_tenant(DEFAULT_TENANT, at=at)
             for (name, algorithm), secret in (
                 (_IDENTITY, seed),
                 (_CHALLENGE_MAC, SecretBytes(random(MAC_KEY_BYTES))),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from attest.release.names import DEFAULT_TENANT, KeyName, KeyReference
 from attest.release.notes import VerifierKey, sign_note, verifier_key
 from attest.release.sealing import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
 from attest.release.wire import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info
 
 __all__ = [
     "CONTEXT",
+    "DEFAULT_TENANT",
     "KEM_HYBRID",
     "KEM_X25519",
     "Challenge",
+    "KeyName",
+    "KeyReference",
     "Release",
     "ReleaseRequest",
     "SealedKey",

@@ -22,6 +22,7 @@ from attest.errors import (
 )
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
+from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.sealing import KEM_HYBRID, WorkloadKey
 from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
@@ -72,7 +73,8 @@ class ReleasedKey:
     """A key in the clear, in this process. Its repr never shows it.
 
     Attributes:
-        key_id: which key.
+        tenant: whose key it is.
+        key_id: which of the tenant's keys.
         version: which version of it.
         purpose: what it is for.
         policy_digest: SHA-256 of the policy under which it was released.
@@ -82,6 +84,7 @@ class ReleasedKey:
         material: the key.
     """
 
+    tenant: str
     key_id: str
     version: int
     purpose: str
@@ -93,7 +96,8 @@ class ReleasedKey:
 
     def __repr__(self) -> str:
         """Name the key and nothing of its material."""
-        return f"ReleasedKey(key_id={self.key_id!r}, version={self.version}, material=<{len(self.material)} bytes>)"
+        who = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
+        return f"ReleasedKey({who}, material=<{len(self.material)} bytes>)"
 
 
 class KeyReleaseClient:
@@ -117,7 +121,7 @@ class KeyReleaseClient:
         """Obtain keys: challenge, proof, sealed answer.
 
         Args:
-            key_ids: the keys; all are released, or none.
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
             attester: collects the evidence.
             kem: HPKE KEM of the one-time key that the answer is sealed to.
 
@@ -129,6 +133,7 @@ class KeyReleaseClient:
             LogForkedError: the service shows another log than before.
             EndorsementError: ``service-unreachable``.
             EvidenceError: the answer is not what the protocol says.
+            ConfigurationError: what is asked for is no name of a key.
         """
         # (1) A challenge, from the service that this workload was configured with.
         challenge = self.challenge()
@@ -143,7 +148,7 @@ class KeyReleaseClient:
         # (4) The receipt is signed and is about this exchange and these very bytes; only then is anything opened.
         decision = self._check_receipt(release, challenge, evidence, key_ids)
         # (5) The decision is in the service's log, and the log is the one that was seen before.
-        self._check_entry(release, challenge, evidence, decision)
+        self._check_entry(release, challenge, evidence, key_ids, decision)
         self._watch.check(release.entry, release.proof, fetch=self._consistency)
         return tuple(self._open(sealed, key, challenge, evidence, decision, release) for sealed in release.keys)
 
@@ -170,6 +175,7 @@ class KeyReleaseClient:
         receipt = read_receipt(self._service.verify(release.receipt))
         told = [
             {
+                "tenant": key.tenant,
                 "key_id": key.key_id,
                 "version": key.version,
                 "purpose": key.purpose,
@@ -193,7 +199,7 @@ class KeyReleaseClient:
                     expected=str(expected)[:200],
                     got=str(receipt.get(name))[:200],
                 )
-        if tuple(key.key_id for key in release.keys) != key_ids:
+        if not _answers(release.keys, key_ids):
             raise BindingError("the service released other keys than were asked for", code="receipt-mismatch")
         decision = receipt.get("decision")
         if not isinstance(decision, str) or len(decision) != 2 * sha256().digest_size:
@@ -201,7 +207,9 @@ class KeyReleaseClient:
         return bytes.fromhex(decision)
 
     @staticmethod
-    def _check_entry(release: Release, challenge: Challenge, evidence: Evidence, decision: bytes) -> None:
+    def _check_entry(
+        release: Release, challenge: Challenge, evidence: Evidence, key_ids: tuple[str, ...], decision: bytes
+    ) -> None:
         """Make sure that what is logged is this decision, and that it says what happened."""
         document = json_value(release.entry, what="entry of the log")
         said = document if isinstance(document, dict) else {}
@@ -210,7 +218,7 @@ class KeyReleaseClient:
             "outcome": "allow",
             "nonce_sha256": sha256(challenge.nonce).hexdigest(),
             "evidence_sha384": evidence.digest.hex(),
-            "requested": [key.key_id for key in release.keys],
+            "requested": list(key_ids),
         }
         for name, expected in wanted.items():
             if said.get(name) != expected:
@@ -255,6 +263,7 @@ class KeyReleaseClient:
             audience=challenge.audience,
             nonce=challenge.nonce,
             evidence_digest=evidence.digest,
+            tenant=sealed.tenant,
             key_id=sealed.key_id,
             version=sealed.version,
             purpose=sealed.purpose,
@@ -262,6 +271,7 @@ class KeyReleaseClient:
             decision_digest=decision,
         )
         return ReleasedKey(
+            tenant=sealed.tenant,
             key_id=sealed.key_id,
             version=sealed.version,
             purpose=sealed.purpose,
@@ -298,6 +308,14 @@ class KeyReleaseClient:
         if answer.status_code != httpx.codes.OK:
             raise _refused(document, answer.status_code)
         return document
+
+
+def _answers(keys: tuple[SealedKey, ...], asked: tuple[str, ...]) -> bool:
+    """Say whether these are the keys that were asked for, in their order."""
+    wanted = tuple(map(KeyReference.parse, asked))
+    return len(keys) == len(wanted) and all(
+        (key.name, key.version) == (one.name, one.version or key.version) for key, one in zip(keys, wanted, strict=True)
+    )
 
 
 def _refused(document: JsonValue, status: int) -> ReleaseRefusedError:

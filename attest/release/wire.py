@@ -20,9 +20,10 @@ from attest.encoding import (
     rfc3339,
     rfc3339_text,
 )
-from attest.errors import EvidenceError
+from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.binding import NONCE_BYTES
 from attest.evidence.envelope import Evidence, parse_envelope
+from attest.release.names import KeyName, KeyReference
 
 __all__ = [
     "CONTEXT",
@@ -95,7 +96,7 @@ class ReleaseRequest:
     Attributes:
         challenge: the token as received.
         evidence: everything that the workload can prove, with a binding under the challenge's nonce.
-        key_ids: 1 to ``MAX_KEYS`` different keys; all are released, or none.
+        key_ids: 1 to ``MAX_KEYS`` different names of keys (``KEY``, ``TENANT/KEY``); all are released, or none.
     """
 
     challenge: str
@@ -120,10 +121,12 @@ class ReleaseRequest:
         if not isinstance(token, str):
             raise _invalid("release request", "challenge: expected text")
         if not isinstance(keys, list) or not 0 < len(keys) <= MAX_KEYS:
-            raise _invalid("release request", f"keys: expected 1 to {MAX_KEYS} key ids")
+            raise _invalid("release request", f"keys: expected 1 to {MAX_KEYS} names of keys")
         key_ids = tuple(key for key in keys if isinstance(key, str))
         if len(set(key_ids)) != len(keys):
             raise _invalid("release request", "keys: expected texts, each once")
+        for key in key_ids:
+            _require_reference(key)
         evidence = parse_envelope(json.dumps(document["evidence"]).encode())
         return ReleaseRequest(challenge=token, evidence=evidence, key_ids=key_ids)
 
@@ -133,22 +136,30 @@ class SealedKey:
     """One released key, sealed to the workload.
 
     Attributes:
-        key_id: which key.
+        tenant: whose key it is.
+        key_id: which of the tenant's keys.
         version: which version of it, from 1.
         purpose: what it is for (``model-key``).
         policy_digest: SHA-256 of the policy under which it was released.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
 
+    tenant: str
     key_id: str
     version: int
     purpose: str
     policy_digest: bytes
     sealed: bytes
 
+    @property
+    def name(self) -> KeyName:
+        """What the key is called."""
+        return KeyName(tenant=self.tenant, key_id=self.key_id)
+
     def to_json(self) -> dict[str, JsonValue]:
         """Return the JSON members."""
         return {
+            "tenant": self.tenant,
             "key_id": self.key_id,
             "version": self.version,
             "purpose": self.purpose,
@@ -165,16 +176,24 @@ class SealedKey:
         """
         members = dict(document) if isinstance(document, dict) else {}
         version = members.pop("version", None)
-        texts = _texts(members, ("key_id", "purpose", "policy_digest", "sealed"), what="sealed key")
+        texts = _texts(members, ("tenant", "key_id", "purpose", "policy_digest", "sealed"), what="sealed key")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise _invalid("sealed key", "version: expected an integer from 1")
         try:
             digest = bytes.fromhex(texts["policy_digest"])
         except ValueError as exc:
             raise _invalid("sealed key", "policy_digest: expected hex") from exc
-        sealed = base64url_bytes(texts["sealed"], what="sealed")
+        try:
+            name = KeyName(tenant=texts["tenant"], key_id=texts["key_id"])
+        except ConfigurationError as exc:
+            raise _invalid("sealed key", exc.message) from exc
         return SealedKey(
-            key_id=texts["key_id"], version=version, purpose=texts["purpose"], policy_digest=digest, sealed=sealed
+            tenant=name.tenant,
+            key_id=name.key_id,
+            version=version,
+            purpose=texts["purpose"],
+            policy_digest=digest,
+            sealed=base64url_bytes(texts["sealed"], what="sealed"),
         )
 
 
@@ -228,6 +247,7 @@ def release_info(
     audience: str,
     nonce: bytes,
     evidence_digest: bytes,
+    tenant: str,
     key_id: str,
     version: int,
     purpose: str,
@@ -237,7 +257,7 @@ def release_info(
     """Return the HPKE ``info`` of one released key: everything that both sides know of the exchange.
 
     A sealed key therefore opens only for the workload that proved itself, in this exchange, as this version of this
-    key for this purpose under this policy.
+    key of this tenant for this purpose under this policy.
     """
     return cbor_bytes(
         {
@@ -245,6 +265,7 @@ def release_info(
             "audience": audience,
             "nonce": nonce,
             "evidence": evidence_digest,
+            "tenant": tenant,
             "key_id": key_id,
             "version": version,
             "purpose": purpose,
@@ -272,6 +293,7 @@ def receipt_text(
         "decision": decision_digest.hex(),
         "keys": [
             {
+                "tenant": key.tenant,
                 "key_id": key.key_id,
                 "version": key.version,
                 "purpose": key.purpose,
@@ -299,6 +321,13 @@ def read_receipt(text: str) -> dict[str, JsonValue]:
     if not isinstance(document, dict):
         raise _invalid("receipt", "expected an object")
     return document
+
+
+def _require_reference(text: str) -> None:
+    try:
+        KeyReference.parse(text)
+    except ConfigurationError as exc:
+        raise _invalid("release request", f"keys: {exc.message}") from exc
 
 
 def _texts(document: JsonValue, names: tuple[str, ...], *, what: str) -> dict[str, str]:

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from attest.release.names import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, TENANT_PATTERN
 from attest.release.wire import MAX_KEYS
 from kms.challenges import TOKEN_CHARACTERS
-from kms.keys.records import KEY_ID_PATTERN
 
 __all__ = [
     "ChallengeModel",
@@ -27,6 +27,8 @@ __all__ = [
 _BASE64URL = r"^[A-Za-z0-9_-]*$"
 _HEX_32 = r"^[0-9a-f]{64}$"
 KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN)]
+Tenant = Annotated[str, Field(pattern=TENANT_PATTERN)]
+KeyText = Annotated[str, Field(pattern=KEY_REFERENCE_PATTERN)]
 
 
 class _Edge(BaseModel):
@@ -55,9 +57,9 @@ class ReleaseRequestModel(_Edge):
         Field(description="Evidence envelope: a conceptual-message collection (RFC 9999) with a binding."),
     ]
     keys: Annotated[
-        list[KeyId],
+        list[KeyText],
         Field(
-            description="Keys to release, each once; all are released, or none.",
+            description="Keys to release, as KEY or TENANT/KEY, each once; all are released, or none.",
             min_length=1,
             max_length=MAX_KEYS,
             json_schema_extra={"uniqueItems": True},
@@ -76,6 +78,7 @@ class ReleaseRequestModel(_Edge):
 class SealedKeyModel(_Edge):
     """One released key, sealed to the workload."""
 
+    tenant: Tenant
     key_id: KeyId
     version: Annotated[int, Field(ge=1)]
     purpose: str

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from kms.keys.kek import KeyEncryptionKey, create_kek_file, read_kek_file
-from kms.keys.records import KeyPurpose, KeyRecord, WrapContext, require_key_id
+from kms.keys.records import DEFAULT_TENANT, KeyName, KeyPurpose, KeyRecord, KeyReference, WrapContext
 from kms.keys.secret import SecretBytes
 
 __all__ = [
+    "DEFAULT_TENANT",
     "KeyEncryptionKey",
+    "KeyName",
     "KeyPurpose",
     "KeyRecord",
+    "KeyReference",
     "SecretBytes",
     "WrapContext",
     "create_kek_file",
     "read_kek_file",
-    "require_key_id",
 ]

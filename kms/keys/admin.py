@@ -8,21 +8,15 @@ from datetime import datetime
 from attest import Policy
 from attest.encoding import JsonValue
 from attest.policy.reference_values.reference_documents import ReferenceDocument
+from kms.actors import Actor
 from kms.errors import KeyConflictError, KeyUnknownError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
-from kms.keys.records import (
-    DEFAULT_TENANT,
-    SYMMETRIC_256,
-    SYMMETRIC_KEY_BYTES,
-    KeyPurpose,
-    KeyRecord,
-    require_key_id,
-)
+from kms.keys.records import SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyName, KeyPurpose, KeyRecord
 from kms.keys.secret import SecretBytes
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
 from kms.references.records import StoredDocument
 from kms.references.resolving import load_guard, named_by
-from kms.store.database import Store
+from kms.store import Reader, Store
 
 __all__ = [
     "KEY_CREATED",
@@ -31,7 +25,9 @@ __all__ = [
     "KEY_IMPORTED",
     "add_key",
     "find_key",
+    "name_members",
     "new_key",
+    "require_key",
     "set_enabled",
 ]
 
@@ -50,10 +46,11 @@ def add_key(
     store: Store,
     kek: KeyEncryptionKey,
     *,
-    key_id: str,
+    name: KeyName,
     material: SecretBytes,
     policy: bytes,
     kind: str,
+    actor: Actor,
     at: datetime,
     references: tuple[StoredDocument, ...] = (),
 ) -> KeyRecord:
@@ -62,20 +59,21 @@ def add_key(
     Args:
         store: where it is kept.
         kek: wraps it.
-        key_id: a name that is not taken.
+        name: one that is not taken, of a tenant that there is.
         material: 32 bytes.
         policy: the policy document, YAML or JSON; it is checked, digested and kept as it is.
         references: documents of reference values that it names, as far as they are not in force already.
         kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
+        actor: who asks for it.
         at: when.
 
     Raises:
-        ConfigurationError: ``key-id-invalid``; the policy cannot be read; or a document of reference values that it
-            names is missing, not accepted or of no use.
-        KeyConflictError: ``key-exists``; ``key-material-invalid``: another number of bytes; or as ``take_in``.
+        ConfigurationError: the policy cannot be read; or a document of reference values that it names is missing, not
+            accepted or of no use.
+        KeyConflictError: ``key-exists``; ``tenant-unknown``; ``key-material-invalid``: another number of bytes; or as
+            ``take_in``.
         UnavailableError: the database is in use.
     """
-    require_key_id(key_id)
     rows = named_by(policy)
     if len(material) != SYMMETRIC_KEY_BYTES:
         raise KeyConflictError(
@@ -91,8 +89,7 @@ def add_key(
         for document in documents:
             require_current(document, at=at)
         unwrapped = KeyRecord(
-            tenant=DEFAULT_TENANT,
-            key_id=key_id,
+            name=name,
             version=1,
             purpose=KeyPurpose.MODEL_KEY,
             algorithm=SYMMETRIC_256,
@@ -105,38 +102,44 @@ def add_key(
         writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
         writer.add_key(record)
         for one in added:
-            body = added_body(effects(writer, one, new=True))
+            body = {**added_body(effects(writer, one, new=True)), "actor": actor.members()}
             writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=body))
-        writer.append(writer.prepare(kind=kind, at=at, body=_body(record, loaded, documents)))
+        writer.append(writer.prepare(kind=kind, at=at, body=_body(record, loaded, documents, actor)))
     return record
 
 
-def _body(record: KeyRecord, policy: Policy, documents: tuple[ReferenceDocument, ...]) -> dict[str, JsonValue]:
+def _body(
+    record: KeyRecord, policy: Policy, documents: tuple[ReferenceDocument, ...], actor: Actor
+) -> dict[str, JsonValue]:
     return {
-        "key_id": record.key_id,
+        **name_members(record.name),
         "version": record.version,
         "purpose": str(record.purpose),
         "policy": policy.name,
         "policy_version": policy.version,
         "policy_sha256": policy.digest.hex(),
         "references": [reference_members(document) for document in documents],
+        "actor": actor.members(),
     }
 
 
-def find_key(store: Store, key_id: str) -> tuple[KeyRecord, bytes]:
+def name_members(name: KeyName) -> dict[str, JsonValue]:
+    """Say which key, for the log."""
+    return {"tenant": name.tenant, "key_id": name.key_id}
+
+
+def find_key(store: Store, name: KeyName) -> tuple[KeyRecord, bytes]:
     """Return the newest version of a key and its policy document.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
     """
     with store.reading() as reader:
-        record = reader.newest(DEFAULT_TENANT, (key_id,)).get(key_id)
-        if record is None:
-            raise _unknown(key_id)
+        record = require_key(reader, name)
         return record, reader.policy_document(record.policy_digest) or b""
 
 
-def set_enabled(store: Store, key_id: str, *, enabled: bool, at: datetime) -> None:
+def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at: datetime) -> None:
     """Stop a key from being released, or let it be released again.
 
     Raises:
@@ -145,18 +148,28 @@ def set_enabled(store: Store, key_id: str, *, enabled: bool, at: datetime) -> No
         UnavailableError: the database is in use.
     """
     with store.writing() as writer:
-        record = writer.newest(DEFAULT_TENANT, (key_id,)).get(key_id)
-        if record is None:
-            raise _unknown(key_id)
+        record = require_key(writer, name)
         if record.enabled is enabled:
             state = "enabled" if enabled else "disabled"
-            raise KeyConflictError(f"the key {key_id!r} is {state} already", code="key-state-unchanged", field=key_id)
-        writer.set_enabled(DEFAULT_TENANT, key_id, enabled=enabled)
+            problem = f"the key {str(name)!r} is {state} already"
+            raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
+        writer.set_enabled(name, enabled=enabled)
         kind = KEY_ENABLED if enabled else KEY_DISABLED
-        writer.append(writer.prepare(kind=kind, at=at, body={"key_id": key_id}))
+        writer.append(writer.prepare(kind=kind, at=at, body={**name_members(name), "actor": actor.members()}))
 
 
-def _unknown(key_id: str) -> KeyUnknownError:
-    return KeyUnknownError(
-        f"there is no key {key_id!r}", code="key-unknown", field=key_id, hint="'kms key list' shows those there are"
-    )
+def require_key(reader: Reader, name: KeyName) -> KeyRecord:
+    """Return the newest version of a key.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+    """
+    record = reader.newest((name,)).get(name)
+    if record is None:
+        raise KeyUnknownError(
+            f"there is no key {str(name)!r}",
+            code="key-unknown",
+            field=str(name),
+            hint="'kms key list' shows those there are",
+        )
+    return record

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from attest.encoding import cbor_bytes
-from attest.errors import ConfigurationError
+from attest.release import DEFAULT_TENANT, KeyName, KeyReference
 
 __all__ = [
     "DEFAULT_TENANT",
-    "KEY_ID_PATTERN",
     "SYMMETRIC_256",
     "SYMMETRIC_KEY_BYTES",
+    "KeyName",
     "KeyPurpose",
     "KeyRecord",
+    "KeyReference",
     "WrapContext",
-    "require_key_id",
 ]
 
-DEFAULT_TENANT = "default"
-KEY_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,127}$"
-"""Key ids never reach a file system, a shell or a query as text; the grammar keeps them fit for all of these."""
 SYMMETRIC_256 = "symmetric-256"
 SYMMETRIC_KEY_BYTES = 32
 _FORMAT = "kms-wrap/v1"
-_KEY_ID = re.compile(KEY_ID_PATTERN[1:-1])
 
 
 class KeyPurpose(enum.StrEnum):
@@ -42,8 +37,7 @@ class KeyRecord:
     """One version of a key as it is stored, without its material.
 
     Attributes:
-        tenant: whose key it is.
-        key_id: its name within the tenant.
+        name: what it is called.
         version: from 1.
         purpose: what it is for.
         algorithm: what the material is (``symmetric-256``: 32 bytes).
@@ -53,8 +47,7 @@ class KeyRecord:
         wrapped: the material, encrypted under the key-encryption key and tied to everything above but the state.
     """
 
-    tenant: str
-    key_id: str
+    name: KeyName
     version: int
     purpose: KeyPurpose
     algorithm: str
@@ -67,8 +60,8 @@ class KeyRecord:
     def context(self) -> WrapContext:
         """What the wrapped form must be tied to."""
         return WrapContext(
-            tenant=self.tenant,
-            key_id=self.key_id,
+            tenant=self.name.tenant,
+            key_id=self.name.key_id,
             version=self.version,
             purpose=self.purpose,
             algorithm=self.algorithm,
@@ -101,19 +94,3 @@ class WrapContext:
         return cbor_bytes(
             (_FORMAT, self.tenant, self.key_id, self.version, self.purpose, self.algorithm, self.policy_digest)
         )
-
-
-def require_key_id(text: str) -> str:
-    """Return a key id that follows the grammar.
-
-    Raises:
-        ConfigurationError: ``key-id-invalid``.
-    """
-    if not _KEY_ID.fullmatch(text):
-        raise ConfigurationError(
-            f"{text[:140]!r} is no key id",
-            code="key-id-invalid",
-            expected="1 to 128 lower-case letters, digits, '.', '_' and '-', the first a letter or digit",
-            got=repr(text[:140]),
-        )
-    return text

@@ -46,7 +46,7 @@ def decision_body(
         decision: allow or deny.
         nonce_digest: SHA-256 of the challenge's nonce.
         evidence: what was presented.
-        requested: the key ids that were asked for.
+        requested: what was asked for.
         results: the result for each key that is known.
         allow_simulated: whether the service accepts simulated evidence at all.
     """
@@ -62,12 +62,13 @@ def decision_body(
         "recipient_sha256": recipient,
         "keys": [
             {
-                "key_id": state.key_id,
+                "tenant": state.name.tenant,
+                "key_id": state.name.key_id,
                 "version": state.version,
                 "purpose": state.purpose,
                 "policy_sha256": state.policy_digest.hex(),
                 "references": _references(state),
-                "appraisal": _summary(results[state.key_id]) if state.key_id in results else None,
+                "appraisal": _summary(results[state.asked]) if state.asked in results else None,
             }
             for state in decision.keys
         ],
@@ -95,7 +96,8 @@ def refusal_body(
         "recipient_sha256": None,
         "keys": [
             {
-                "key_id": key.key_id,
+                "tenant": key.name.tenant,
+                "key_id": key.name.key_id,
                 "version": key.version,
                 "purpose": key.purpose,
                 "policy_sha256": key.policy_digest.hex(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from attest.encoding import JsonValue
+from attest.release import DEFAULT_TENANT
 from kms.log.entries import LogEntry
 
 __all__ = ["json_line", "text_line"]
@@ -22,9 +23,16 @@ def text_line(entry: LogEntry) -> str:
     if kind == "decision":
         what = _decision(document)
     else:
-        named = [str(document[name]) for name in ("key_id", "policy_sha256", "identity") if name in document]
-        what = " ".join([*named, *_references(document)])
+        named = [str(document[name]) for name in ("policy_sha256", "identity") if name in document]
+        what = " ".join([*_key(document), *named, *_references(document)])
     return f"{entry.seq:6}  {document.get('time')}  {kind}  {what}"
+
+
+def _key(document: dict[str, JsonValue]) -> list[str]:
+    tenant, key_id = document.get("tenant", DEFAULT_TENANT), document.get("key_id")
+    if key_id is None:
+        return [] if "tenant" not in document else [str(tenant)]
+    return [str(key_id) if tenant == DEFAULT_TENANT else f"{tenant}/{key_id}"]
 
 
 def _references(document: dict[str, JsonValue]) -> list[str]:

@@ -16,7 +16,6 @@ from attest.policy.reference_values.accepted_documents import AcceptedDocument, 
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
 from kms.errors import KeyConflictError
-from kms.keys.records import DEFAULT_TENANT
 from kms.references.records import Proof, StoredDocument
 from kms.references.resolving import find_guard, in_force, proved, stored_policy
 from kms.store import Reader, Store, Writer
@@ -236,7 +235,7 @@ def require_current(document: ReferenceDocument, *, at: datetime) -> None:
 
 def _policies_of_keys(reader: Reader) -> dict[str, bytes]:
     """Return the policy of the newest version of each key."""
-    return {record.key_id: record.policy_digest for record in reader.all_keys(DEFAULT_TENANT)}
+    return {str(record.name): record.policy_digest for record in reader.all_keys()}
 
 
 def _rows_of_keys(reader: Reader) -> dict[str, tuple[AcceptedDocument, ...]]:

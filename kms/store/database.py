@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -15,9 +15,11 @@ from sqlalchemy import (
     Row,
     Select,
     Table,
+    and_,
     delete,
     exists,
     insert,
+    or_,
     select,
     type_coerce,
     update,
@@ -27,14 +29,14 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
 from attest.errors import AttestError
 from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, UnavailableError
-from kms.keys.records import KeyPurpose, KeyRecord
+from kms.keys.records import KeyName, KeyPurpose, KeyRecord, KeyReference
 from kms.log.entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.grants import GrantReader, GrantWriter
 from kms.store.log import LogReader, LogWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
-from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, used_nonces
+from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, tenants, used_nonces
 from kms.store.waiting import BUSY_MILLISECONDS, WRITING
 
 __all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer"]
@@ -128,18 +130,36 @@ class Reader(LogReader, ReferenceReader, GrantReader):
         """Return the policy of this digest as its author wrote it."""
         return self._scalar(select(policies.c.document).where(policies.c.digest == digest))
 
-    def newest(self, tenant: str, key_ids: tuple[str, ...]) -> Mapping[str, KeyRecord]:
+    def newest(self, names: Iterable[KeyName]) -> Mapping[KeyName, KeyRecord]:
         """Return the newest version of each of these keys; unknown ones are absent."""
-        found: dict[str, KeyRecord] = {}
-        where = (keys.c.tenant == tenant) & keys.c.key_id.in_(key_ids)
-        for row in self._connection.execute(_KEY_VERSIONS.where(where)):
-            found[row.key_id] = _record(row)  # in the order of versions, so that the newest one stays
-        return found
+        found = self.asked(KeyReference(name=name) for name in names)
+        return {one.name: record for one, record in found.items()}
 
-    def all_keys(self, tenant: str) -> tuple[KeyRecord, ...]:
-        """Return every version of every key, in the order of ids and versions."""
-        rows = self._connection.execute(_KEY_VERSIONS.where(keys.c.tenant == tenant))
-        return tuple(_record(row) for row in rows)
+    def asked(self, references: Iterable[KeyReference]) -> Mapping[KeyReference, KeyRecord]:
+        """Return what is asked for: a version, or the newest one; what there is none of is absent."""
+        wanted = tuple(references)
+        named = {one.name: and_(keys.c.tenant == one.name.tenant, keys.c.key_id == one.name.key_id) for one in wanted}
+        found: dict[KeyReference, KeyRecord] = {}
+        if named:
+            for row in self._connection.execute(_KEY_VERSIONS.where(or_(*named.values()))):
+                record = _record(row)
+                found[KeyReference(name=record.name)] = record  # in the order of versions, so that the newest one stays
+                found[KeyReference(name=record.name, version=record.version)] = record
+        return {one: found[one] for one in wanted if one in found}
+
+    def all_keys(self, tenant: str | None = None) -> tuple[KeyRecord, ...]:
+        """Return every version of every key of a tenant, or of all, in the order of names and versions."""
+        statement = _KEY_VERSIONS if tenant is None else _KEY_VERSIONS.where(keys.c.tenant == tenant)
+        return tuple(_record(row) for row in self._connection.execute(statement))
+
+    def tenants(self) -> Mapping[str, datetime]:
+        """Return every tenant, and since when there is it."""
+        rows = self._connection.execute(select(tenants).order_by(tenants.c.name))
+        return {row.name: rfc3339(row.created_at, what="created_at") for row in rows}
+
+    def is_tenant(self, name: str) -> bool:
+        """Say whether there is a tenant of this name."""
+        return self._connection.execute(select(exists().where(tenants.c.name == name))).scalar_one()
 
     def require_unused(self, digest: bytes) -> None:
         """Refuse the nonce of this digest when it was used before.
@@ -200,24 +220,47 @@ class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter):
         values = {"digest": digest, "name": name, "version": version, "document": document}
         self._connection.execute(insert(policies).values(added_at=rfc3339_text(at), **values))
 
+    def add_tenant(self, name: str, *, at: datetime) -> None:
+        """Keep a tenant that is not there yet.
+
+        Raises:
+            KeyConflictError: ``tenant-exists``.
+        """
+        try:
+            self._connection.execute(insert(tenants).values(name=name, created_at=rfc3339_text(at)))
+        except ConstraintError as exc:
+            raise KeyConflictError(
+                f"there is a tenant {name!r} already",
+                code="tenant-exists",
+                field=name,
+                hint="'kms tenant list' shows all of them",
+            ) from exc
+
     def add_key(self, record: KeyRecord) -> None:
         """Keep a key that is not there yet.
 
         Raises:
-            KeyConflictError: ``key-exists``.
+            KeyConflictError: ``key-exists`` or ``tenant-unknown``.
         """
         created = rfc3339_text(record.created_at)
-        names = {"tenant": record.tenant, "key_id": record.key_id}
+        names = {"tenant": record.name.tenant, "key_id": record.name.key_id}
+        if not self.is_tenant(record.name.tenant):
+            raise KeyConflictError(
+                f"there is no tenant {record.name.tenant!r}",
+                code="tenant-unknown",
+                field=str(record.name),
+                hint=f"'kms tenant create {record.name.tenant}' makes it",
+            )
         try:
             self._connection.execute(
                 insert(keys).values(**names, purpose=record.purpose, enabled=record.enabled, created_at=created)
             )
         except ConstraintError as exc:
             raise KeyConflictError(
-                f"there is a key {record.key_id!r} already",
+                f"there is a key {str(record.name)!r} already",
                 code="key-exists",
-                field=record.key_id,
-                hint=f"see it with 'kms key show {record.key_id}', or choose another id",
+                field=str(record.name),
+                hint=f"see it with 'kms key show {record.name}', or choose another id",
             ) from exc
         self._connection.execute(
             insert(key_versions).values(
@@ -230,9 +273,9 @@ class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter):
             )
         )
 
-    def set_enabled(self, tenant: str, key_id: str, *, enabled: bool) -> None:
+    def set_enabled(self, name: KeyName, *, enabled: bool) -> None:
         """Let a key be released, or stop it, in all its versions."""
-        where = (keys.c.tenant == tenant) & (keys.c.key_id == key_id)
+        where = (keys.c.tenant == name.tenant) & (keys.c.key_id == name.key_id)
         self._connection.execute(update(keys).where(where).values(enabled=enabled))
 
     def add_rows(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
@@ -288,7 +331,7 @@ _CHECKED = "kms_schema_checked"
 _KEY_VERSIONS = (
     select(key_versions, keys.c.purpose, type_coerce(keys.c.enabled, Integer).label("enabled"))
     .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
-    .order_by(keys.c.key_id, key_versions.c.version)
+    .order_by(keys.c.tenant, keys.c.key_id, key_versions.c.version)
 )
 
 
@@ -320,8 +363,7 @@ def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
     """Read a row; one that was altered into nonsense is an integrity failure and no crash."""
     try:
         return KeyRecord(
-            tenant=row.tenant,
-            key_id=row.key_id,
+            name=KeyName(tenant=row.tenant, key_id=row.key_id),
             version=row.version,
             purpose=KeyPurpose(row.purpose),
             algorithm=row.algorithm,

@@ -33,13 +33,14 @@ __all__ = [
     "reference_documents",
     "reference_signatures",
     "secrets",
+    "tenants",
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
-PROTECTED: Final = ("log_entries", "log_nodes", "policies", "reference_documents", "reference_signatures")
+PROTECTED: Final = ("log_entries", "log_nodes", "policies", "reference_documents", "reference_signatures", "tenants")
 """Tables whose rows are never changed and never removed; triggers see to it."""
 
 metadata = MetaData()
@@ -106,6 +107,15 @@ reference_signatures = Table(
     Column("added_at", String(40), nullable=False),
 )
 """Signatures over them with the keys that made them; verified whenever a document counts."""
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("name", _name(64), primary_key=True),
+    Column("created_at", String(40), nullable=False),
+)
+"""Whose keys there are; never changed, never removed. That the tenant of a key is one of them, ``kms fsck`` checks:
+SQLite cannot add a foreign key to a table that is there."""
 
 keys = Table(
     "keys",

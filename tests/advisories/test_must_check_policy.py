@@ -17,6 +17,7 @@ from attest.errors import ConfigurationError, SignatureError, VerificationError
 from attest.policy import Policy, load_policy
 from attest.policy.authoring.signing import DocumentIdentity, require_newer
 from attest.policy.tree import All
+from attest.release import KeyName
 from attest.results.document import appraised_document
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from kms.decide import Demand, KeyState, Verdict, decide
@@ -212,7 +213,8 @@ def released(policy: Policy, *, key_policy: Policy | None = None, appraised: boo
     result = appraise(mixed(snp_cpu()), policy=policy, at=AT)
     guarding = key_policy or policy
     state = KeyState(
-        key_id="k",
+        asked="k",
+        name=KeyName(key_id="k"),
         version=1,
         purpose="model-key",
         policy_digest=guarding.digest,

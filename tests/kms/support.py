@@ -13,10 +13,11 @@ from sqlalchemy import create_engine
 from attest import Binding, Evidence, EvidenceItem
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, MEDIA_SNP_EXTENDED
 from attest.evidence.snp.tcb import SnpProduct
-from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, VerifierKey, WorkloadKey, release_info
+from attest.release import CONTEXT, Challenge, KeyName, Release, ReleaseRequest, VerifierKey, WorkloadKey, release_info
 from attest.release.wire import ROLE, read_receipt
 from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
+from kms.actors import Actor, Means
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.secret import SecretBytes
 from kms.references import StoredDocument
@@ -28,6 +29,8 @@ from kms.store import locate
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 ORIGIN = "kms.test/unit"
 MATERIAL = bytes(range(32))
+ACTOR = Actor(name="tester", means=Means.LOCAL)
+MODEL = KeyName(key_id="model")
 CHIP = SimulatedChip.of(SnpProduct.GENOA)
 GUEST = SimulatedGuest(chip=CHIP)
 POLICY = """
@@ -163,10 +166,11 @@ class Harness:
         add_key(
             self.services.store,
             self.services.kek,
-            key_id=key_id,
+            name=KeyName.parse(key_id),
             material=SecretBytes(material),
             policy=policy_text() if policy is None else policy,
             kind=KEY_IMPORTED,
+            actor=ACTOR,
             at=self.clock(),
             references=references,
         )
@@ -272,12 +276,13 @@ def open_sealed(
     """Open every key of a release, by the receipt's own words."""
     receipt = read_receipt(service.verify(release.receipt))
     return {
-        key.key_id: workload.key.open(
+        str(key.name): workload.key.open(
             key.sealed,
             info=release_info(
                 audience=service.text,
                 nonce=bytes.fromhex(str(receipt["nonce"])),
                 evidence_digest=request.evidence.digest,
+                tenant=key.tenant,
                 key_id=key.key_id,
                 version=key.version,
                 purpose=key.purpose,

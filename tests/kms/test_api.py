@@ -21,7 +21,7 @@ from kms.api.problems import STATUS
 from kms.app import create_app
 from kms.keys.admin import set_enabled
 from kms.openapi import document_text
-from tests.kms.support import MATERIAL, Harness, Workload, open_release, policy_text
+from tests.kms.support import ACTOR, MATERIAL, MODEL, Harness, Workload, open_release, policy_text
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 JSON = {"Content-Type": "application/json"}
@@ -139,7 +139,7 @@ def test_an_unknown_key_is_404(client: TestClient) -> None:
 
 
 def test_a_disabled_key_is_403(client: TestClient, harness: Harness) -> None:
-    set_enabled(harness.services.store, "model", enabled=False, at=harness.clock())
+    set_enabled(harness.services.store, MODEL, enabled=False, actor=ACTOR, at=harness.clock())
     problem_of(*ask(client), 403, "key-disabled")
 
 

@@ -16,6 +16,7 @@ from attest import (
     load_policy,
     verify,
 )
+from attest.release import KeyName
 from attest.verification import Freshness
 from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
 from tests.kms.support import AT, CHIP, Workload, policy_text
@@ -52,7 +53,8 @@ RESULT = result_of()
 
 def state(key_id: str = "a", **changes: object) -> KeyState:
     made = KeyState(
-        key_id=key_id,
+        asked=key_id,
+        name=KeyName.parse(key_id),
         version=1,
         purpose="model-key",
         policy_digest=POLICY.digest,
@@ -214,7 +216,7 @@ def test_two_keys_are_released_on_one_evidence() -> None:
     keys = {"a": state("a"), "b": state("b", version=7)}
     decision = decided("b", "a", keys=keys, results={"a": RESULT, "b": RESULT})
     assert decision.verdict is Verdict.ALLOW
-    assert [key.key_id for key in decision.keys] == ["b", "a"]
+    assert [str(key.name) for key in decision.keys] == ["b", "a"]
 
 
 def test_results_about_different_evidence_are_refused() -> None:

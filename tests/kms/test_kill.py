@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from attest.encoding import JsonValue
-from attest.release import Release, ReleaseRequest, VerifierKey
+from attest.release import KeyName, Release, ReleaseRequest, VerifierKey
 from attest.release.tlog import Checkpoint, LogProof, verify_logged
 from attest.release.wire import read_receipt
 from attest.simulator import simulated_crl
@@ -27,7 +27,7 @@ from kms.services import initialise, open_vault
 from kms.settings import load_settings
 from kms.setup import prepare_directory
 from tests.kms.process import ServedProcess
-from tests.kms.support import CHIP, FakeRandom, Workload, open_sealed, policy_text
+from tests.kms.support import ACTOR, CHIP, FakeRandom, Workload, open_sealed, policy_text
 
 pytestmark = pytest.mark.loopback
 
@@ -71,10 +71,11 @@ class Lane:
             add_key(
                 vault.store,
                 vault.kek,
-                key_id=key_id,
+                name=KeyName(key_id=key_id),
                 material=SecretBytes(material),
                 policy=policy_text(name=f"policy-{key_id}"),
                 kind=KEY_IMPORTED,
+                actor=ACTOR,
                 at=system_clock(),
             )
         vault.store.close()

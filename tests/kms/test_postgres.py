@@ -221,7 +221,7 @@ def test_a_reader_sees_one_state_throughout_and_writes_nothing(harness: Harness)
         assert reader.head() == before
         assert reader.all_keys("default") == ()
     with harness.services.store.reading() as reader:
-        assert [record.key_id for record in reader.all_keys("default")] == ["model"]
+        assert [str(record.name) for record in reader.all_keys("default")] == ["model"]
 
 
 def test_who_finds_every_connection_taken_is_told_to_try_again(

@@ -22,7 +22,7 @@ from kms.store.backup import BackupSummary, check_backup, write_backup
 from kms.store.schema import metadata
 from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming
-from tests.kms.support import AT, MATERIAL, FakeRandom, Harness, Workload, open_release
+from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, FakeRandom, Harness, Workload, open_release
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -183,7 +183,7 @@ def test_the_backup_of_another_service_is_refused(harness: Harness) -> None:
 
 def test_mc_36_a_backup_without_what_was_noted_elsewhere_is_refused(harness: Harness) -> None:
     path, _ = made(filled(harness))
-    set_enabled(harness.services.store, "model", enabled=False, at=harness.clock())
+    set_enabled(harness.services.store, MODEL, enabled=False, actor=ACTOR, at=harness.clock())
     with harness.services.store.reading() as reader:
         state = verify_log(reader)
     with pytest.raises(LogBrokenError) as caught:

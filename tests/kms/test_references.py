@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from attest.errors import AttestError, ConfigurationError
 from attest.policy.authoring.signing import identity_of
 from attest.policy.document import read_document
+from attest.release import KeyName
 from kms.app import create_app
 from kms.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
 from kms.keys.admin import find_key
@@ -37,7 +38,7 @@ from tests.kms.references import (
     naming,
     signature_file,
 )
-from tests.kms.support import MATERIAL, Harness, Workload, open_release
+from tests.kms.support import MATERIAL, MODEL, Harness, Workload, open_release
 
 SIGNED = naming(by_signers(ALICE))
 
@@ -82,7 +83,7 @@ def refused_at_set_up(harness: Harness, policy: bytes, *documents: StoredDocumen
     with pytest.raises(AttestError) as caught:
         harness.add_key("refused", policy=policy, references=documents)
     with harness.services.store.reading() as reader:
-        assert reader.newest("default", ("refused",)) == {}
+        assert reader.newest((KeyName(key_id="refused"),)) == {}
     assert len(harness.entries()) == before
     return caught.value
 
@@ -107,9 +108,9 @@ def test_a_value_of_a_document_in_force_releases_the_key(harness: Harness, row: 
 
 def test_the_digest_of_the_keys_policy_is_that_of_the_policy(harness: Harness) -> None:
     harness.add_key("model", policy=SIGNED, references=(given(images(), ALICE),))
-    before, _ = find_key(harness.services.store, "model")
+    before, _ = find_key(harness.services.store, MODEL)
     add(harness, given(images(2), ALICE))
-    after, _ = find_key(harness.services.store, "model")
+    after, _ = find_key(harness.services.store, MODEL)
     assert (before.policy_digest, before.wrapped) == (after.policy_digest, after.wrapped)
     assert harness.entries()[2]["policy_sha256"] == before.policy_digest.hex()
 
@@ -437,7 +438,7 @@ def test_documents_are_listed_with_the_keys_that_they_are_in_force_for(harness: 
     with harness.services.store.reading() as reader:
         found = list_documents(reader)
         assert [(one.document.version, one.keys) for one in found] == [(2, ("model",)), (1, ("pinned",))]
-        record, _ = find_key(harness.services.store, "model")
+        record, _ = find_key(harness.services.store, MODEL)
         guard = find_guard(reader, record.policy_digest)
     assert guard.problem is None
     assert guard.policy is not None

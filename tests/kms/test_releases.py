@@ -24,7 +24,18 @@ from kms.errors import (
 )
 from kms.keys.admin import find_key, set_enabled
 from kms.log import verify_log
-from tests.kms.support import CHIP, GUEST, MATERIAL, Harness, Workload, nonce_digest, open_release, policy_text
+from tests.kms.support import (
+    ACTOR,
+    CHIP,
+    GUEST,
+    MATERIAL,
+    MODEL,
+    Harness,
+    Workload,
+    nonce_digest,
+    open_release,
+    policy_text,
+)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -221,9 +232,9 @@ def test_all_keys_or_none(harness: Harness) -> None:
 
 def test_a_disabled_key_is_refused_until_it_is_enabled(harness: Harness) -> None:
     harness.add_key("model")
-    set_enabled(harness.services.store, "model", enabled=False, at=harness.clock())
+    set_enabled(harness.services.store, MODEL, enabled=False, actor=ACTOR, at=harness.clock())
     assert refused(harness, Workload(), "model").code == "key-disabled"
-    set_enabled(harness.services.store, "model", enabled=True, at=harness.clock())
+    set_enabled(harness.services.store, MODEL, enabled=True, actor=ACTOR, at=harness.clock())
     harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
 
 
@@ -355,7 +366,7 @@ def test_mc_19_the_state_of_the_moment_counts_not_that_of_the_beginning(harness:
         def current(self, *, at: object) -> object:
             attempts.append(at)
             if len(attempts) == 1:
-                set_enabled(harness.services.store, "model", enabled=False, at=harness.clock())
+                set_enabled(harness.services.store, MODEL, enabled=False, actor=ACTOR, at=harness.clock())
             return self._real.current(at=at)  # type: ignore[attr-defined]
 
     services = replace(harness.services, endorsements=Desk(harness.services.endorsements))  # type: ignore[arg-type]
@@ -376,8 +387,8 @@ def test_keys_that_change_all_the_time_are_not_released(harness: Harness) -> Non
         """Endorsements during whose lookup the owner changes the state of the key, each time."""
 
         def current(self, *, at: object) -> object:
-            enabled = not find_key(harness.services.store, "model")[0].enabled
-            set_enabled(harness.services.store, "model", enabled=enabled, at=harness.clock())
+            enabled = not find_key(harness.services.store, MODEL)[0].enabled
+            set_enabled(harness.services.store, MODEL, enabled=enabled, actor=ACTOR, at=harness.clock())
             return harness.services.endorsements.current(at=harness.clock())
 
     services = replace(harness.services, endorsements=Desk())  # type: ignore[arg-type]
@@ -389,7 +400,7 @@ def test_keys_that_change_all_the_time_are_not_released(harness: Harness) -> Non
         slow.releases.release(request)
     assert caught.value.code == "keys-changing"
     assert harness.decisions() == []
-    set_enabled(harness.services.store, "model", enabled=True, at=harness.clock())
+    set_enabled(harness.services.store, MODEL, enabled=True, actor=ACTOR, at=harness.clock())
     harness.releases.release(request)
 
 

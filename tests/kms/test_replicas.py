@@ -18,7 +18,7 @@ from kms.settings import load_settings
 from kms.setup import prepare_directory
 from tests.kms.postgres import Server
 from tests.kms.process import ServedProcess
-from tests.kms.support import CHIP, GUEST, MATERIAL, Workload, policy_text
+from tests.kms.support import ACTOR, CHIP, GUEST, MATERIAL, MODEL, Workload, policy_text
 
 
 @pytest.mark.loopback
@@ -39,10 +39,11 @@ def test_mc_37_of_two_processes_one_releases_and_the_other_goes_on_when_the_firs
     add_key(
         vault.store,
         vault.kek,
-        key_id="model",
+        name=MODEL,
         material=material,
         policy=policy_text(),
         kind=KEY_IMPORTED,
+        actor=ACTOR,
         at=system_clock(),
     )
     guest = workload_of_today()

@@ -22,7 +22,7 @@ from kms.setup import prepare_directory
 from kms.workers import FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS, restart_delay
 from tests.kms.postgres import Server
 from tests.kms.process import ServedProcess, command, connections_of, environment
-from tests.kms.support import CHIP, MATERIAL, policy_text
+from tests.kms.support import ACTOR, CHIP, MATERIAL, MODEL, policy_text
 from tests.kms.test_replicas import workload_of_today
 
 WORKERS = ("--workers", "2")
@@ -51,10 +51,11 @@ def prepared(folder: Path, *, database: str | None = None) -> Path:
     add_key(
         vault.store,
         vault.kek,
-        key_id="model",
+        name=MODEL,
         material=SecretBytes(MATERIAL),
         policy=policy_text(),
         kind=KEY_IMPORTED,
+        actor=ACTOR,
         at=system_clock(),
     )
     vault.store.close()

@@ -122,6 +122,7 @@ class Service:
         }
         keys = tuple(
             SealedKey(
+                tenant="default",
                 key_id=key_id,
                 version=1,
                 purpose="model-key",
@@ -131,6 +132,7 @@ class Service:
                     recipient=binding.key,
                     info=release_info(
                         **exchange,  # type: ignore[arg-type]  # named as the function names them
+                        tenant="default",
                         key_id=key_id,
                         version=1,
                         purpose="model-key",
@@ -212,6 +214,7 @@ def test_sealed_keys_that_the_receipt_does_not_cover_are_never_opened() -> None:
         {"purpose": "prompt-key"},
         {"policy_digest": b"\x01" * 32},
         {"key_id": "other"},
+        {"tenant": "other"},
     ):
         service = Service()
         service.change_release = lambda release, change=change: replace(  # type: ignore[misc]

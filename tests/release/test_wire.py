@@ -16,7 +16,9 @@ from tests.samples import NONCE, binding, bound_evidence, scene
 
 CHALLENGE = Challenge(token="t", nonce=NONCE, audience="kms", expires_at=datetime(2026, 6, 1, tzinfo=UTC))
 REQUEST = ReleaseRequest(challenge="t", evidence=bound_evidence(scene().guest, binding()), key_ids=("a", "b"))
-SEALED = SealedKey(key_id="a", version=1, purpose="model-key", policy_digest=bytes(32), sealed=b"sealed")
+SEALED = SealedKey(
+    tenant="default", key_id="a", version=1, purpose="model-key", policy_digest=bytes(32), sealed=b"sealed"
+)
 RELEASE = Release(keys=(SEALED,), receipt="note", entry=b"{}", proof="proof")
 
 
@@ -60,6 +62,7 @@ INFO: dict[str, Any] = {
     "audience": "kms",
     "nonce": NONCE,
     "evidence_digest": bytes(48),
+    "tenant": "default",
     "key_id": "a",
     "version": 1,
     "purpose": "model-key",

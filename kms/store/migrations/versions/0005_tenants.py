@@ -1,0 +1,23 @@
+"""Whose keys there are. A database that is there already has keys of one tenant, ``default``."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from kms.store.protecting import append_only
+
+revision = "0005"
+down_revision = "0012"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "tenants",
+        sa.Column("name", sa.String(64).with_variant(sa.String(64, collation="C"), "postgresql"), primary_key=True),
+        sa.Column("created_at", sa.String(40), nullable=False),
+    )
+    # A new database has no rows yet: whoever fills it says since when there is a tenant, a backup among them.
+    op.execute(
+        "INSERT INTO tenants (name, created_at) SELECT 'default', MIN(created_at) FROM secrets HAVING COUNT(*) > 0"
+    )
+    for statement in append_only(op.get_bind(), "tenants"):
+        op.execute(statement)

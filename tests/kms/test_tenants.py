@@ -1,0 +1,168 @@
+"""Tenants: what belongs to one is nothing to another."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from attest.errors import AttestError, BindingError, ConfigurationError
+from attest.release import KeyName, release_info
+from attest.release.wire import read_receipt
+from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError
+from kms.fsck import examine
+from kms.keys.admin import set_enabled
+from kms.keys.tenants import create_tenant
+from kms.services import Vault
+from kms.store import locate, migrate_database, open_store
+from tests.kms.support import ACTOR, AT, MATERIAL, Harness, Workload, open_release
+
+OURS, THEIRS = b"o" * 32, b"t" * 32
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def shared(harness: Harness) -> Harness:
+    """Two tenants with a key of the same id."""
+    create_tenant(harness.services.store, "acme", actor=ACTOR, at=harness.clock())
+    harness.add_key("model", material=OURS)
+    harness.add_key("acme/model", material=THEIRS)
+    return harness
+
+
+def test_keys_of_one_id_are_different_keys(shared: Harness) -> None:
+    challenge = shared.releases.challenge()
+    request = Workload().request(challenge, "acme/model", "model")
+    release = shared.releases.release(request)
+    opened = open_release(Workload(), challenge, request, release, shared)
+    assert opened == {"acme/model": THEIRS, "model": OURS}
+    receipt = read_receipt(shared.services.identity.public.verify(release.receipt))
+    told = [(key["tenant"], key["key_id"]) for key in receipt["keys"]]  # type: ignore[index,union-attr,call-overload]
+    assert told == [("acme", "model"), ("default", "model")]
+    (decision,) = shared.decisions()
+    assert decision["requested"] == ["acme/model", "model"]
+    assert [(key["tenant"], key["key_id"]) for key in decision["keys"]] == told  # type: ignore[attr-defined]
+
+
+def test_a_key_is_disabled_for_its_own_tenant_alone(shared: Harness) -> None:
+    name = KeyName(tenant="acme", key_id="model")
+    set_enabled(shared.services.store, name, enabled=False, actor=ACTOR, at=shared.clock())
+    shared.releases.release(Workload().request(shared.releases.challenge(), "model"))
+    with pytest.raises(AttestError) as caught:
+        shared.releases.release(Workload().request(shared.releases.challenge(), "acme/model"))
+    assert (caught.value.code, caught.value.field) == ("key-disabled", "acme/model")
+    assert shared.entries()[-3]["tenant"] == "acme"
+
+
+def test_mc_21_an_unknown_tenant_is_refused_like_an_unknown_key(shared: Harness) -> None:
+    told = []
+    for asked in ("nobody/model", "acme/other", "other"):
+        with pytest.raises(KeyUnknownError) as caught:
+            shared.releases.release(Workload().request(shared.releases.challenge(), asked))
+        assert caught.value.field == asked
+        told.append((caught.value.code, caught.value.message.replace(asked, "…"), caught.value.hint))
+    assert set(told) == {("key-unknown", "there is no key '…'", told[0][2])}
+
+
+def test_mc_18_a_sealed_key_of_one_tenant_is_none_of_another(shared: Harness) -> None:
+    challenge = shared.releases.challenge()
+    request = Workload().request(challenge, "acme/model")
+    (sealed,) = shared.releases.release(request).keys
+    receipt = read_receipt(
+        shared.services.identity.public.verify(
+            shared.releases.release(Workload().request(shared.releases.challenge(), "model")).receipt
+        )
+    )
+    with pytest.raises(BindingError):
+        Workload().key.open(
+            sealed.sealed,
+            info=release_info(
+                audience=shared.audience,
+                nonce=challenge.nonce,
+                evidence_digest=request.evidence.digest,
+                tenant="default",
+                key_id=sealed.key_id,
+                version=sealed.version,
+                purpose=sealed.purpose,
+                policy_digest=sealed.policy_digest,
+                decision_digest=bytes.fromhex(str(receipt["decision"])),
+            ),
+        )
+
+
+def test_mc_18_a_release_whose_tenant_was_exchanged_does_not_open(shared: Harness) -> None:
+    challenge = shared.releases.challenge()
+    request = Workload().request(challenge, "acme/model")
+    release = shared.releases.release(request)
+    swapped = replace(release, keys=(replace(release.keys[0], tenant="default"),))
+    assert open_release(Workload(), challenge, request, release, shared) == {"acme/model": THEIRS}
+    with pytest.raises(BindingError):
+        open_release(Workload(), challenge, request, swapped, shared)
+
+
+def test_mc_28_wrapped_keys_of_two_tenants_cannot_be_swapped(shared: Harness) -> None:
+    ((wrapped,),) = shared.alter("SELECT wrapped FROM key_versions WHERE tenant = 'acme'")
+    shared.alter("UPDATE key_versions SET wrapped = ? WHERE tenant = 'default'", wrapped)
+    with pytest.raises(IntegrityError) as caught:
+        shared.releases.release(Workload().request(shared.releases.challenge(), "model"))
+    assert caught.value.code == "wrapped-key-invalid"
+
+
+def test_a_key_of_no_tenant_is_refused(harness: Harness) -> None:
+    with pytest.raises(KeyConflictError) as caught:
+        harness.add_key("acme/model")
+    assert caught.value.code == "tenant-unknown"
+    assert [entry["kind"] for entry in harness.entries()] == ["initialised"]
+
+
+def test_a_tenant_is_made_once_and_logged(harness: Harness) -> None:
+    store = harness.services.store
+    create_tenant(store, "acme", actor=ACTOR, at=AT)
+    for name, error in (("acme", KeyConflictError), ("default", KeyConflictError), ("No", ConfigurationError)):
+        with pytest.raises(error):
+            create_tenant(store, name, actor=ACTOR, at=AT)
+    with store.reading() as reader:
+        assert reader.tenants() == {"acme": AT, "default": AT}
+    assert [entry["kind"] for entry in harness.entries()] == ["initialised", "tenant-created"]
+    assert (harness.entries()[1]["tenant"], harness.entries()[1]["actor"]) == ("acme", ACTOR.members())
+
+
+def test_a_tenant_is_never_removed(shared: Harness) -> None:
+    with pytest.raises(Exception, match=r"append-only|never"):
+        shared.alter("DELETE FROM tenants")
+
+
+def test_a_key_whose_tenant_was_removed_is_found(shared: Harness) -> None:
+    shared.unprotect("tenants")
+    shared.alter("DELETE FROM tenants WHERE name = 'acme'")
+    vault = Vault(store=shared.services.store, kek=shared.services.kek)
+    found = {one.check: one for one in examine(vault, origin=shared.settings.origin, noted=())}
+    assert found["keys"].problems == ("the key acme/model is of no tenant there is",)
+
+
+def test_keys_from_before_there_were_tenants_are_of_the_default_one(harness: Harness) -> None:
+    if harness.on_postgres:
+        pytest.skip("the statements of the migration are the same, and tests of migrations run on both")
+    harness.add_key("model")
+    harness.close()
+    path = locate(harness.settings.database)
+    with closing(sqlite3.connect(str(path), isolation_level=None)) as database:
+        database.execute("DROP TABLE tenants")
+        database.execute("UPDATE alembic_version SET version_num = '0012'")
+    migrate_database(harness.settings.database)
+    store = open_store(harness.settings.database)
+    with store.reading() as reader:
+        assert reader.tenants() == {"default": AT}
+        assert [record.name for record in reader.all_keys("default")] == [KeyName(key_id="model")]
+        assert reader.all_keys("acme") == ()
+    store.close()
+    again = harness.reopened()
+    challenge = again.releases.challenge()
+    request = Workload().request(challenge, "model")
+    opened = open_release(Workload(), challenge, request, again.releases.release(request), again)
+    assert opened == {"model": MATERIAL}
+    again.close()
