@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 
 from attest.errors import ConfigurationError
-from benchmarks import cli, gpu, intel, policy, snp
+from benchmarks import cli, gpu, intel, load, many, policy, release, snp
 from benchmarks.measure import Figure
 
 BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
@@ -20,6 +20,9 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "gpu-vs-nvidia-cold": gpu.cold,
     "gpu-8-vs-1": gpu.eight,
     "policy-40-checks-us": policy.forty_checks,
+    "release-vs-signatures": release.release_vs_signatures,
+    "kms-throughput": load.kms_throughput,
+    "kms-million-keys": many.million_keys,
     "cli-help-ms": cli.help_time,
 }
 
