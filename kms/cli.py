@@ -5,7 +5,6 @@ Exit codes: 0 done · 1 refused or not as it should be · 2 usage, settings or f
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
@@ -15,14 +14,12 @@ from typing import NoReturn
 import click
 
 from kms.cli_admin import admin as admin_group
+from kms.cli_config import config
 from kms.cli_keys import key as key_group
 from kms.cli_log import log as log_group
 from kms.cli_options import (
-    AS_JSON,
-    SERVING,
     SETTINGS,
     load,
-    print_json,
     say,
     with_options,
 )
@@ -135,25 +132,7 @@ def migrate(config: Path | None, **flags: object) -> None:
     click.echo(f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}")
 
 
-@cli.group()
-def config() -> None:
-    """See the settings."""
-
-
-@config.command("show")
-@with_options(*SETTINGS, *SERVING, AS_JSON)
-def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
-    """Print the settings in force and where each comes from. None of them is a secret."""
-    loaded = load(config, flags)
-    values = loaded.settings.model_dump(mode="json")
-    if as_json:
-        rows = {name: {"value": value, "source": loaded.sources[name]} for name, value in values.items()}
-        print_json({"schema": "kms.config/1", "settings": rows})
-        return
-    for name, value in values.items():
-        click.echo(f"{name:22} {json.dumps(value):40} {loaded.sources[name]}")
-
-
+cli.add_command(config)
 cli.add_command(serve)
 cli.add_command(key_group)
 cli.add_command(admin_group)

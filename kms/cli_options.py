@@ -88,6 +88,7 @@ SERVING = (
         default=None,
         help="Accept evidence of the simulator, which proves nothing.",
     ),
+    click.option("--profile", help="'production' refuses every relaxed switch (default standard)."),
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 

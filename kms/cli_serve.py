@@ -38,9 +38,11 @@ def serve(config: Path | None, **flags: object) -> None:
 
 
 def _announce(settings: Settings, identity: str, port: int) -> None:
+    from kms.relaxed import relaxed_switches
+
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    if settings.allow_simulated:
-        say("warning: SIMULATED evidence is accepted; it proves nothing about hardware (allow_simulated)")
+    for one in relaxed_switches(settings):
+        say(f"warning: {one.text} ({one.name})")
     if not settings.endorsements and not settings.fetch:
         say("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
     click.echo(f"identity: {identity}\nlistening: http://{host}:{port}")

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from pathlib import Path
 from typing import Final
 
-import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest import TrustAnchors
 from attest.encoding import rfc3339
-from attest.endorsements.anchors import read_anchor_file
-from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
-from attest.errors import ConfigurationError, EndorsementError, EvidenceError
-from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
+from attest.errors import ConfigurationError, EvidenceError
 from attest.release import VerifierKey, verifier_key
 from kms.actors import Actor, local_actor
 from kms.auth.granting import write_grant
 from kms.auth.permissions import EVERY_TENANT, Role
 from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
-from kms.endorsing import EndorsementDesk, FetchService
+from kms.endorsing import EndorsementDesk
 from kms.errors import IntegrityError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes, create_kek_file, read_kek_file
 from kms.keys.records import DEFAULT_TENANT, WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
-from kms.log.asking import ASK_SECONDS, WitnessPanel, poster, read_witnesses
 from kms.log.publishing import LogPublisher
+from kms.outside import open_desk, open_panel, read_anchors
 from kms.recovery import RESTORED_AT
+from kms.relaxed import require_strict
 from kms.settings import Settings
 from kms.store import Reader, Store, Writer, create_database, open_store
 
@@ -56,7 +50,6 @@ OWN_KEYS: Final = (_IDENTITY, _CHALLENGE_MAC)
 """Names and algorithms of the service's own keys."""
 _FACT_ORIGIN = "origin"
 _FACT_KEK = "kek_id"
-_PATIENCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,23 +215,17 @@ def open_services(
         report: takes a line for the operator.
 
     Raises:
-        ConfigurationError: something that the settings name is missing, wrong or not ours.
+        ConfigurationError: something that the settings name is missing, wrong or not ours; or ``production-relaxed``.
         IntegrityError: one of the service's own keys does not open.
         UnavailableError: the database is in use by something else.
     """
+    require_strict(settings)
     vault = open_vault(settings, random=random)
     try:
         identity = open_identity(vault, settings)
         with vault.store.reading() as reader:
             mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
             restored_at = _restored_at(reader)
-        endorsements = EndorsementDesk(
-            settings.endorsements,
-            bundle_trust=_bundle_trust(settings),
-            service=_fetch_service(settings, clock, random),
-            report=report,
-        )
-        endorsements.reload(at=clock())
         return Services(
             store=vault.store,
             kek=vault.kek,
@@ -252,8 +239,8 @@ def open_services(
                 random=random,
                 not_before=restored_at,
             ),
-            endorsements=endorsements,
-            anchors=_anchors(settings),
+            endorsements=open_desk(settings, clock=clock, random=random, report=report),
+            anchors=read_anchors(settings),
             clock=clock,
             allow_simulated=settings.allow_simulated,
         )
@@ -318,61 +305,8 @@ def _identity(origin: str, seed: SecretBytes) -> Identity:
     return Identity(key=key, public=verifier_key(origin, key.public_key()))
 
 
-def _anchors(settings: Settings) -> TrustAnchors:
-    anchors = TrustAnchors.vendors()
-    if settings.anchors_file is not None:
-        anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
-    return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
-
-
 def _publisher(
     vault: Vault, settings: Settings, identity: Identity, clock: Clock, report: Callable[[str], None]
 ) -> LogPublisher:
-    return LogPublisher(store=vault.store, signer=identity, panel=_panel(settings, clock, report))
-
-
-def _panel(settings: Settings, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
-    if settings.witnesses_file is None:
-        return None
-    witnesses = read_witnesses(_read(settings.witnesses_file, "witnesses_file"))
-    return WitnessPanel(witnesses, clock=clock, report=report, post=poster(httpx.Client(timeout=ASK_SECONDS)))
-
-
-def _bundle_trust(settings: Settings) -> BundleTrust:
-    if not settings.bundle_keys:
-        return UnsignedBundles.ACCEPTED
-    return BundleKeys(keys=tuple(read_bundle_key(_read(path, "bundle_keys")) for path in settings.bundle_keys))
-
-
-def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
-    if not settings.fetch:
-        return None
-    cache = None if settings.cache_directory is None else EndorsementCache(settings.cache_directory)
-    amd, intel, rims, ocsp = (
-        Timing(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
-        for service in ("kds", "pcs", "rim", "ocsp")
-    )
-    vendors = VendorServices(
-        amd=KdsClient(timing=amd),
-        intel=PcsClient(timing=intel, base_url=settings.pcs_url),
-        rims=RimServiceClient(timing=rims, base_url=settings.rim_url),
-        ocsp=OcspClient(timing=ocsp, random=random, base_url=settings.ocsp_url),
-    )
-    return FetchService(vendors=vendors, cache=cache)
-
-
-def _wait_briefly(code: str, seconds: float) -> None:
-    """Wait as long as a workload can be kept waiting; after that it shall come again."""
-    if seconds > _PATIENCE_SECONDS:
-        raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
-    time.sleep(seconds)
-
-
-def _read(path: Path, field: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
-        ) from exc
+    panel = open_panel(settings, clock=clock, report=report)
+    return LogPublisher(store=vault.store, signer=identity, panel=panel)

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -62,6 +62,7 @@ class Settings(BaseModel):
         witnesses_file: witnesses that are asked to cosign the log's checkpoints.
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
+        profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -90,6 +91,12 @@ class Settings(BaseModel):
     witnesses_file: Path | None = None
     publish_entries: bool = False
     allow_simulated: bool = False
+    profile: Literal["standard", "production"] = "standard"
+
+    @property
+    def is_production(self) -> bool:
+        """Whether nothing may be relaxed."""
+        return self.profile == "production"
 
     @property
     def database_access(self) -> Access:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, exists, func, select
 from kms.store import postgres, sqlite
 from kms.store.schema import PROTECTED, metadata
 
-__all__ = ["loose_rows", "schema_differences", "storage_problems", "unprotected", "weak_durability"]
+__all__ = ["loose_rows", "max_connections", "schema_differences", "storage_problems", "unprotected", "weak_durability"]
 
 
 class _Dialect(Protocol):
@@ -20,6 +20,13 @@ class _Dialect(Protocol):
     def trigger_names(self, table: str) -> tuple[str, ...]: ...
     def storage_problems(self, connection: Connection) -> tuple[str, ...]: ...
     def weak_durability(self, connection: Connection) -> str | None: ...
+
+
+def max_connections(connection: Connection) -> int | None:
+    """Return how many connections the server lets everybody have together; None where there is no server."""
+    if connection.dialect.name != "postgresql":
+        return None
+    return int(connection.exec_driver_sql("SHOW max_connections").scalar_one())
 
 
 def schema_differences(connection: Connection) -> tuple[str, ...]:

@@ -1,0 +1,69 @@
+"""Until when what vendors say counts. A pure function over what is at hand; nothing is verified here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from attest import Endorsements
+from attest.encoding import json_value, rfc3339
+from attest.endorsements.intel import IntelDocument
+from attest.errors import EvidenceError
+
+__all__ = ["KINDS", "Dated", "DatedKind", "dated"]
+
+DatedKind = Literal["crl", "tcb-info", "qe-identity", "ocsp", "certificate"]
+KINDS: Final[tuple[DatedKind, ...]] = ("crl", "tcb-info", "qe-identity", "ocsp", "certificate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dated:
+    """One thing that a vendor says, in its newest form.
+
+    Attributes:
+        kind: what it is.
+        name: whose or which, for people.
+        ends: when it stops counting.
+    """
+
+    kind: DatedKind
+    name: str
+    ends: datetime
+
+
+def dated(endorsements: Endorsements) -> tuple[Dated, ...]:
+    """List what has an end, the soonest first; of the same thing in several issues, the one that lasts longest."""
+    newest: dict[tuple[str, str], Dated] = {}
+    for one in _all(endorsements):
+        known = newest.get((one.kind, one.name))
+        if known is None or known.ends < one.ends:
+            newest[one.kind, one.name] = one
+    return tuple(sorted(newest.values(), key=lambda one: (one.ends, one.kind, one.name)))
+
+
+def _all(endorsements: Endorsements) -> Iterator[Dated]:
+    for crl in endorsements.crls:
+        name = crl.issuer_common_name or crl.issuer.hex()
+        yield Dated(kind="crl", name=name, ends=crl.next_update)
+    for answer in endorsements.ocsp:
+        name = f"{answer.issuer_key_hash.hex()[:16]} {answer.serial:x}"
+        yield Dated(kind="ocsp", name=name, ends=answer.ends)
+    for certificate in endorsements.certificates:
+        name = f"{certificate.name} {certificate.spki_sha256.hex()[:16]}"
+        yield Dated(kind="certificate", name=name, ends=certificate.not_after)
+    yield from _of_intel(endorsements.documents)
+
+
+def _of_intel(documents: Iterable[IntelDocument]) -> Iterator[Dated]:
+    """Read the date that a document states; one that cannot be read has none, and verification will refuse it."""
+    for document in documents:
+        try:
+            body = json_value(document.body, what="document")
+            if not isinstance(body, dict):
+                continue
+            ends = rfc3339(str(body.get("nextUpdate")), what="nextUpdate")
+        except EvidenceError:
+            continue
+        yield Dated(kind=document.kind, name=f"{body.get('id')} {body.get('fmspc', '')}".strip(), ends=ends)

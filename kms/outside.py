@@ -1,0 +1,121 @@
+"""What the settings name outside the database: anchors, files of endorsements, the vendors' services, witnesses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from attest import TrustAnchors
+from attest.endorsements.anchors import read_anchor_file
+from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
+from attest.errors import ConfigurationError, EndorsementError
+from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
+from kms.clock import Clock
+from kms.endorsing import EndorsementDesk, FetchService
+from kms.keys.kek import RandomBytes
+from kms.log.asking import ASK_SECONDS, Witness, WitnessPanel, poster, read_witnesses
+from kms.settings import Settings
+
+__all__ = ["open_desk", "open_panel", "read_anchors", "read_panel"]
+
+_PATIENCE_SECONDS: Final = 2.0
+
+
+def open_desk(
+    settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None]
+) -> EndorsementDesk:
+    """Read the files of endorsements, and make ready to ask the vendors' services; nothing is asked yet.
+
+    Raises:
+        ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``, or an address
+            that cannot be used.
+    """
+    desk = EndorsementDesk(
+        settings.endorsements,
+        bundle_trust=_bundle_trust(settings),
+        service=_fetch_service(settings, clock, random),
+        report=report,
+    )
+    desk.reload(at=clock())
+    return desk
+
+
+def read_anchors(settings: Settings) -> TrustAnchors:
+    """Return whose roots are accepted.
+
+    Raises:
+        ConfigurationError: ``anchor-file-invalid``, ``anchor-unknown`` or ``file-unreadable``.
+    """
+    anchors = TrustAnchors.vendors()
+    if settings.anchors_file is not None:
+        anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
+    return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
+
+
+def read_panel(settings: Settings) -> tuple[Witness, ...]:
+    """Return the witnesses that are asked to cosign, none when there is no file of them.
+
+    Raises:
+        ConfigurationError: ``witnesses-invalid``, ``verifier-key-invalid`` or ``file-unreadable``.
+    """
+    if settings.witnesses_file is None:
+        return ()
+    return read_witnesses(_read(settings.witnesses_file, "witnesses_file"))
+
+
+def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
+    """Make ready to ask witnesses; None when there are none.
+
+    Raises:
+        ConfigurationError: as ``read_panel``.
+    """
+    witnesses = read_panel(settings)
+    if not witnesses:
+        return None
+    return WitnessPanel(witnesses, clock=clock, report=report, post=poster(httpx.Client(timeout=ASK_SECONDS)))
+
+
+def _bundle_trust(settings: Settings) -> BundleTrust:
+    """In production nobody's bundles count unless somebody is named; else the vendors' signatures inside suffice."""
+    if not settings.bundle_keys and not settings.is_production:
+        return UnsignedBundles.ACCEPTED
+    return BundleKeys(keys=tuple(read_bundle_key(_read(path, "bundle_keys")) for path in settings.bundle_keys))
+
+
+def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
+    if not settings.fetch:
+        return None
+    cache = None if settings.cache_directory is None else EndorsementCache(settings.cache_directory)
+    amd, intel, rims, ocsp = (
+        Timing(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
+        for service in ("kds", "pcs", "rim", "ocsp")
+    )
+    vendors = VendorServices(
+        amd=KdsClient(timing=amd),
+        intel=PcsClient(timing=intel, base_url=settings.pcs_url),
+        rims=RimServiceClient(timing=rims, base_url=settings.rim_url),
+        ocsp=OcspClient(timing=ocsp, random=random, base_url=settings.ocsp_url),
+    )
+    return FetchService(vendors=vendors, cache=cache)
+
+
+def _wait_briefly(code: str, seconds: float) -> None:
+    """Wait as long as a workload can be kept waiting; after that it shall come again."""
+    if seconds > _PATIENCE_SECONDS:
+        raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
+    time.sleep(seconds)
+
+
+def _read(path: Path, field: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
+        ) from exc
