@@ -27,6 +27,7 @@ from kms.cli_references import references as references_group
 from kms.cli_serve import serve
 from kms.cli_store import backup, fsck, restore
 from kms.cli_tenants import tenant as tenant_group
+from kms.cli_tls import tls as tls_group
 
 __all__ = ["cli", "main"]
 
@@ -142,6 +143,7 @@ cli.add_command(backup)
 cli.add_command(restore)
 cli.add_command(fsck)
 cli.add_command(log_group)
+cli.add_command(tls_group)
 
 
 if __name__ == "__main__":  # without this, 'python -m kms.cli' would do nothing and exit with 0

@@ -20,7 +20,7 @@ __all__ = ["serve"]
 @click.command()
 @with_options(*SETTINGS, *SERVING)
 def serve(config: Path | None, **flags: object) -> None:
-    """Serve until SIGTERM or SIGINT; SIGHUP reads the endorsements again.
+    """Serve until SIGTERM or SIGINT; SIGHUP reads endorsements and TLS certificate again.
 
     Prints the address and the identity when it is ready.
     """
@@ -45,5 +45,6 @@ def _announce(settings: Settings, identity: str, port: int) -> None:
         say(f"warning: {one.text} ({one.name})")
     if not settings.endorsements and not settings.fetch:
         say("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
-    click.echo(f"identity: {identity}\nlistening: http://{host}:{port}")
+    scheme = "http" if settings.tls_certificate_file is None else "https"
+    click.echo(f"identity: {identity}\nlistening: {scheme}://{host}:{port}")
     sys.stdout.flush()

@@ -10,10 +10,12 @@ from functools import partial
 
 from kms.app import create_app
 from kms.clock import Clock
+from kms.hardening import harden
 from kms.keys.kek import RandomBytes
 from kms.services import Services, open_services
 from kms.serving import CONNECTIONS_PER_RELEASE, Listener, listen, serve
 from kms.settings import Settings
+from kms.tls.opening import open_tls, weigh_channel
 from kms.workers import Worker, supervise
 
 __all__ = ["Surroundings", "run"]
@@ -55,10 +57,11 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
         The exit code of this process, which may be a worker's.
 
     Raises:
-        ConfigurationError: as ``open_services`` and ``listen``.
+        ConfigurationError: as ``open_services``, ``open_tls``, ``weigh_channel``, ``harden`` and ``listen``.
         IntegrityError: one of the service's own keys does not open.
         UnavailableError: the database is in use by something else.
     """
+    weigh_channel(settings, report=surroundings.report)
     if settings.workers == 1:
         with _services(settings, surroundings) as services, _sockets(settings) as sockets:
             identity = services.identity.public.text
@@ -89,6 +92,7 @@ def _sockets(settings: Settings) -> Iterator[_Sockets]:
 
 @contextmanager
 def _services(settings: Settings, surroundings: Surroundings) -> Iterator[Services]:
+    harden(lock_memory=settings.lock_memory, report=surroundings.report)  # in this process, before any key is read
     services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
     try:
         yield services
@@ -109,6 +113,7 @@ def _serve(
         app=create_app(settings, services),
         sock=sockets.release,
         connections=settings.max_concurrent * CONNECTIONS_PER_RELEASE,
+        tls=open_tls(settings, at=services.clock(), report=report),
     )
     serve(
         [release],

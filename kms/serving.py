@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import uvicorn
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp
 from attest.errors import AttestError, ConfigurationError
 from kms.services import Services
 from kms.settings import Settings
+from kms.tls import ServerTls
 
 __all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]
 
@@ -40,11 +42,13 @@ class Listener:
         app: answers requests.
         sock: listening; closed when serving ends.
         connections: most that may be open; more are answered 503.
+        tls: what connections begin with; None for plain HTTP.
     """
 
     app: ASGIApp
     sock: socket.socket
     connections: int
+    tls: ServerTls | None = None
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -79,7 +83,9 @@ def serve(
     ready: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads endorsements again.
+    """Serve until SIGTERM or SIGINT; requests that have begun are finished.
+
+    SIGHUP reads endorsements and TLS certificates again.
 
     Args:
         listeners: what is served in this process, all in one event loop.
@@ -126,6 +132,9 @@ def _server(listener: Listener, drain_seconds: int) -> _Server:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=drain_seconds,
     )
+    if listener.tls is not None:
+        config.load()
+        config.ssl = listener.tls.context
     return _Server(config)
 
 
@@ -151,7 +160,8 @@ async def _serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, _reload, services, report))
+    reload = partial(_reload, services, tuple(one.tls for one in listeners if one.tls is not None), report)
+    loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, reload))
     if lifeline is not None:
         loop.add_reader(lifeline, end_alone)
     async with asyncio.TaskGroup() as running:
@@ -162,11 +172,18 @@ async def _serve(
         ready()
 
 
-def _reload(services: Services, report: Callable[[str], None]) -> None:
-    """Read endorsements again, in a thread, so that requests go on meanwhile."""
+def _reload(services: Services, certificates: Sequence[ServerTls], report: Callable[[str], None]) -> None:
+    """Read endorsements and certificates again, in a thread, so that requests go on meanwhile."""
+    _read_again("endorsements were read again", partial(services.endorsements.reload, at=services.clock()), report)
+    for tls in certificates:
+        _read_again("a TLS certificate was read again", partial(tls.reload, at=services.clock()), report)
+
+
+def _read_again(done: str, read: Callable[[], object], report: Callable[[str], None]) -> None:
+    """Read something again; when that fails, what is in use stays in use."""
     try:
-        services.endorsements.reload(at=services.clock())
+        read()
     except AttestError as exc:
         report(f"error: {exc.message}; what was read before stays in use")
     else:
-        report("endorsements were read again")
+        report(done)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
 from kms.store import Access, locate
+from kms.tls import TlsVersion
 
 __all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings"]
 
@@ -47,6 +48,11 @@ class Settings(BaseModel):
         port: port to listen on; 0 takes any free one.
         workers: processes that serve, all on the same socket.
         drain_seconds: longest time that requests which have begun get to finish when the service ends.
+        tls_certificate_file: PEM certificates of the server; with it the service speaks HTTPS.
+        tls_key_file: the key of the first of them.
+        tls_minimum: oldest version of TLS that is spoken.
+        plain_http: what becomes of listening beyond the loopback address without TLS: a warning, or a refusal.
+        lock_memory: keep the service's memory out of the swap.
         challenge_seconds: how long a challenge counts.
         max_body_bytes: longest request body.
         request_seconds: longest time to receive and answer one request.
@@ -76,6 +82,11 @@ class Settings(BaseModel):
     port: Annotated[int, Field(ge=0, le=65535)] = 8750
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     drain_seconds: Annotated[int, Field(ge=1, le=600)] = 10
+    tls_certificate_file: Path | None = None
+    tls_key_file: Path | None = None
+    tls_minimum: TlsVersion = "1.3"
+    plain_http: Literal["warn", "refuse"] = "warn"
+    lock_memory: bool = False
     challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
     max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
     request_seconds: Annotated[int, Field(ge=1, le=300)] = 30
@@ -111,6 +122,13 @@ class Settings(BaseModel):
             msg = "expected letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends"
             raise ValueError(msg)
         return value
+
+    @model_validator(mode="after")
+    def _certificate_with_key(self) -> Settings:
+        if (self.tls_certificate_file is None) is not (self.tls_key_file is None):
+            msg = "tls_certificate_file and tls_key_file belong together; one of them is not set"
+            raise ValueError(msg)
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +230,15 @@ def _with_store(values: dict[str, object], source: str) -> dict[str, object]:
     return rest
 
 
-_PATHS = {"kek_file", "cache_directory", "anchors_file", "database_password_file", "witnesses_file"}
+_PATHS = {
+    "anchors_file",
+    "cache_directory",
+    "database_password_file",
+    "kek_file",
+    "tls_certificate_file",
+    "tls_key_file",
+    "witnesses_file",
+}
 _PATH_LISTS = {"endorsements", "bundle_keys"}
 
 

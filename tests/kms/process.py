@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,18 +37,21 @@ class ServedProcess:
     identity: str
 
     @staticmethod
-    def start(config: Path, *more: str) -> "ServedProcess":
+    def start(config: Path, *more: str, before: Callable[[], None] | None = None) -> "ServedProcess":
         with (config.parent / "serve.log").open("ab") as log:
             process = subprocess.Popen(
                 command("serve", "--config", str(config), "--port", "0", *more),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment(),
+                preexec_fn=before,  # noqa: PLW1509  one thread, and one system call
             )
         lines = _lines(process, 2)
         if len(lines) < 2:
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
             raise AssertionError((config.parent / "serve.log").read_text(encoding="utf-8"))
         identity, listening = (line.partition(": ")[2] for line in lines)
         return ServedProcess(process=process, port=int(listening.rpartition(":")[2]), identity=identity)

@@ -1,0 +1,573 @@
+"""TLS by file and by an authority of one's own: what is made, what is refused, and what a client sees."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from attest.errors import ConfigurationError
+from kms.clock import system_clock
+from kms.services import initialise
+from kms.settings import Settings, load_settings
+from kms.setup import prepare_directory
+from kms.tls import MIN_RSA_BITS, ServerTls, read_material
+from kms.tls.authority import CLIENT_URI, MAX_DAYS, Order, init_authority, open_authority
+from kms.tls.opening import open_tls, weigh_channel
+from tests.kms.process import ServedProcess
+from tests.kms.support import FakeRandom, settings_for
+from tests.kms.test_cli import Shell, shell  # noqa: F401  a fixture
+from tests.kms.tls import Files, authority, issued, self_made, trusting, written
+
+AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+P256 = ec.generate_private_key(ec.SECP256R1())
+
+
+def refusal(files: Files, *, at: datetime = AT) -> ConfigurationError:
+    with pytest.raises(ConfigurationError) as caught:
+        read_material(files.certificate, files.key, at=at)
+    return caught.value
+
+
+# -- files
+
+
+def test_a_certificate_and_its_key_are_read(tmp_path: Path) -> None:
+    files = issued(authority(tmp_path, at=AT), at=AT)
+    material = read_material(files.certificate, files.key, at=AT)
+    assert material.spki_sha256.hex() == _described(files)["spki_sha256"]
+    assert "PRIVATE" not in repr(material)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
+def test_mc_34_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    files = issued(authority(tmp_path, at=AT), at=AT)
+    files.key.chmod(mode)
+    error = refusal(files)
+    assert (error.code, error.got) == ("tls-key-exposed", f"{mode:04o}")
+    files.key.chmod(0o400)
+    read_material(files.certificate, files.key, at=AT)
+
+
+def test_a_key_that_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
+    files = issued(authority(tmp_path, at=AT), at=AT)
+    link = tmp_path / "link"
+    link.symlink_to(files.key)
+    assert refusal(Files(certificate=files.certificate, key=link)).code == "tls-key-unusable"
+    assert refusal(Files(certificate=files.certificate, key=tmp_path)).code == "tls-key-unusable"
+    assert refusal(Files(certificate=files.certificate, key=tmp_path / "absent")).code == "tls-key-unusable"
+    if os.geteuid() == 0:
+        os.chown(files.key, 65534, 65534)
+        assert refusal(files).code == "tls-key-unusable"
+
+
+def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
+    ca = authority(tmp_path, at=AT)
+    one, other = issued(ca, "one", at=AT), issued(ca, "other", at=AT)
+    error = refusal(Files(certificate=one.certificate, key=other.key))
+    assert error.code == "tls-key-mismatch"
+    assert str(_described(one)["spki_sha256"]) in str(error.expected)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"nonsense", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
+)
+def test_what_is_no_key_is_refused_without_showing_it(tmp_path: Path, content: bytes) -> None:
+    files = issued(authority(tmp_path, at=AT), at=AT)
+    files.key.write_bytes(content)
+    error = refusal(files)
+    assert error.code == "tls-key-invalid"
+    assert error.__cause__ is None
+    assert error.__context__ is None
+
+
+def test_an_encrypted_key_is_refused(tmp_path: Path) -> None:
+    files = issued(authority(tmp_path, at=AT), at=AT)
+    key = load_pem_private_key(files.key.read_bytes(), password=None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    files.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
+    assert refusal(files).code == "tls-key-invalid"
+
+
+def test_a_certificate_counts_from_its_first_to_its_last_moment(tmp_path: Path) -> None:
+    files = written(tmp_path, P256, self_made(P256, at=AT))
+    for moment in (AT, AT + timedelta(days=1)):
+        read_material(files.certificate, files.key, at=moment)
+    assert refusal(files, at=AT - timedelta(seconds=1)).code == "tls-certificate-not-yet-valid"
+    assert refusal(files, at=AT + timedelta(days=1, seconds=1)).code == "tls-certificate-expired"
+
+
+def test_a_certificate_that_ends_soon_is_warned_of(tmp_path: Path) -> None:
+    files = issued(authority(tmp_path, at=AT), at=AT, days=21)
+    material = read_material(files.certificate, files.key, at=AT)
+    assert list(material.warnings(at=AT)) == []
+    (warning,) = material.warnings(at=AT + timedelta(seconds=1))
+    assert "2026-06-22" in warning
+
+
+@pytest.mark.parametrize("bits", [1024, MIN_RSA_BITS])
+def test_a_short_rsa_key_is_refused(tmp_path: Path, bits: int) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=bits)
+    files = written(tmp_path, key, self_made(key, at=AT))
+    if bits < MIN_RSA_BITS:
+        assert refusal(files).code == "tls-certificate-weak"
+    else:
+        read_material(files.certificate, files.key, at=AT)
+
+
+def test_a_curve_that_is_not_among_the_known_ones_is_refused(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256K1())
+    assert refusal(written(tmp_path, key, self_made(key, at=AT))).code == "tls-certificate-weak"
+    good = ed25519.Ed25519PrivateKey.generate()
+    files = written(tmp_path, good, self_made(good, at=AT))
+    read_material(files.certificate, files.key, at=AT)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"names": False}, {"ca": True}, {"usage": ExtendedKeyUsageOID.CLIENT_AUTH}],
+    ids=["no-name", "ca", "client"],
+)
+def test_a_certificate_that_is_none_of_a_server_is_refused(tmp_path: Path, more: dict[str, object]) -> None:
+    certificate = self_made(P256, at=AT, **more)  # type: ignore[arg-type]  # one of its own arguments
+    assert refusal(written(tmp_path, P256, certificate)).code == "tls-certificate-not-for-servers"
+
+
+def test_what_is_no_certificate_is_refused(tmp_path: Path) -> None:
+    files = issued(authority(tmp_path, at=AT), at=AT)
+    whole = files.certificate.read_bytes()
+    for content in (b"", b"nonsense", whole[:200], whole * 11):
+        files.certificate.write_bytes(content)
+        assert refusal(files).code == "tls-certificate-invalid"
+    files.certificate.write_bytes(b" " * 300_000)
+    assert refusal(files).code == "tls-certificate-unreadable"
+    files.certificate.unlink()
+    assert refusal(files).code == "tls-certificate-unreadable"
+
+
+# -- settings
+
+
+def test_a_certificate_without_its_key_is_no_setting(tmp_path: Path) -> None:
+    for name in ("tls_certificate_file", "tls_key_file"):
+        config = tmp_path / f"{name}.toml"
+        config.write_text(f'origin = "a"\ndatabase = "d"\nkek_file = "k"\n{name} = "x"\n')
+        with pytest.raises(ConfigurationError) as caught:
+            load_settings(flags={}, environ={}, config=config)
+        assert "belong together" in caught.value.message
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "kms.example"])  # noqa: S104  nothing listens
+def test_mc_42_listening_beyond_this_machine_without_tls_is_told_loudly_or_refused(tmp_path: Path, host: str) -> None:
+    said: list[str] = []
+    settings = settings_for(tmp_path, host=host)
+    weigh_channel(settings, report=said.append)
+    assert len(said) == 1
+    assert said[0].startswith("WARNING")
+    with pytest.raises(ConfigurationError) as caught:
+        weigh_channel(settings_for(tmp_path, host=host, plain_http="refuse"), report=said.append)
+    assert caught.value.code == "plain-http-refused"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_the_loopback_address_needs_no_tls(tmp_path: Path, host: str) -> None:
+    said: list[str] = []
+    settings = settings_for(tmp_path, host=host, plain_http="refuse")
+    weigh_channel(settings, report=said.append)
+    assert open_tls(settings, at=AT, report=said.append) is None
+    assert said == []
+
+
+def test_with_tls_no_address_is_warned_of(tmp_path: Path) -> None:
+    said: list[str] = []
+    files = issued(authority(tmp_path, at=AT), at=AT)
+    named = {"tls_certificate_file": files.certificate, "tls_key_file": files.key}
+    settings = settings_for(tmp_path, host="192.0.2.1", plain_http="refuse", **named)
+    weigh_channel(settings, report=said.append)
+    assert open_tls(settings, at=AT, report=said.append) is not None
+    assert said == []
+
+
+# -- an authority of one's own
+
+
+def test_mc_34_an_authority_is_its_owners_alone_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    ca = authority(tmp_path, at=AT)
+    assert ca.stat().st_mode & 0o777 == 0o700
+    assert (ca / "ca.key").stat().st_mode & 0o777 == 0o600
+    before = {path.name: path.read_bytes() for path in ca.iterdir()}
+    with pytest.raises(ConfigurationError) as caught:
+        authority(tmp_path, at=AT)
+    assert caught.value.code == "tls-file-exists"
+    files = issued(ca, at=AT)
+    assert files.key.stat().st_mode & 0o777 == 0o600
+    for missing in (files.certificate, files.key):
+        content = missing.read_bytes()
+        missing.unlink()
+        with pytest.raises(ConfigurationError) as caught:
+            issued(ca, at=AT)
+        assert caught.value.code == "tls-file-exists"
+        assert not missing.exists()
+        missing.write_bytes(content)
+        missing.chmod(0o600)
+    assert {path.name: path.read_bytes() for path in ca.iterdir()} == before
+
+
+def test_mc_29_an_authoritys_key_comes_from_nothing_that_anybody_knows(tmp_path: Path) -> None:
+    """The same name, names, moment and directory name give another key each time: nothing of these is a seed."""
+    keys = set()
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ca = authority(folder, at=AT)
+        keys.add((ca / "ca.key").read_bytes())
+    assert len(keys) == 3
+    source = (Path(__file__).resolve().parents[2] / "kms/tls/authority.py").read_text(encoding="utf-8")
+    for word in ("hkdf", "derive", "services", "kek", "store"):
+        assert f"import {word}" not in source.lower()
+        assert f"kms.{word}" not in source.lower()
+
+
+def test_an_authoritys_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    ca = authority(tmp_path, at=AT)
+    (ca / "ca.key").chmod(0o640)
+    with pytest.raises(ConfigurationError) as caught:
+        issued(ca, at=AT)
+    assert caught.value.code == "tls-key-exposed"
+
+
+def test_an_authority_vouches_for_the_names_it_was_made_for_alone(tmp_path: Path) -> None:
+    ca = open_authority(authority(tmp_path, at=AT), at=AT)
+    good = [Order(dns=("kms.test",), days=1), Order(dns=("a.kms.test",), ips=("127.0.0.1",), days=1)]
+    for number, order in enumerate(good):
+        ca.issue(order, certificate_file=tmp_path / f"c{number}", key_file=tmp_path / f"k{number}", renew=False, at=AT)
+    for order in (
+        Order(dns=("other.test",), days=1),
+        Order(dns=("evilkms.test",), days=1),
+        Order(dns=("kms.test", "other.test"), days=1),
+        Order(ips=("127.0.0.2",), days=1),
+        Order(ips=("::1",), days=1),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            ca.issue(order, certificate_file=tmp_path / "c", key_file=tmp_path / "k", renew=False, at=AT)
+        assert caught.value.code == "tls-name-not-permitted"
+    assert not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order(days=1),
+        Order(dns=("*.kms.test",), days=1),
+        Order(dns=("KMS.test",), days=1),
+        Order(dns=("-a.kms.test",), days=1),
+        Order(dns=("a..kms.test",), days=1),
+        Order(ips=("127.0.0",), days=1),
+        Order(client="", days=1),
+        Order(client="a b", days=1),
+        Order(client="a/b", days=1),
+        Order(client="x" * 65, days=1),
+        Order(client="a", dns=("kms.test",), days=1),
+    ],
+)
+def test_names_follow_a_grammar(tmp_path: Path, order: Order) -> None:
+    ca = open_authority(authority(tmp_path, at=AT), at=AT)
+    with pytest.raises(ConfigurationError) as caught:
+        ca.issue(order, certificate_file=tmp_path / "c", key_file=tmp_path / "k", renew=False, at=AT)
+    assert caught.value.code == "tls-name-invalid"
+
+
+@pytest.mark.parametrize(("days", "good"), [(0, False), (1, True), (30, True), (31, False), (MAX_DAYS + 1, False)])
+def test_a_certificate_counts_for_a_bounded_time_within_that_of_its_authority(
+    tmp_path: Path, days: int, good: bool
+) -> None:
+    ca = authority(tmp_path, at=AT)
+    if good:
+        issued(ca, at=AT, days=days)
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        issued(ca, at=AT, days=days)
+    assert caught.value.code == "tls-days-invalid"
+
+
+def test_an_authority_without_any_name_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        init_authority(tmp_path / "ca", name="x", dns=(), ips=(), curve="P-256", days=1, at=AT)
+    assert caught.value.code == "tls-name-invalid"
+    assert not (tmp_path / "ca").exists()
+
+
+@pytest.mark.parametrize(
+    ("dns", "ips"), [(("kms.test",), ()), ((), ("10.0.0.0/8",)), (("kms.test",), ("10.0.0.0/8", "::1"))]
+)
+def test_the_constraint_is_critical_and_leaves_no_kind_of_name_open(
+    tmp_path: Path, dns: tuple[str, ...], ips: tuple[str, ...]
+) -> None:
+    made = init_authority(tmp_path / "ca", name="x", dns=dns, ips=ips, curve="P-384", days=1, at=AT)
+    extension = made.extensions.get_extension_for_class(x509.NameConstraints)
+    assert extension.critical
+    named = (*(extension.value.permitted_subtrees or ()), *(extension.value.excluded_subtrees or ()))
+    assert {type(one) for one in named} == {x509.DNSName, x509.IPAddress}
+    basic = made.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert basic.critical
+    assert (basic.value.ca, basic.value.path_length) == (True, 0)
+
+
+def test_a_clients_certificate_names_the_client_and_is_for_no_server(tmp_path: Path) -> None:
+    ca = open_authority(authority(tmp_path, at=AT), at=AT)
+    made = ca.issue(
+        Order(client="alice@example.test", days=1),
+        certificate_file=tmp_path / "c",
+        key_file=tmp_path / "k",
+        renew=False,
+        at=AT,
+    ).certificate
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.UniformResourceIdentifier) == [f"{CLIENT_URI}alice@example.test"]
+    assert made.subject.rfc4514_string() == "CN=alice@example.test"
+    usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert refusal(Files(certificate=tmp_path / "c", key=tmp_path / "k")).code == "tls-certificate-not-for-servers"
+
+
+def test_a_renewed_certificate_keeps_its_key(tmp_path: Path) -> None:
+    ca = authority(tmp_path, at=AT)
+    files = issued(ca, at=AT)
+    before, key = _described(files), files.key.read_bytes()
+    issued(ca, at=AT + timedelta(days=1), renew=True)
+    after = _described(files)
+    assert files.key.read_bytes() == key
+    assert after["spki_sha256"] == before["spki_sha256"]
+    assert after["sha256"] != before["sha256"]
+
+
+# -- on the wire
+
+
+def _served(tls: ServerTls, client: ssl.SSLContext, *, send: bytes = b"?") -> tuple[bytes, str | None]:
+    """One handshake and one byte back: the certificate that the client saw, and the version."""
+    ours, theirs = socket.socketpair()
+    errors: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            with tls.context.wrap_socket(theirs, server_side=True) as connection:
+                connection.sendall(connection.recv(1))
+        except (OSError, ValueError) as exc:
+            errors.append(exc)
+            theirs.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with client.wrap_socket(ours, server_hostname="kms.test") as connection:
+            connection.sendall(send)
+            if not connection.recv(1):
+                raise ConnectionError
+            return connection.getpeercert(binary_form=True) or b"", connection.version()
+    finally:
+        ours.close()
+        thread.join()
+
+
+def server(files: Files, **more: object) -> ServerTls:
+    options: dict[str, object] = {"minimum": "1.3", "at": system_clock()} | more
+    return ServerTls(files.certificate, files.key, **options)  # type: ignore[arg-type]
+
+
+def test_tls_1_3_is_spoken_and_1_2_where_the_setting_says_so(tmp_path: Path) -> None:
+    ca = authority(tmp_path)
+    files = issued(ca)
+    assert _served(server(files), trusting(ca))[1] == "TLSv1.3"
+    old = trusting(ca)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises((ssl.SSLError, OSError)):
+        _served(server(files), old)
+    assert _served(server(files, minimum="1.2"), old)[1] == "TLSv1.2"
+
+
+def test_a_new_certificate_is_shown_from_the_next_connection_on(tmp_path: Path) -> None:
+    ca = authority(tmp_path)
+    files, tls = issued(ca), None
+    tls = server(files)
+    first = _served(tls, trusting(ca))[0]
+    spki = tls.material.spki_sha256
+    other = issued(ca, "other")
+    files.certificate.write_bytes(other.certificate.read_bytes())
+    files.key.write_bytes(other.key.read_bytes())
+    assert _served(tls, trusting(ca))[0] == first
+    tls.reload(at=system_clock())
+    assert _served(tls, trusting(ca))[0] != first
+    assert tls.material.spki_sha256 != spki
+
+
+def test_what_cannot_be_used_leaves_the_certificate_of_before(tmp_path: Path) -> None:
+    ca = authority(tmp_path)
+    files = issued(ca)
+    tls = server(files)
+    first = _served(tls, trusting(ca))[0]
+    files.key.chmod(0o644)
+    with pytest.raises(ConfigurationError):
+        tls.reload(at=system_clock())
+    assert _served(tls, trusting(ca))[0] == first
+
+
+def test_a_client_that_has_to_show_a_certificate_gets_nowhere_without(tmp_path: Path) -> None:
+    ca = authority(tmp_path)
+    tls = server(issued(ca), client_ca=(ca / "ca.pem").read_bytes())
+    with pytest.raises((ssl.SSLError, OSError)):
+        _served(tls, trusting(ca))
+    opened = open_authority(ca, at=system_clock())
+    alice = Files(certificate=tmp_path / "alice.pem", key=tmp_path / "alice.key")
+    opened.issue(
+        Order(client="alice", days=1),
+        certificate_file=alice.certificate,
+        key_file=alice.key,
+        renew=False,
+        at=system_clock(),
+    )
+    client = trusting(ca)
+    client.load_cert_chain(alice.certificate, alice.key)
+    assert _served(tls, client)[1] == "TLSv1.3"
+    # A server's certificate of the same authority is no client's.
+    wrong, bob = trusting(ca), issued(ca, "bob")
+    wrong.load_cert_chain(bob.certificate, bob.key)
+    with pytest.raises((ssl.SSLError, OSError)):
+        _served(tls, wrong)
+
+
+def test_openssl_itself_refuses_a_name_that_the_authority_may_not_vouch_for(tmp_path: Path) -> None:
+    """The constraint holds against somebody who has the authority's key as well."""
+    ca = authority(tmp_path)
+    opened = open_authority(ca, at=system_clock())
+    key = ec.generate_private_key(ec.SECP256R1())
+    evil = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bank")]))
+        .issuer_name(opened.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(system_clock() - timedelta(hours=1))
+        .not_valid_after(system_clock() + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("bank.example")]), critical=False)
+        .sign(opened.key, opened.certificate.signature_hash_algorithm)  # type: ignore[arg-type]  # SHA-256
+    )
+    files = written(tmp_path, key, evil, "evil")
+    client = trusting(ca)
+    client.check_hostname = False
+    with pytest.raises(ssl.SSLCertVerificationError, match="permitted subtree"):
+        _served(server(files), client)
+
+
+@pytest.mark.loopback
+def test_a_served_process_speaks_https_and_takes_another_certificate_without_dropping_connections(
+    tmp_path: Path,
+) -> None:
+    ca = authority(tmp_path)
+    files = issued(ca)
+    config = service(tmp_path, files)
+    served = ServedProcess.start(config)
+    try:
+        kept = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=10, context=trusting(ca))
+        before = _peer(kept)
+        other = issued(ca, "other")
+        files.certificate.write_bytes(other.certificate.read_bytes())
+        files.key.write_bytes(other.key.read_bytes())
+        served.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while (
+            time.monotonic() < deadline and "TLS certificate was read" not in (config.parent / "serve.log").read_text()
+        ):
+            time.sleep(0.05)
+        assert _peer(kept) == before  # the same connection goes on
+        fresh = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=10, context=trusting(ca))
+        assert _peer(fresh) != before
+        for connection in (kept, fresh):
+            connection.close()
+    finally:
+        assert served.terminate() == 0
+
+
+def _peer(connection: http.client.HTTPSConnection) -> bytes:
+    connection.request("GET", "/healthz")
+    answer = connection.getresponse()
+    assert (answer.status, json.loads(answer.read())["status"]) == (200, "ok")
+    seen: bytes | None = connection.sock.getpeercert(binary_form=True)
+    assert seen
+    return seen
+
+
+def service(folder: Path, files: Files, **more: str) -> Path:
+    """A service's directory with these TLS files in its settings."""
+    config = prepare_directory(folder / "svc", origin="kms.test/tls", allow_simulated=True)
+    with config.open("a", encoding="utf-8") as file:
+        file.write(f'tls_certificate_file = "{files.certificate}"\ntls_key_file = "{files.key}"\n')
+        file.writelines(f"{name} = {value}\n" for name, value in more.items())
+    settings: Settings = load_settings(flags={}, environ={}, config=config).settings
+    initialise(settings, clock=system_clock, random=FakeRandom("tls"))
+    return config
+
+
+# -- commands
+
+
+def test_the_commands_make_what_the_service_takes(shell: Shell) -> None:  # noqa: F811  the fixture
+    folder = shell.folder
+    ca = str(folder / "ca")
+    _, err = shell.run("tls", "init-ca", ca, "--permit-dns", "kms.test", "--permit-ip", "127.0.0.1")
+    assert "ca.key stays" in err
+    names = ("--dns", "a.kms.test", "--ip", "127.0.0.1")
+    files = ("--certificate", str(folder / "tls.pem"), "--key", str(folder / "tls.key"))
+    out = json.loads(shell.run("tls", "issue", ca, *names, *files, "--json")[0])
+    assert out["schema"] == "kms.tls/1"
+    assert out["certificates"][0]["names"] == ["a.kms.test", "127.0.0.1"]
+    shown = json.loads(shell.run("tls", "show", str(folder / "tls.pem"), "--json")[0])
+    assert shown["certificates"] == out["certificates"]
+    text = shell.run("tls", "show", str(folder / "ca" / "ca.pem"))[0]
+    assert "vouches_for:     kms.test, 127.0.0.1/32" in text
+    assert "[tls-file-exists]" in shell.run("tls", "issue", ca, *names, *files, code=2)[1]
+    shell.run("tls", "issue", ca, *names, *files, "--renew")
+    assert "[tls-name-not-permitted]" in shell.run("tls", "issue", ca, "--dns", "b.test", *files, code=2)[1]
+
+
+def test_mc_33_no_command_prints_a_tls_key(shell: Shell) -> None:  # noqa: F811  the fixture
+    ca = str(shell.folder / "ca")
+    files = ("--certificate", str(shell.folder / "tls.pem"), "--key", str(shell.folder / "tls.key"))
+    outputs = [
+        *shell.run("tls", "init-ca", ca, "--permit-dns", "kms.test"),
+        *shell.run("tls", "issue", ca, "--dns", "kms.test", *files),
+        *shell.run("tls", "show", str(shell.folder / "tls.key"), code=2),
+    ]
+    secrets = [
+        line
+        for name in ("tls.key", "ca/ca.key")
+        for line in (shell.folder / name).read_text().splitlines()
+        if not line.startswith("-----")
+    ]
+    assert len(secrets) >= 4
+    for output in outputs:
+        assert not any(line in output for line in secrets)
+
+
+def _described(files: Files) -> dict[str, object]:
+    from kms.tls.describing import describe
+    from kms.tls.material import parse_certificates, read_certificates
+
+    (certificate,) = parse_certificates(read_certificates(files.certificate), file=files.certificate)
+    return dict(describe(certificate))
