@@ -11,6 +11,8 @@
         ├── ChallengeError            the caller: not a challenge of this service        400
         │   ├── ChallengeUsedError    …or one that was used before                       409
         │   └── ChallengeExpiredError …or one that is too old                            410
+        ├── UnauthenticatedError      the caller: who are you?                           401
+        ├── ForbiddenError            the caller: you may not                            403
         ├── ReleaseDeniedError        the key's owner or the Attester: the answer is no  403
         │   └── KeyUnknownError       …there is no such key                              404
         ├── LogTileUnknownError       the caller: the log has no such part               404
@@ -34,6 +36,7 @@ __all__ = [
     "ChallengeError",
     "ChallengeExpiredError",
     "ChallengeUsedError",
+    "ForbiddenError",
     "GrantConflictError",
     "GrantUnknownError",
     "IntegrityError",
@@ -46,6 +49,7 @@ __all__ = [
     "ReleaseDeniedError",
     "RequestError",
     "SchemaError",
+    "UnauthenticatedError",
     "UnavailableError",
 ]
 
@@ -82,6 +86,14 @@ class ChallengeUsedError(ChallengeError):
 
 class ChallengeExpiredError(ChallengeError):
     """The challenge is too old."""
+
+
+class UnauthenticatedError(KmsError):
+    """Nobody who is known sent the request."""
+
+
+class ForbiddenError(KmsError):
+    """Who sent it is known, and has no role that allows it."""
 
 
 class ReleaseDeniedError(KmsError):

@@ -1,0 +1,141 @@
+"""Whose tokens are accepted: a TOML file of the operator's, with a table ``[[issuer]]`` for each.
+
+Everything that a token is judged by stands here. Nothing of it is ever taken from a token, nor discovered from one.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from attest.errors import ConfigurationError
+
+__all__ = ["Issuer", "JtiUse", "read_issuers"]
+
+MAX_ISSUERS: Final = 16
+MAX_FILE_BYTES: Final = 64 * 1024
+_PATHS: Final = ("jwks_file", "ca_file")
+_ISSUER = re.compile(r"[\x21-\x7e]{1,255}")
+Algorithm = Literal["RS256", "PS256", "ES256", "ES384", "EdDSA"]
+JtiUse = Literal["optional", "required", "single-use"]
+
+
+class Issuer(BaseModel):
+    """One party whose tokens say who somebody is.
+
+    Attributes:
+        issuer: ``iss``, exactly.
+        audience: ``aud``, exactly, and nobody else's.
+        algorithms: JWS names that it signs with; asymmetric ones only.
+        jwks_file: its key set, as a file; this or ``jwks_url``.
+        jwks_url: where its key set is read, again and again, outside of any request; ``https`` only.
+        ca_file: whose certificates count for that address; None for those of the system.
+        refresh_seconds: how often the key set is read.
+        max_age_seconds: how old what was read may be; tokens are refused after that.
+        max_lifetime_seconds: longest time between ``iat`` and ``exp``.
+        skew_seconds: how far its clock may be from ours.
+        jti: whether a token needs an id, and whether it counts for one request only.
+        required_claims: what must stand in each token besides: equal, or a member of the list that stands there.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    issuer: str
+    audience: Annotated[str, Field(min_length=1, max_length=255)]
+    algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)]
+    jwks_file: Path | None = None
+    jwks_url: Annotated[str, Field(max_length=2048)] | None = None
+    ca_file: Path | None = None
+    refresh_seconds: Annotated[int, Field(ge=10, le=86400)] = 300
+    max_age_seconds: Annotated[int, Field(ge=10, le=30 * 86400)] = 86400
+    max_lifetime_seconds: Annotated[int, Field(ge=10, le=86400)] = 3600
+    skew_seconds: Annotated[int, Field(ge=0, le=120)] = 30
+    jti: JtiUse = "optional"
+    required_claims: dict[str, str | int | bool] = {}
+
+    @field_validator("issuer")
+    @classmethod
+    def _no_bar(cls, value: str) -> str:
+        if not _ISSUER.fullmatch(value) or "|" in value:
+            msg = "expected 1 to 255 visible ASCII characters without '|'"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("jwks_url")
+    @classmethod
+    def _https(cls, value: str | None) -> str | None:
+        parts = None if value is None else urlsplit(value)
+        if parts is not None and (parts.scheme != "https" or not parts.hostname or parts.username is not None):
+            msg = "expected an https address without a user name"
+            raise ValueError(msg)
+        return value
+
+    @model_validator(mode="after")
+    def _one_key_set(self) -> Issuer:
+        if (self.jwks_file is None) == (self.jwks_url is None):
+            msg = "expected jwks_file or jwks_url, and one of them"
+            raise ValueError(msg)
+        if self.ca_file is not None and self.jwks_url is None:
+            msg = "ca_file is for jwks_url"
+            raise ValueError(msg)
+        if self.refresh_seconds > self.max_age_seconds:
+            msg = "refresh_seconds is above max_age_seconds"
+            raise ValueError(msg)
+        return self
+
+
+def read_issuers(path: Path) -> tuple[Issuer, ...]:
+    """Read the file; relative paths in it are meant from where it lies.
+
+    Raises:
+        ConfigurationError: ``issuers-invalid``: it cannot be read, has an unknown or missing name, no issuer, too many,
+            or one of them twice.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        document = tomllib.loads(content.decode("utf-8"))
+    except (OSError, ValueError) as exc:
+        raise _invalid(path, exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)) from exc
+    tables = document.get("issuer")
+    if len(content) > MAX_FILE_BYTES or set(document) != {"issuer"} or not isinstance(tables, list):
+        raise _invalid(path, "expected tables [[issuer]] and nothing else")
+    if not 0 < len(tables) <= MAX_ISSUERS:
+        raise _invalid(path, f"expected 1 to {MAX_ISSUERS} issuers")
+    found = tuple(_issuer(path, number, table) for number, table in enumerate(tables))
+    if len({one.issuer for one in found}) != len(found):
+        raise _invalid(path, "an issuer stands there twice")
+    return found
+
+
+def _issuer(path: Path, number: int, table: object) -> Issuer:
+    if not isinstance(table, dict):
+        raise _invalid(path, f"issuer[{number}]: expected a table")
+    values: dict[str, object] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
+    }
+    for name in _PATHS:
+        if isinstance(given := values.get(name), str):
+            values[name] = path.absolute().parent / given
+    try:
+        return Issuer.model_validate(values)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise _invalid(path, f"issuer[{number}]{'.' if where else ''}{where}: {message}") from exc
+
+
+def _invalid(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the issuers file {path}: {problem}",
+        code="issuers-invalid",
+        field="issuers_file",
+        got=problem,
+        hint="docs/administration.md has an example",
+    )

@@ -1,0 +1,163 @@
+"""The key sets of issuers: read outside of any request, again and again, and used for a limited time only."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import httpx
+
+from attest.errors import AttestError, ConfigurationError
+from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
+from kms.auth.issuers import Issuer
+from kms.auth.tokens import usable_keys
+from kms.clock import Clock
+from kms.errors import UnavailableError
+
+__all__ = ["Fetch", "KeySets", "read_key_set"]
+
+FETCH_SECONDS: Final = 10.0
+CLOCK_SECONDS: Final = 60
+"""How far our own clock may go back before what was read under it counts no more."""
+_OK: Final = 200
+
+Fetch = Callable[[Issuer], bytes]
+"""Returns the key set of an issuer as it stands in its file or at its address.
+
+Raises OSError when it cannot be had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    keys: tuple[TokenKey, ...]
+    at: datetime
+
+
+class KeySets:
+    """What issuers sign with.
+
+    Args:
+        issuers: whose.
+        fetch: reads a key set.
+        clock: tells the time.
+        report: takes a line for the operator.
+    """
+
+    def __init__(
+        self, issuers: tuple[Issuer, ...], *, fetch: Fetch, clock: Clock, report: Callable[[str], None]
+    ) -> None:
+        """Begin with no keys, so that every token is refused until they were read."""
+        self._issuers = issuers
+        self._fetch = fetch
+        self._clock = clock
+        self._report = report
+        self._read: dict[str, _Read] = {}
+        self._tried: dict[str, datetime] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def issuers(self) -> tuple[Issuer, ...]:
+        """Whose tokens are accepted."""
+        return self._issuers
+
+    def keys(self, issuer: Issuer, *, at: datetime) -> tuple[TokenKey, ...]:
+        """Return the keys that sign tokens of an issuer.
+
+        Raises:
+            UnavailableError: ``token-keys-stale``: they were not read lately enough.
+        """
+        read = self._read.get(issuer.issuer)
+        age = None if read is None else at - read.at
+        if (
+            read is None
+            or age is None
+            or not -timedelta(seconds=CLOCK_SECONDS) <= age <= timedelta(seconds=issuer.max_age_seconds)
+        ):
+            raise UnavailableError(
+                "the keys of the token's issuer were not read lately enough",
+                code="token-keys-stale",
+                field="iss",
+                expected=f"read within {issuer.max_age_seconds} s",
+                hint="the service's operator finds the reason in its output",
+                retryable=True,
+            )
+        return read.keys
+
+    def refresh(self, *, everything: bool = False) -> None:
+        """Read what is due; what cannot be read stays as it was, until it is too old.
+
+        Args:
+            everything: whether to read what is not due, too.
+        """
+        for issuer in self._issuers:
+            at = self._clock()
+            last = self._tried.get(issuer.issuer)
+            if everything or last is None or not timedelta(0) <= at - last < timedelta(seconds=issuer.refresh_seconds):
+                self._tried[issuer.issuer] = at
+                self._refresh(issuer, at)
+
+    def _refresh(self, issuer: Issuer, at: datetime) -> None:
+        try:
+            keys = usable_keys(read_jwks(self._fetch(issuer)), issuer)
+            if not keys:
+                problem = "it has no key that may sign with one of the configured algorithms"
+                raise ConfigurationError(problem, code="jwks-invalid")
+        except (OSError, AttestError) as exc:
+            problem = exc.message if isinstance(exc, AttestError) else str(exc)
+            self._report(f"error: the key set of {issuer.issuer} was not read: {problem}")
+            return
+        self._read[issuer.issuer] = _Read(keys=keys, at=at)
+
+    def start(self) -> None:
+        """Read everything once, and go on reading in a thread of its own."""
+        self.refresh(everything=True)
+        if not self._issuers:
+            return
+        period = min(issuer.refresh_seconds for issuer in self._issuers)
+
+        def run() -> None:
+            while not self._stop.wait(period):
+                self.refresh()
+
+        self._thread = threading.Thread(target=run, name="key-sets", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(FETCH_SECONDS)
+
+
+def read_key_set(issuer: Issuer) -> bytes:
+    """Read a key set from its file or its configured address; redirections are not followed.
+
+    Raises:
+        OSError: it cannot be had, or is too long.
+    """
+    if issuer.jwks_file is not None:
+        with issuer.jwks_file.open("rb") as file:
+            return file.read(MAX_JWKS_BYTES + 1)
+    context = ssl.create_default_context(cafile=None if issuer.ca_file is None else str(issuer.ca_file))
+    try:
+        with (
+            httpx.Client(verify=context, timeout=FETCH_SECONDS) as http,
+            http.stream("GET", str(issuer.jwks_url), headers={"Accept": "application/json"}) as answer,
+        ):
+            if answer.status_code != _OK:
+                msg = f"status {answer.status_code}"
+                raise OSError(msg)
+            content = b""
+            for piece in answer.iter_bytes():
+                content += piece
+                if len(content) > MAX_JWKS_BYTES:
+                    msg = f"more than {MAX_JWKS_BYTES} bytes"
+                    raise OSError(msg)
+            return content
+    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        raise OSError(str(exc)) from exc
