@@ -27,7 +27,7 @@ CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/po
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint format types imports tests coverage drift test-fast slow bench fuzz \
+.PHONY: help install install-dev install-tpm demo test check lint format types imports tests coverage drift test-fast slow bench fuzz fuzz-bodies \
         lock openapi clean distclean
 
 help: ## list the targets
@@ -108,6 +108,9 @@ slow: $(DEV_STAMP) ## every bit flipped, every length, long property runs
 
 fuzz: $(DEV_STAMP) ## fuzz the parsers: SECONDS_EACH=n for each target
 	$(BIN)/python -m tests.fuzz.run --jobs $(JOBS) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
+
+fuzz-bodies: $(DEV_STAMP) ## a million bodies that are almost right for the key service: COUNT=n for fewer
+	$(BIN)/python -m tests.fuzz.bodies $(if $(COUNT),--count $(COUNT))
 
 bench: $(DEV_STAMP) ## all benchmarks, or ONLY=<id>
 	$(BIN)/python -m benchmarks $(ONLY)
