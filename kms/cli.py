@@ -14,6 +14,8 @@ from typing import NoReturn
 import click
 
 from kms.cli_admin import admin as admin_group
+from kms.cli_brakes import freeze as freeze_group
+from kms.cli_brakes import thaw as thaw_group
 from kms.cli_config import config
 from kms.cli_keys import key as key_group
 from kms.cli_log import log as log_group
@@ -139,6 +141,8 @@ cli.add_command(key_group)
 cli.add_command(admin_group)
 cli.add_command(tenant_group)
 cli.add_command(references_group)
+cli.add_command(freeze_group)
+cli.add_command(thaw_group)
 cli.add_command(backup)
 cli.add_command(restore)
 cli.add_command(fsck)

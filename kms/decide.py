@@ -18,6 +18,7 @@ from attest.checks import Check
 from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.release import KeyName
 from attest.verification import Freshness
+from kms.brakes.devices import products_of
 
 __all__ = ["Demand", "Hindrance", "KeyState", "Reason", "ReferenceState", "ReleaseDecision", "Verdict", "decide"]
 
@@ -66,6 +67,7 @@ class KeyState:
             policy judges nobody, which a hindrance explains.
         references: the documents that those values come from, besides the policy itself.
         hindrances: what stands against any release of the key at this moment; each is a reason against.
+        frozen_products: names of products (``kms.brakes.devices``) whose evidence opens nothing at this moment.
     """
 
     asked: str
@@ -77,6 +79,7 @@ class KeyState:
     reference_digest: bytes | None
     references: tuple[ReferenceState, ...] = ()
     hindrances: tuple[Hindrance, ...] = ()
+    frozen_products: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +219,10 @@ def _about_result(state: KeyState, result: AttestationResult | None, demand: Dem
         return [Reason(code="not-appraised", key_id=state.asked, text="the workload was not appraised for this key")]
     found = [(code, text) for holds, code, text in _demands_on(state, result, demand, at) if not holds]
     reasons = [Reason(code=code, key_id=state.asked, text=text) for code, text in found]
+    frozen = sorted(state.frozen_products & products_of(result.verified)) if state.frozen_products else []
+    if frozen:
+        text = f"evidence of {', '.join(frozen)} opens no key now: the product is frozen"
+        reasons.append(Reason(code="product-frozen", key_id=state.asked, text=text))
     if not result.affirmed:
         failed = ", ".join(check.id for check in result.failed)
         text = f"the workload does not meet policy {result.policy.name!r} version {result.policy.version}: {failed}"

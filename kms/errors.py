@@ -19,6 +19,7 @@
         ├── GrantUnknownError         an administrator: there is no such grant         404
         ├── GrantConflictError        an administrator: it contradicts what is granted 409
         ├── KeyConflictError          the operator: the key is there already, or is not
+        ├── QuorumRequiredError       the operator: one person does not suffice              403
         ├── UnavailableError          nobody: ask again in a moment                      503
         ├── LogBrokenError            the operator: the log is not what was written      500
         └── IntegrityError            the operator: stored data is not what was stored   500
@@ -46,6 +47,7 @@ __all__ = [
     "LogBrokenError",
     "LogTileUnknownError",
     "MediaTypeError",
+    "QuorumRequiredError",
     "ReleaseDeniedError",
     "RequestError",
     "SchemaError",
@@ -114,6 +116,10 @@ class GrantUnknownError(KmsError):
 
 class GrantConflictError(KmsError):
     """What an administrator asks for contradicts what is granted."""
+
+
+class QuorumRequiredError(KmsError):
+    """One person does not suffice for this change."""
 
 
 class UnavailableError(KmsError):

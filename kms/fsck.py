@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from attest.errors import AttestError
 from kms.auth.granting import differences
+from kms.brakes.admin import logged_freezes
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
 from kms.log.verifying import LogState, verify_log
@@ -61,6 +62,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("policies", _policies),
         ("references", _references),
         ("grants", _grants),
+        ("freezes", _freezes),
     )
     with vault.store.reading() as reader:
         for name, check in checks:
@@ -134,6 +136,14 @@ def _grants(reader: Reader) -> Finding:
     """Compare who may do what with what the log says was granted and revoked."""
     found = tuple(reader.all_grants())
     return Finding(check="grants", looked_at=len(found), problems=tuple(differences(found, reader.log())))
+
+
+def _freezes(reader: Reader) -> Finding:
+    """Compare what is frozen with what the log says was frozen and not thawed since."""
+    there, logged = {one.target for one in reader.freezes()}, logged_freezes(entry.document() for entry in reader.log())
+    lost = [f"{one} was frozen and not thawed, and is not frozen" for one in sorted(map(str, logged - there))]
+    stray = [f"{one} is frozen, and the log does not say so" for one in sorted(map(str, there - logged))]
+    return Finding(check="freezes", looked_at=len(there), problems=(*lost, *stray))
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:

@@ -15,6 +15,7 @@ __all__ = ["SWITCHES", "Relaxed", "relaxed_switches", "require_strict"]
 
 SWITCHES: Final = {
     "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
+    "allow_thaw_by_one": "one person can thaw what was frozen, unless a quorum is set up for it",
     "unsigned_bundles": "bundles of endorsements count without a signature of the operator's (bundle_keys is empty)",
     "database_tls": "the server of the database need not prove its name (sslmode of the database's URL)",
 }
@@ -40,6 +41,7 @@ def relaxed_switches(settings: Settings) -> tuple[Relaxed, ...]:
     """List what these settings relax, in the order of ``SWITCHES``."""
     on = {
         "allow_simulated": settings.allow_simulated,
+        "allow_thaw_by_one": settings.allow_thaw_by_one,
         "unsigned_bundles": bool(settings.endorsements) and not settings.bundle_keys and not settings.is_production,
         "database_tls": _database_unproved(settings.database),
     }

@@ -26,6 +26,7 @@ from attest.errors import AttestError, EndorsementError, EvidenceError, Verifica
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
+from kms.brakes.freezes import Freeze, Scope, freezing, frozen_products
 from kms.challenges import OpenedChallenge
 from kms.decide import Demand, Hindrance, KeyState, ReferenceState, ReleaseDecision, Verdict, decide
 from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
@@ -41,6 +42,7 @@ __all__ = ["ReleaseService"]
 
 MAX_ATTEMPTS: Final = 3
 """How often a release starts over because a key or what judges for it changed while it was being decided."""
+_FROZEN = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.ALL: "service-frozen"}
 _PURPOSES = frozenset({str(KeyPurpose.MODEL_KEY)})
 
 
@@ -308,15 +310,16 @@ def _use_up(writer: Writer, exchange: _Exchange) -> None:
 def _snapshot(reader: Reader, key_ids: tuple[str, ...]) -> _Snapshot:
     found = reader.asked(map(KeyReference.parse, key_ids))
     records = {str(one): record for one, record in found.items()}
+    freezes = reader.freezes()
     guards = {asked: find_guard(reader, record.policy_digest) for asked, record in records.items()}
     return _Snapshot(
         records=records,
-        states={asked: _state(asked, record, guards[asked]) for asked, record in records.items()},
+        states={asked: _state(asked, record, guards[asked], freezes) for asked, record in records.items()},
         policies={asked: guard.policy for asked, guard in guards.items() if guard.policy is not None},
     )
 
 
-def _state(asked: str, record: KeyRecord, guard: Guard) -> KeyState:
+def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...]) -> KeyState:
     return KeyState(
         asked=asked,
         name=record.name,
@@ -328,15 +331,18 @@ def _state(asked: str, record: KeyRecord, guard: Guard) -> KeyState:
         references=tuple(
             ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
         ),
-        hindrances=tuple(_hindrances(record, guard)),
+        hindrances=tuple(_hindrances(record, guard, freezes)),
+        frozen_products=frozen_products(freezes),
     )
 
 
-def _hindrances(record: KeyRecord, guard: Guard) -> Iterator[Hindrance]:
+def _hindrances(record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...]) -> Iterator[Hindrance]:
     """List what stands against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
         text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
         yield Hindrance(code="references-unusable", text=text)
+    for one in freezing(freezes, key=record.name):
+        yield Hindrance(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
 
 
 def _relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:

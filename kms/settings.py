@@ -68,6 +68,7 @@ class Settings(BaseModel):
         witnesses_file: witnesses that are asked to cosign the log's checkpoints.
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
+        allow_thaw_by_one: let one person thaw what was frozen, as long as no quorum is set up for it.
         profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
     """
 
@@ -102,6 +103,7 @@ class Settings(BaseModel):
     witnesses_file: Path | None = None
     publish_entries: bool = False
     allow_simulated: bool = False
+    allow_thaw_by_one: bool = False
     profile: Literal["standard", "production"] = "standard"
 
     @property

@@ -33,6 +33,7 @@ from kms.keys.records import KeyName, KeyPurpose, KeyRecord, KeyReference
 from kms.log.entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
+from kms.store.freezes import FreezeReader, FreezeWriter
 from kms.store.grants import GrantReader, GrantWriter
 from kms.store.log import LogReader, LogWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
@@ -112,7 +113,7 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(LogReader, ReferenceReader, GrantReader):
+class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
@@ -196,7 +197,7 @@ class Reader(LogReader, ReferenceReader, GrantReader):
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter):
+class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter):
     """What can be written in one transaction, all or nothing."""
 
     def set_fact(self, name: str, value: bytes) -> None:

@@ -22,6 +22,7 @@ from sqlalchemy.types import TypeEngine
 __all__ = [
     "PROTECTED",
     "REVISIONS",
+    "freezes",
     "grants",
     "key_versions",
     "keys",
@@ -37,7 +38,7 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = ("log_entries", "log_nodes", "policies", "reference_documents", "reference_signatures", "tenants")
@@ -182,3 +183,15 @@ grants = Table(
     Index("grants_identity", "means", "name"),
 )
 """Who has which role where, see ``kms/auth/``. ``kms fsck`` compares it with the log, which says the same."""
+
+freezes = Table(
+    "freezes",
+    metadata,
+    Column("scope", _name(16), primary_key=True),
+    Column("name", _name(256), primary_key=True),
+    Column("reason", String(1000), nullable=False),
+    Column("actor", String(1024), nullable=False),
+    Column("means", String(16), nullable=False),
+    Column("frozen_at", String(40), nullable=False),
+)
+"""What nobody gets now, see ``kms/brakes/freezes.py``: the freezes in force; those that ended are in the log."""

@@ -147,6 +147,7 @@ def test_mc_42_every_relaxed_switch_is_named_and_refused_in_production(harness: 
     url = "postgresql://kms@db.example/kms?sslmode="
     on: dict[str, dict[str, Any]] = {
         "allow_simulated": {"allow_simulated": True},
+        "allow_thaw_by_one": {"allow_thaw_by_one": True, "allow_simulated": False, "endorsements": ()},
         "unsigned_bundles": {"endorsements": (harness.folder,), "allow_simulated": False},
         "database_tls": {"database": f"{url}require", "allow_simulated": False, "endorsements": ()},
     }

@@ -11,7 +11,7 @@ from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming
 from tests.kms.support import Harness, Workload, policy_text
 
-CHECKS = ["schema", "storage", "foreign-keys", "log", "own-keys", "keys", "policies", "references", "grants"]
+CHECKS = ["schema", "storage", "foreign-keys", "log", "own-keys", "keys", "policies", "references", "grants", "freezes"]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,0 +1,70 @@
+"""Freezes in the database: those that are in force. What was is in the log."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Row, delete, insert, select
+
+from attest.encoding import rfc3339, rfc3339_text
+from attest.errors import AttestError
+from kms.brakes.freezes import Freeze, Scope, Target
+from kms.errors import IntegrityError
+from kms.store.schema import freezes
+
+__all__ = ["FreezeReader", "FreezeWriter"]
+
+
+class FreezeReader:
+    """What can be read of them in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Work on a transaction that the store opened."""
+        self._connection = connection
+
+    def freezes(self) -> tuple[Freeze, ...]:
+        """Return every freeze that is in force, in the order of what they stop.
+
+        Raises:
+            IntegrityError: ``freeze-record-invalid``. Nothing is released while one cannot be read.
+        """
+        rows = self._connection.execute(select(freezes).order_by(freezes.c.scope, freezes.c.name))
+        return tuple(map(_freeze, rows))
+
+
+class FreezeWriter(FreezeReader):
+    """What can be written."""
+
+    def add_freeze(self, freeze: Freeze) -> None:
+        """Put a freeze into force that is not yet."""
+        self._connection.execute(
+            insert(freezes).values(
+                scope=str(freeze.target.scope),
+                name=freeze.target.name,
+                reason=freeze.reason,
+                actor=freeze.actor,
+                means=freeze.means,
+                frozen_at=rfc3339_text(freeze.frozen_at),
+            )
+        )
+
+    def remove_freeze(self, target: Target) -> None:
+        """End a freeze."""
+        same = (freezes.c.scope == str(target.scope)) & (freezes.c.name == target.name)
+        self._connection.execute(delete(freezes).where(same))
+
+
+def _freeze(row: Row[tuple[object, ...]]) -> Freeze:
+    try:
+        return Freeze(
+            target=Target(scope=Scope(row.scope), name=str(row.name)),
+            reason=str(row.reason),
+            actor=str(row.actor),
+            means=str(row.means),
+            frozen_at=rfc3339(row.frozen_at, what="frozen_at"),
+        )
+    except (ValueError, TypeError, AttestError) as exc:
+        raise IntegrityError(
+            f"the stored freeze of {row.scope!s} {row.name!s} cannot be read",
+            code="freeze-record-invalid",
+            field="freezes",
+            hint="the database was altered or damaged; restore it from a backup",
+        ) from exc
