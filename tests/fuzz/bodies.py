@@ -84,13 +84,13 @@ class Service:
 
     def __init__(self, harness: Harness) -> None:
         """Make the application and a loop of its own."""
-        self._harness = harness
+        self.harness = harness
         self._app: FastAPI = create_app(harness.settings, harness.services)
         self._loop = asyncio.new_event_loop()
 
     def honest(self) -> bytes:
         """Return a request that would be answered with the key, under a challenge of its own."""
-        request = BareWorkload().request(self._harness.releases.challenge(), "model")
+        request = BareWorkload().request(self.harness.releases.challenge(), "model")
         return json.dumps(request.to_json()).encode()
 
     def send(self, body: bytes) -> tuple[int, bytes, float]:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 
@@ -64,6 +65,7 @@ from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.simulator.nvidia import SimulatedBoard
 from attest.simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from attest.verification import verify
+from tests.fuzz.bodies import INTERNAL, Service, open_harness
 from tests.results import services
 from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
 from tests.samples import AT, binding, bound_evidence, scene
@@ -115,6 +117,28 @@ def _token_claims(data: bytes) -> None:
     _token(services.SERVICE.sign(data.decode(errors="replace")), audience=audience)
 
 
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory()  # gone when the process ends
+
+
+@cache
+def _service() -> Service:
+    """Make the key service. Its random numbers are those of every run, so that a seed's challenge is its own."""
+    return Service(open_harness(Path(_scratch().name)))
+
+
+def _body(data: bytes) -> None:
+    """Send a body; a challenge that a decision used up is given back, or the fuzzer would get no further."""
+    status, answer, _ = _service().send(data)
+    if status == INTERNAL:
+        raise RuntimeError(answer)
+    if status in _DECIDED:
+        _service().harness.alter("DELETE FROM used_nonces")
+
+
+_DECIDED = frozenset({200, 400, 403})
+
 TARGETS: dict[str, Callable[[bytes], object]] = {
     "report": parse_report,
     "table": parse_certificate_table,
@@ -141,6 +165,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "token": _token,
     "token-claims": _token_claims,
     "verify": _verify,
+    "body": _body,
 }
 
 
@@ -173,6 +198,8 @@ def seeds(target: str) -> Iterator[bytes]:
         "token-claims": [json.dumps(claims).encode() for claims in services.SAMPLES.values()],
         "rego": [b"package policy\nallow { not input.a; count([x | x := input.b[_]]) > 0 }\n"],
     }
+    if target == "body":
+        everything["body"] = [_service().honest()]
     everything["forms"] = everything["verify"] = [
         *everything["report"],
         *everything["envelope"],
@@ -207,7 +234,7 @@ def fuzz_one(target: str, arguments: list[str]) -> None:
 
     # Our own functions: what libraries do is no path of ours, and instrumenting all of them takes half a minute.
     for one in gc.get_objects():
-        if isinstance(one, FunctionType) and str(one.__module__).startswith("attest."):
+        if isinstance(one, FunctionType) and str(one.__module__).startswith(("attest.", "kms.")):
             atheris.instrument_func(one)
     atheris.Setup([sys.argv[0], *arguments], once)
     atheris.Fuzz()
@@ -216,15 +243,18 @@ def fuzz_one(target: str, arguments: list[str]) -> None:
 def fuzz(target: str, seconds: int) -> bool:
     """Fuzz one target in a process of its own and say whether nothing was found."""
     CRASHES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as corpus:
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus = Path(scratch) / "corpus"
+        corpus.mkdir()
         for number, seed in enumerate(seeds(target)):
-            (Path(corpus) / f"seed-{number}").write_bytes(seed)
-        options = [f"-max_total_time={seconds}", "-timeout=10", f"-artifact_prefix={CRASHES}/{target}-", corpus]
+            (corpus / f"seed-{number}").write_bytes(seed)
+        options = [f"-max_total_time={seconds}", "-timeout=10", f"-artifact_prefix={CRASHES}/{target}-", str(corpus)]
         child = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.run", "--child", target, *options],
             check=False,
             capture_output=True,
             text=True,
+            env={**os.environ, "TMPDIR": scratch},  # atheris ends the child without letting it tidy up
         )
     done = [line for line in child.stderr.splitlines() if line.startswith("Done ")]
     print(f"{target}: {done[0] if done else child.stderr[-2000:]}", flush=True)
