@@ -112,7 +112,7 @@ HIGH = GENOA | {"microcode": 85}
         ({}, {}, {"minimum_tcb": {"Milan": {"bootloader": 0, "tee": 0, "snp": 0, "microcode": 0}}}, {"minimum_tcb"}),
     ],
 )
-def test_each_demand_fails_on_its_own(
+def test_mc_5_mc_6_mc_7_each_demand_fails_on_its_own(
     chip: dict[str, Any], guest: dict[str, Any], snp: dict[str, Any], wanted: set[str]
 ) -> None:
     result = judged(document(**snp), scene(**chip), **guest)
@@ -175,7 +175,7 @@ def test_what_a_report_version_does_not_carry_fails_the_demand() -> None:
     assert check.got == "absent"
 
 
-def test_a_denied_chip_is_refused_and_another_is_not() -> None:
+def test_mc_8_a_denied_chip_is_refused_and_another_is_not() -> None:
     chip_id = scene().guest.chip.chip_id.hex()
     assert failed(judged(document(denied_chip_ids=[chip_id]))) == {"denied_chip_ids"}
     assert judged(document(denied_chip_ids=["00" * 64])).affirmed

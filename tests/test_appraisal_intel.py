@@ -105,7 +105,7 @@ def test_a_policy_for_one_kind_refuses_the_other() -> None:
         ({}, {"minimum_tdx_module_svn": {"0": 1, "3": 1}}, {"minimum_tdx_module_svn"}),
     ],
 )
-def test_each_demand_on_a_td_fails_on_its_own(report: dict[str, Any], tdx: dict[str, Any], wanted: set[str]) -> None:
+def test_mc_6_each_demand_on_a_td_fails_on_its_own(report: dict[str, Any], tdx: dict[str, Any], wanted: set[str]) -> None:
     result = judged(tdx_document(**tdx), verified_td(**report))
     assert failed(result) == wanted
     assert result.status is Tier.CONTRAINDICATED
@@ -399,7 +399,7 @@ def relabelled(td: SimulatedTd, what: bytes, other: bytes) -> bytes:
     return log.replace(what, other)
 
 
-def test_a_command_line_that_is_filed_as_something_else_is_refused_all_the_same() -> None:
+def test_mc_12_a_command_line_that_is_filed_as_something_else_is_refused_all_the_same() -> None:
     """must-check 40: the boot medium is the host's; the digests are all there, and the log's types are its own."""
     evil = loader(
         grub_command(f"linux {LINE}"), kernel_command_line("/vmlinuz init=/bin/sh"), kernel_command_line(LINE)

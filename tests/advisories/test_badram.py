@@ -8,7 +8,7 @@ from tests.policy.documents import document, policy_of
 from tests.samples import AT, report_evidence, scene
 
 
-def test_a_machine_without_the_alias_check_is_refused_although_nobody_mentioned_it() -> None:
+def test_mc_6_a_machine_without_the_alias_check_is_refused_although_nobody_mentioned_it() -> None:
     aliased = scene(platform_info=0x05)  # SMT and ECC, no ALIAS_CHECK_COMPLETE
     verified = verify(
         report_evidence(aliased.report),

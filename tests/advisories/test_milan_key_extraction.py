@@ -33,7 +33,7 @@ def forged() -> VerifiedEvidence:
     )
 
 
-def test_a_policy_that_does_not_name_milan_refuses_the_whole_generation(forged: VerifiedEvidence) -> None:
+def test_mc_8_a_policy_that_does_not_name_milan_refuses_the_whole_generation(forged: VerifiedEvidence) -> None:
     with pytest.raises(AppraisalError) as outcome:
         appraise(forged, policy=policy_of(document(products=["Genoa", "Turin"])), at=AT).require()
     assert "policy.snp.products" in outcome.value.message

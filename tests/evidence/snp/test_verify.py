@@ -65,7 +65,7 @@ def test_every_version_product_and_key_kind_verifies(product: SnpProduct, versio
     assert {check.outcome for check in verified.checks} <= {Outcome.PASS, Outcome.NOT_EVALUATED}
 
 
-def test_the_vendors_anchors_refuse_simulated_evidence() -> None:
+def test_mc_3_the_vendors_anchors_refuse_simulated_evidence() -> None:
     with pytest.raises(ChainError) as outcome:
         scene().verify(anchors=TrustAnchors.vendors())
     assert refused(outcome) == ("simulated-root-refused", "snp.root")
@@ -93,7 +93,7 @@ def test_without_any_leaf_the_leaf_is_missing() -> None:
     assert refused(outcome) == ("snp-leaf-missing", "snp.leaf")
 
 
-def test_only_a_leaf_of_the_other_kind_is_a_mismatch() -> None:
+def test_mc_4_only_a_leaf_of_the_other_kind_is_a_mismatch() -> None:
     honest = scene()
     vlek = SimulatedChip.of(SnpProduct.GENOA, csp_id="CN=cloud.invalid")
     pool = honest.without("SEV-VCEK").with_certificates([parse_certificate(vlek.leaf_certificate())])
@@ -135,7 +135,7 @@ def test_the_best_fitting_of_several_leaves_is_tried_first_and_any_good_one_wins
     assert honest.verify(endorsements=crowd).leaf.hwid == honest.guest.chip.hwid
 
 
-def test_a_report_of_another_product_than_its_certificate_is_refused() -> None:
+def test_mc_4_a_report_of_another_product_than_its_certificate_is_refused() -> None:
     genoa, milan = scene(SnpProduct.GENOA), scene(SnpProduct.MILAN)
     relabelled = milan.guest.report(bytes(64), override={"cpuid_mod_id": 0x11})
     with pytest.raises(ChainError) as outcome:
@@ -154,7 +154,7 @@ def test_a_version_2_report_takes_the_layout_of_its_certificate() -> None:
     assert refused(outcome) == ("snp-product-mismatch", "snp.product")
 
 
-def test_a_certificate_for_another_tcb_is_refused() -> None:
+def test_mc_3_a_certificate_for_another_tcb_is_refused() -> None:
     honest = scene()
     newer = replace(honest.guest.chip, reported_tcb=SnpTcbVersion(bootloader=10, tee=0, snp=27, microcode=83))
     with pytest.raises(BindingError) as outcome:
@@ -162,7 +162,7 @@ def test_a_certificate_for_another_tcb_is_refused() -> None:
     assert refused(outcome) == ("snp-tcb-mismatch", "snp.tcb")
 
 
-def test_a_certificate_of_another_chip_is_refused() -> None:
+def test_mc_3_a_certificate_of_another_chip_is_refused() -> None:
     honest, other = scene(), SimulatedChip.of(SnpProduct.GENOA, name="another")
     with pytest.raises(BindingError) as outcome:
         honest.verify(endorsements=other.endorsements(at=AT))
@@ -204,7 +204,7 @@ def test_a_signature_longer_than_its_curve_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["reported_tcb", "committed_tcb"])
-def test_a_tcb_above_the_current_one_is_refused(field: str) -> None:
+def test_mc_5_a_tcb_above_the_current_one_is_refused(field: str) -> None:
     high = SnpTcbVersion(bootloader=10, tee=0, snp=28, microcode=84)
     dishonest = scene(**{field: high})  # type: ignore[arg-type]  # a field of the chip by name
     with pytest.raises(BindingError) as outcome:
@@ -281,7 +281,7 @@ def test_a_root_that_is_neither_held_nor_presented_is_missing() -> None:
     assert refused(outcome) == ("snp-root-missing", "snp.root")
 
 
-def test_a_root_that_is_no_anchor_is_refused_whoever_presents_it() -> None:
+def test_mc_3_a_root_that_is_no_anchor_is_refused_whoever_presents_it() -> None:
     honest = scene()
     with pytest.raises(ChainError) as outcome:
         honest.verify(anchors=TrustAnchors.simulation().without(["SIMULATED ARK-Genoa"]))
@@ -369,7 +369,7 @@ def test_an_expired_intermediate_is_refused() -> None:
     assert refused(outcome) == ("certificate-expired", "snp.chain_validity")
 
 
-def test_revocation_is_not_optional() -> None:
+def test_mc_3_revocation_is_not_optional() -> None:
     honest = scene()
     pool = Endorsements(certificates=honest.endorsements.certificates)
     with pytest.raises(EndorsementError) as outcome:
