@@ -105,7 +105,9 @@ def test_a_policy_for_one_kind_refuses_the_other() -> None:
         ({}, {"minimum_tdx_module_svn": {"0": 1, "3": 1}}, {"minimum_tdx_module_svn"}),
     ],
 )
-def test_mc_6_each_demand_on_a_td_fails_on_its_own(report: dict[str, Any], tdx: dict[str, Any], wanted: set[str]) -> None:
+def test_mc_6_each_demand_on_a_td_fails_on_its_own(
+    report: dict[str, Any], tdx: dict[str, Any], wanted: set[str]
+) -> None:
     result = judged(tdx_document(**tdx), verified_td(**report))
     assert failed(result) == wanted
     assert result.status is Tier.CONTRAINDICATED
