@@ -89,6 +89,7 @@ SERVING = (
     click.option("--witnesses-file", type=click.Path(path_type=Path), help="Who is asked to cosign the log."),
     click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
     click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
+    click.option("--lease-seconds", type=int, help="How long a released key is meant to be used (default 86400)."),
     click.option("--max-body-bytes", type=int, help="Longest request body (default 16777216)."),
     click.option("--request-seconds", type=int, help="Longest time for one request (default 30)."),
     click.option("--max-concurrent", type=int, help="Most releases at the same time (default 32)."),

@@ -76,7 +76,7 @@ def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **fla
     """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
 
     Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
-    policy and every signature over a document of reference values. The service may run.
+    policy, every signature over a document of reference values, and every lease. The service may run.
     """
     from kms.errors import KmsError
     from kms.fsck import examine

@@ -154,6 +154,7 @@ def decide(
     results: Mapping[str, AttestationResult],
     demand: Demand,
     at: datetime,
+    objections: tuple[Reason, ...] = (),
 ) -> ReleaseDecision:
     """Decide on the release of all requested keys together.
 
@@ -163,6 +164,7 @@ def decide(
         results: for each key the result of appraising the workload under that key's policy.
         demand: what the service asked for.
         at: moment of the decision; every result must be of the same.
+        objections: what else stands against it: leases that cannot be renewed, stops, budgets.
 
     Raises:
         ValueError: ``at`` has no time zone.
@@ -184,6 +186,8 @@ def decide(
     recipients = {_recipient(results[key_id]) for key_id in requested if key_id in results}
     if len({results[key_id].verified.evidence.digest for key_id in requested if key_id in results}) > 1:
         reasons.append(Reason(code="results-differ", key_id=None, text="the results are about different evidence"))
+    # (4) Nothing else stands against it.
+    reasons += objections
     return ReleaseDecision(
         keys=tuple(keys[key_id] for key_id in dict.fromkeys(requested) if key_id in keys),
         recipient=recipients.pop() if not reasons and len(recipients) == 1 else None,

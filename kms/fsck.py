@@ -12,6 +12,7 @@ from kms.auth.granting import differences
 from kms.brakes.admin import logged_freezes
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
+from kms.leases.examining import lease_problems
 from kms.log.verifying import LogState, verify_log
 from kms.references.intake import list_documents
 from kms.references.resolving import find_guard
@@ -63,6 +64,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("references", _references),
         ("grants", _grants),
         ("freezes", _freezes),
+        ("leases", _leases),
     )
     with vault.store.reading() as reader:
         for name, check in checks:
@@ -144,6 +146,13 @@ def _freezes(reader: Reader) -> Finding:
     lost = [f"{one} was frozen and not thawed, and is not frozen" for one in sorted(map(str, logged - there))]
     stray = [f"{one} is frozen, and the log does not say so" for one in sorted(map(str, there - logged))]
     return Finding(check="freezes", looked_at=len(there), problems=(*lost, *stray))
+
+
+def _leases(reader: Reader) -> Finding:
+    """Compare every lease with the entry of the log that granted it, and the claims with their digests."""
+    seen: list[str] = []
+    problems = tuple(lease_problems(reader, seen))
+    return Finding(check="leases", looked_at=len(seen), problems=problems)
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:

@@ -7,7 +7,7 @@ workload that proved itself and by nobody else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -28,10 +28,14 @@ from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKe
 from attest.release.wire import ROLE, receipt_text
 from kms.brakes.freezes import Freeze, Scope, freezing, frozen_products
 from kms.challenges import OpenedChallenge
-from kms.decide import Demand, Hindrance, KeyState, ReferenceState, ReleaseDecision, Verdict, decide
+from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
 from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes
+from kms.leases import Attester
+from kms.leases.attester import attester_of
+from kms.leases.granting import NOTHING_GRANTED, Granted
+from kms.leases.judging import lease_objections
 from kms.log.decisions import DECISION, decision_body, refusal_body
 from kms.log.entries import LogEntry
 from kms.references.resolving import Guard, find_guard
@@ -80,6 +84,7 @@ class _Outcome:
     decision: ReleaseDecision
     results: Mapping[str, AttestationResult]
     secrets: Mapping[str, SecretBytes]
+    attester: Attester | None
 
 
 class _StateChangedError(Exception):
@@ -146,18 +151,29 @@ class ReleaseService:
             raise
         # (4) Each key's own policy judges it, and one decision is made of all.
         results = {key_id: appraise(verified, policy=policy, at=at) for key_id, policy in snapshot.policies.items()}
-        decision = decide(
-            requested=request.key_ids,
-            keys=snapshot.states,
-            results=results,
-            demand=self._demand(exchange),
-            at=at,
-        )
+        decision = self._decided(exchange, snapshot, results)
         # (5) Keys that do not open are found out before anything is written.
         secrets = self._unwrapped(decision, snapshot)
         # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
-        outcome = _Outcome(snapshot=snapshot, decision=decision, results=results, secrets=secrets)
+        attester = None if decision.recipient is None else attester_of(verified, recipient=decision.recipient)
+        outcome = _Outcome(snapshot=snapshot, decision=decision, results=results, secrets=secrets, attester=attester)
         return self._conclude(exchange, outcome)
+
+    def _decided(
+        self,
+        exchange: _Exchange,
+        snapshot: _Snapshot,
+        results: Mapping[str, AttestationResult],
+        objections: tuple[Reason, ...] = (),
+    ) -> ReleaseDecision:
+        return decide(
+            requested=exchange.request.key_ids,
+            keys=snapshot.states,
+            results=results,
+            demand=self._demand(exchange),
+            at=exchange.at,
+            objections=objections,
+        )
 
     def _verify(self, exchange: _Exchange, snapshot: _Snapshot) -> VerifiedEvidence:
         """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
@@ -223,13 +239,18 @@ class ReleaseService:
             now = _snapshot(writer, exchange.request.key_ids)
             if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
                 raise _StateChangedError  # which rolls everything back
-            entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome))
+            outcome = self._objected(writer, exchange, outcome)
+            granted = self._leases(writer, exchange, outcome)
+            entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
             try:
-                sealed = self._sealed(exchange, outcome, entry.leaf_hash)
+                sealed = self._sealed(exchange, outcome, granted, entry.leaf_hash)
             except VerificationError as exc:  # the workload's key is none
                 refusal = exc
                 entry = self._refusal(writer, exc, exchange, outcome.snapshot)
             writer.append(entry)
+            if refusal is None and outcome.attester is not None:
+                writer.add_leases(tuple(granted.leases.values()), attester=outcome.attester)
+                writer.end_leases(granted.ends)
         if refusal is not None:
             raise refusal
         if outcome.decision.verdict is not Verdict.ALLOW:
@@ -242,7 +263,41 @@ class ReleaseService:
             proof=self._services.log.proof(entry.seq).to_text(),
         )
 
-    def _body(self, exchange: _Exchange, outcome: _Outcome) -> dict[str, JsonValue]:
+    def _objected(self, writer: Writer, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
+        """Decide again where leases stand against it, as this transaction sees them; the answer is then a no."""
+        attester, names = outcome.attester, {state.name for state in outcome.decision.keys}
+        if attester is None:
+            return outcome
+        objections = lease_objections(
+            renews=exchange.request.renews,
+            states=writer.lease_states(exchange.request.renews),
+            stops=writer.stops_of(names, instance=attester.instance),
+            requested=names,
+            attester=attester,
+            at=exchange.at,
+        )
+        if not objections:
+            return outcome
+        decision = self._decided(exchange, outcome.snapshot, outcome.results, objections)
+        return replace(outcome, decision=decision, secrets={}, attester=None)
+
+    def _leases(self, writer: Writer, exchange: _Exchange, outcome: _Outcome) -> Granted:
+        """Make the leases of a release, and end those of its holder that they take the place of."""
+        attester, keys = outcome.attester, outcome.decision.keys
+        if attester is None:
+            return NOTHING_GRANTED
+        held = writer.leases_of({state.name for state in keys}, holder=attester.holder, at=exchange.at)
+        return self._services.leases.grant(
+            keys=keys,
+            attester=attester,
+            evidence_digest=exchange.request.evidence.digest,
+            log_seq=writer.head().seq + 1,
+            held=held,
+            renews=exchange.request.renews,
+            at=exchange.at,
+        )
+
+    def _body(self, exchange: _Exchange, outcome: _Outcome, granted: Granted) -> dict[str, JsonValue]:
         return decision_body(
             outcome.decision,
             nonce_digest=exchange.challenge.nonce_digest,
@@ -250,9 +305,12 @@ class ReleaseService:
             requested=exchange.request.key_ids,
             results=outcome.results,
             allow_simulated=self._services.allow_simulated,
+            leases=granted.leases,
         )
 
-    def _sealed(self, exchange: _Exchange, outcome: _Outcome, decision_digest: bytes) -> tuple[SealedKey, ...]:
+    def _sealed(
+        self, exchange: _Exchange, outcome: _Outcome, granted: Granted, decision_digest: bytes
+    ) -> tuple[SealedKey, ...]:
         """Seal each key to the recipient of the decision; nobody, nothing."""
         recipient = outcome.decision.recipient
         if recipient is None:
@@ -269,6 +327,8 @@ class ReleaseService:
                     recipient=recipient,
                     info=self._info(exchange, state, decision_digest),
                 ),
+                lease_id=granted.leases[state.asked].lease_id,
+                expires_at=granted.leases[state.asked].expires_at,
             )
             for state in outcome.decision.keys
         )

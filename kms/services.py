@@ -23,6 +23,7 @@ from kms.errors import IntegrityError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes, create_kek_file, read_kek_file
 from kms.keys.records import DEFAULT_TENANT, WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
+from kms.leases import LeaseDesk
 from kms.log.publishing import LogPublisher
 from kms.outside import open_desk, open_panel, read_anchors
 from kms.recovery import RESTORED_AT
@@ -92,6 +93,7 @@ class Services:
         identity: signs receipts.
         log: checkpoints and proofs of the log.
         challenges: issues and recognises challenges.
+        leases: makes the leases of what is released.
         endorsements: what vendors say.
         anchors: whose roots are accepted.
         clock: tells the time.
@@ -103,6 +105,7 @@ class Services:
     identity: Identity
     log: LogPublisher
     challenges: ChallengeDesk
+    leases: LeaseDesk
     endorsements: EndorsementDesk
     anchors: TrustAnchors
     clock: Clock
@@ -239,6 +242,7 @@ def open_services(
                 random=random,
                 not_before=restored_at,
             ),
+            leases=LeaseDesk(lifetime_seconds=settings.lease_seconds, random=random),
             endorsements=open_desk(settings, clock=clock, random=random, report=report),
             anchors=read_anchors(settings),
             clock=clock,

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
+from kms.leases.granting import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.store import Access, locate
 from kms.tls import TlsVersion
 
@@ -54,6 +55,7 @@ class Settings(BaseModel):
         plain_http: what becomes of listening beyond the loopback address without TLS: a warning, or a refusal.
         lock_memory: keep the service's memory out of the swap.
         challenge_seconds: how long a challenge counts.
+        lease_seconds: how long a released key is meant to be used before its holder attests again.
         max_body_bytes: longest request body.
         request_seconds: longest time to receive and answer one request.
         max_concurrent: most releases that a worker works on at the same time.
@@ -89,6 +91,7 @@ class Settings(BaseModel):
     plain_http: Literal["warn", "refuse"] = "warn"
     lock_memory: bool = False
     challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
+    lease_seconds: Annotated[int, Field(ge=SHORTEST_LEASE_SECONDS, le=LONGEST_LEASE_SECONDS)] = 86_400
     max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
     request_seconds: Annotated[int, Field(ge=1, le=300)] = 30
     max_concurrent: Annotated[int, Field(ge=1, le=1024)] = 32

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,9 @@ class ReleasedKey:
         entry: the decision's entry of the service's log.
         proof: that the log holds it, to keep with the entry.
         material: the key.
+        lease_id: names the lease, to renew it.
+        expires_at: when the lease ends; attest again before it.
+        recipient: the one-time key that it was sealed to: whoever renews the lease shows it again.
     """
 
     tenant: str
@@ -93,6 +97,9 @@ class ReleasedKey:
     entry: bytes
     proof: str
     material: bytes
+    lease_id: str
+    expires_at: datetime
+    recipient: WorkloadKey
 
     def __repr__(self) -> str:
         """Name the key and nothing of its material."""
@@ -173,22 +180,11 @@ class KeyReleaseClient:
         self, release: Release, challenge: Challenge, evidence: Evidence, key_ids: tuple[str, ...]
     ) -> bytes:
         receipt = read_receipt(self._service.verify(release.receipt))
-        told = [
-            {
-                "tenant": key.tenant,
-                "key_id": key.key_id,
-                "version": key.version,
-                "purpose": key.purpose,
-                "policy_digest": key.policy_digest.hex(),
-                "sealed_sha256": sha256(key.sealed).hexdigest(),
-            }
-            for key in release.keys
-        ]
         wanted: dict[str, object] = {
             "audience": challenge.audience,
             "nonce": challenge.nonce.hex(),
             "evidence": evidence.digest.hex(),
-            "keys": told,
+            "keys": [key.told() for key in release.keys],
         }
         for name, expected in wanted.items():
             if receipt.get(name) != expected:
@@ -280,6 +276,9 @@ class KeyReleaseClient:
             entry=release.entry,
             proof=release.proof,
             material=key.open(sealed.sealed, info=info),
+            lease_id=sealed.lease_id,
+            expires_at=sealed.expires_at,
+            recipient=key,
         )
 
     def _post(self, path: str, body: dict[str, JsonValue]) -> JsonValue:

@@ -6,6 +6,7 @@ Bytes are base64url without padding, times RFC 3339, and unknown members are ref
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,6 +44,8 @@ CONTEXT = "kms-release/v1"
 ROLE = "workload"
 RECEIPT = "attest-release-receipt/v1"
 MAX_KEYS = 16
+_SEALED_TEXTS = ("tenant", "key_id", "purpose", "policy_digest", "sealed", "lease_id", "expires_at")
+_LEASE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +100,19 @@ class ReleaseRequest:
         challenge: the token as received.
         evidence: everything that the workload can prove, with a binding under the challenge's nonce.
         key_ids: 1 to ``MAX_KEYS`` different names of keys (``KEY``, ``TENANT/KEY``); all are released, or none.
+        renews: leases that the workload has and wants renewed, each once; none for a first release.
     """
 
     challenge: str
     evidence: Evidence
     key_ids: tuple[str, ...]
+    renews: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the JSON members; the evidence is a CMW collection inside."""
         evidence: JsonValue = json.loads(self.evidence.to_json())
-        return {"challenge": self.challenge, "evidence": evidence, "keys": list(self.key_ids)}
+        renews: dict[str, JsonValue] = {"renews": list(self.renews)} if self.renews else {}
+        return {"challenge": self.challenge, "evidence": evidence, "keys": list(self.key_ids), **renews}
 
     @staticmethod
     def from_json(document: JsonValue) -> ReleaseRequest:
@@ -115,20 +121,19 @@ class ReleaseRequest:
         Raises:
             EvidenceError: ``wire-invalid``, or as ``parse_envelope``.
         """
-        if not isinstance(document, dict) or set(document) != {"challenge", "evidence", "keys"}:
-            raise _invalid("release request", "expected exactly challenge, evidence and keys")
-        token, keys = document["challenge"], document["keys"]
+        if not isinstance(document, dict) or set(document) - {"renews"} != {"challenge", "evidence", "keys"}:
+            raise _invalid("release request", "expected exactly challenge, evidence, keys and, if wanted, renews")
+        token = document["challenge"]
         if not isinstance(token, str):
             raise _invalid("release request", "challenge: expected text")
-        if not isinstance(keys, list) or not 0 < len(keys) <= MAX_KEYS:
-            raise _invalid("release request", f"keys: expected 1 to {MAX_KEYS} names of keys")
-        key_ids = tuple(key for key in keys if isinstance(key, str))
-        if len(set(key_ids)) != len(keys):
-            raise _invalid("release request", "keys: expected texts, each once")
+        key_ids = _each_once(document, "keys")
         for key in key_ids:
             _require_reference(key)
+        renews = _each_once(document, "renews") if "renews" in document else ()
+        for lease_id in renews:
+            _lease_id(lease_id, "release request")
         evidence = parse_envelope(json.dumps(document["evidence"]).encode())
-        return ReleaseRequest(challenge=token, evidence=evidence, key_ids=key_ids)
+        return ReleaseRequest(challenge=token, evidence=evidence, key_ids=key_ids, renews=renews)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,8 @@ class SealedKey:
         purpose: what it is for (``model-key``).
         policy_digest: SHA-256 of the policy under which it was released.
         sealed: HPKE ``enc ‖ ciphertext``.
+        lease_id: names the lease, to renew it.
+        expires_at: first moment at which the lease no longer counts; a workload attests again before it.
     """
 
     tenant: str
@@ -150,6 +157,8 @@ class SealedKey:
     purpose: str
     policy_digest: bytes
     sealed: bytes
+    lease_id: str
+    expires_at: datetime
 
     @property
     def name(self) -> KeyName:
@@ -165,6 +174,8 @@ class SealedKey:
             "purpose": self.purpose,
             "policy_digest": self.policy_digest.hex(),
             "sealed": base64url_text(self.sealed),
+            "lease_id": self.lease_id,
+            "expires_at": rfc3339_text(self.expires_at),
         }
 
     @staticmethod
@@ -172,11 +183,11 @@ class SealedKey:
         """Read the JSON members.
 
         Raises:
-            EvidenceError: ``wire-invalid`` or ``base64-invalid``.
+            EvidenceError: ``wire-invalid``, ``base64-invalid`` or ``time-invalid``.
         """
         members = dict(document) if isinstance(document, dict) else {}
         version = members.pop("version", None)
-        texts = _texts(members, ("tenant", "key_id", "purpose", "policy_digest", "sealed"), what="sealed key")
+        texts = _texts(members, _SEALED_TEXTS, what="sealed key")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise _invalid("sealed key", "version: expected an integer from 1")
         try:
@@ -194,7 +205,22 @@ class SealedKey:
             purpose=texts["purpose"],
             policy_digest=digest,
             sealed=base64url_bytes(texts["sealed"], what="sealed"),
+            lease_id=_lease_id(texts["lease_id"], "sealed key"),
+            expires_at=rfc3339(texts["expires_at"], what="expires_at"),
         )
+
+    def told(self) -> dict[str, JsonValue]:
+        """Return what a receipt says of it."""
+        return {
+            "tenant": self.tenant,
+            "key_id": self.key_id,
+            "version": self.version,
+            "purpose": self.purpose,
+            "policy_digest": self.policy_digest.hex(),
+            "sealed_sha256": sha256(self.sealed).hexdigest(),
+            "lease_id": self.lease_id,
+            "expires_at": rfc3339_text(self.expires_at),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,23 +311,13 @@ def receipt_text(
     released_at: datetime,
     simulated: bool,
 ) -> str:
-    """Return the text of a receipt: who got which key versions, on what evidence, under which policies, when."""
+    """Return the text of a receipt: who got what, on what evidence, under which policies, when and until when."""
     document: dict[str, JsonValue] = {
         "audience": audience,
         "nonce": nonce.hex(),
         "evidence": evidence_digest.hex(),
         "decision": decision_digest.hex(),
-        "keys": [
-            {
-                "tenant": key.tenant,
-                "key_id": key.key_id,
-                "version": key.version,
-                "purpose": key.purpose,
-                "policy_digest": key.policy_digest.hex(),
-                "sealed_sha256": sha256(key.sealed).hexdigest(),
-            }
-            for key in keys
-        ],
+        "keys": [key.told() for key in keys],
         "released_at": rfc3339_text(released_at),
         "simulated": simulated,
     }
@@ -328,6 +344,22 @@ def _require_reference(text: str) -> None:
         KeyReference.parse(text)
     except ConfigurationError as exc:
         raise _invalid("release request", f"keys: {exc.message}") from exc
+
+
+def _each_once(document: dict[str, JsonValue], name: str) -> tuple[str, ...]:
+    found = document[name]
+    if not isinstance(found, list) or not 0 < len(found) <= MAX_KEYS:
+        raise _invalid("release request", f"{name}: expected a list of 1 to {MAX_KEYS}")
+    texts = tuple(one for one in found if isinstance(one, str))
+    if len(set(texts)) != len(found):
+        raise _invalid("release request", f"{name}: expected texts, each once")
+    return texts
+
+
+def _lease_id(text: str, what: str) -> str:
+    if not _LEASE_ID.fullmatch(text):
+        raise _invalid(what, "lease: expected 32 lower-case hexadecimal digits")
+    return text
 
 
 def _texts(document: JsonValue, names: tuple[str, ...], *, what: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ __all__ = [
 
 _BASE64URL = r"^[A-Za-z0-9_-]*$"
 _HEX_32 = r"^[0-9a-f]{64}$"
+LEASE_ID_PATTERN = r"^[0-9a-f]{32}$"
 KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN)]
 Tenant = Annotated[str, Field(pattern=TENANT_PATTERN)]
 KeyText = Annotated[str, Field(pattern=KEY_REFERENCE_PATTERN)]
@@ -66,11 +67,21 @@ class ReleaseRequestModel(_Edge):
         ),
     ]
 
-    @field_validator("keys")
+    renews: Annotated[
+        list[Annotated[str, Field(pattern=LEASE_ID_PATTERN)]],
+        Field(
+            description="Leases of these keys that the workload has and wants renewed, each once.",
+            min_length=1,
+            max_length=MAX_KEYS,
+            json_schema_extra={"uniqueItems": True},
+        ),
+    ] = []
+
+    @field_validator("keys", "renews")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
         if len(set(value)) != len(value):
-            msg = "each key once"
+            msg = "each once"
             raise ValueError(msg)
         return value
 
@@ -84,6 +95,8 @@ class SealedKeyModel(_Edge):
     purpose: str
     policy_digest: Annotated[str, Field(description="SHA-256 of the key's policy, hex.", pattern=_HEX_32)]
     sealed: Annotated[str, Field(description="HPKE enc ‖ ciphertext, base64url.", pattern=_BASE64URL)]
+    lease_id: Annotated[str, Field(description="Names the lease, to renew it.", pattern=LEASE_ID_PATTERN)]
+    expires_at: Annotated[str, Field(description="First moment at which the lease no longer counts, RFC 3339.")]
 
 
 class ReleaseModel(_Edge):

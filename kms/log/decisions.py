@@ -13,6 +13,7 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from attest.evidence.envelope import Evidence
 from kms.decide import KeyState, ReleaseDecision, Verdict
+from kms.leases.records import Lease
 
 __all__ = ["DECISION", "check_members", "decision_body", "refusal_body"]
 
@@ -39,6 +40,7 @@ def decision_body(
     requested: Sequence[str],
     results: Mapping[str, AttestationResult],
     allow_simulated: bool,
+    leases: Mapping[str, Lease],
 ) -> dict[str, JsonValue]:
     """Describe a decision about verified evidence.
 
@@ -49,6 +51,7 @@ def decision_body(
         requested: what was asked for.
         results: the result for each key that is known.
         allow_simulated: whether the service accepts simulated evidence at all.
+        leases: by what was asked for, what is granted with it.
     """
     verified = next((result.verified for result in results.values()), None)
     binding = None if verified is None else verified.binding
@@ -69,6 +72,7 @@ def decision_body(
                 "policy_sha256": state.policy_digest.hex(),
                 "references": _references(state),
                 "appraisal": _summary(results[state.asked]) if state.asked in results else None,
+                "lease": _lease(leases[state.asked]) if state.asked in leases else None,
             }
             for state in decision.keys
         ],
@@ -114,6 +118,10 @@ def refusal_body(
 def _references(state: KeyState) -> list[JsonValue]:
     """Say which documents of reference values were in force, so that the decision can be judged again."""
     return [{"name": one.name, "version": one.version, "sha256": one.digest.hex()} for one in state.references]
+
+
+def _lease(lease: Lease) -> dict[str, JsonValue]:
+    return {"id": lease.lease_id, "expires_at": lease.until, "renewed_from": lease.renewed_from}
 
 
 def _head(

@@ -35,6 +35,7 @@ from kms.store import postgres
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.freezes import FreezeReader, FreezeWriter
 from kms.store.grants import GrantReader, GrantWriter
+from kms.store.leases import LeaseReader, LeaseWriter
 from kms.store.log import LogReader, LogWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, tenants, used_nonces
@@ -113,7 +114,7 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader):
+class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
@@ -197,7 +198,7 @@ class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader):
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter):
+class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter):
     """What can be written in one transaction, all or nothing."""
 
     def set_fact(self, name: str, value: bytes) -> None:

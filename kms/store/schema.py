@@ -26,6 +26,10 @@ __all__ = [
     "grants",
     "key_versions",
     "keys",
+    "lease_claims",
+    "lease_ends",
+    "lease_stops",
+    "leases",
     "log_entries",
     "log_nodes",
     "meta",
@@ -38,10 +42,20 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
-PROTECTED: Final = ("log_entries", "log_nodes", "policies", "reference_documents", "reference_signatures", "tenants")
+PROTECTED: Final = (
+    "lease_claims",
+    "lease_ends",
+    "leases",
+    "log_entries",
+    "log_nodes",
+    "policies",
+    "reference_documents",
+    "reference_signatures",
+    "tenants",
+)
 """Tables whose rows are never changed and never removed; triggers see to it."""
 
 metadata = MetaData()
@@ -195,3 +209,66 @@ freezes = Table(
     Column("frozen_at", String(40), nullable=False),
 )
 """What nobody gets now, see ``kms/brakes/freezes.py``: the freezes in force; those that ended are in the log."""
+
+lease_claims = Table(
+    "lease_claims",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("claims", LargeBinary, nullable=False),
+)
+"""What Attesters proved, see ``kms/leases/claims.py``, by its SHA-256; never changed, never removed."""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("lease_id", _name(32), primary_key=True),
+    Column("tenant", _name(64), nullable=False),
+    Column("key_id", _name(128), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("policy_digest", LargeBinary, ForeignKey("policies.digest"), nullable=False),
+    Column("evidence_digest", LargeBinary, nullable=False),
+    Column("tee", _name(32), nullable=False),
+    Column("product", _name(64)),
+    Column("chip", _name(160)),
+    Column("measurement", LargeBinary),
+    Column("instance", LargeBinary, nullable=False),
+    Column("holder", LargeBinary, nullable=False),
+    Column("recipient", LargeBinary, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("simulated", Boolean, nullable=False),
+    Column("claims_digest", LargeBinary, ForeignKey("lease_claims.digest"), nullable=False),
+    Column("log_seq", BigInteger, nullable=False),
+    Column("released_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("renewed_from", _name(32)),
+    Index("leases_key", "tenant", "key_id", "expires_at"),
+    Index("leases_holder", "holder"),
+    Index("leases_chip", "chip"),
+    Index("leases_log_seq", "log_seq", "lease_id"),
+)
+"""Each released version of a key, see ``kms/leases/records.py``; never changed, never removed. The row outlives its
+key, which it names without a foreign key. Moments are milliseconds since 1970, UTC."""
+
+lease_ends = Table(
+    "lease_ends",
+    metadata,
+    Column("lease_id", _name(32), ForeignKey("leases.lease_id"), primary_key=True),
+    Column("ended_at", BigInteger, nullable=False),
+    Column("reason", String(32), nullable=False),
+    Column("log_seq", BigInteger, nullable=False),
+)
+"""Leases that ended before their time; never changed, never removed."""
+
+lease_stops = Table(
+    "lease_stops",
+    metadata,
+    Column("lease_id", _name(32), ForeignKey("leases.lease_id"), primary_key=True),
+    Column("tenant", _name(64), nullable=False),
+    Column("key_id", _name(128), nullable=False),
+    Column("instance", LargeBinary, nullable=False),
+    Column("reason", String(1024), nullable=False),
+    Column("stopped_at", BigInteger, nullable=False),
+    Column("log_seq", BigInteger, nullable=False),
+    Index("lease_stops_instance", "tenant", "key_id", "instance"),
+)
+"""Leases that are not renewed; a row is removed when the operator takes that back."""

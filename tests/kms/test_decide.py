@@ -85,6 +85,15 @@ def codes(decision: ReleaseDecision) -> list[str]:
     return [reason.code for reason in decision.reasons]
 
 
+def test_whatever_else_stands_against_it_is_a_reason() -> None:
+    against = Reason(code="lease-stopped", key_id="a", text="x")
+    decision = decide(
+        requested=("a",), keys={"a": state()}, results={"a": RESULT}, demand=DEMAND, at=AT, objections=(against,)
+    )
+    assert codes(decision) == ["lease-stopped"]
+    assert decision.reasons == (against,)
+
+
 def test_what_conforms_is_released_to_the_key_of_the_evidence() -> None:
     decision = decided()
     assert decision.verdict is Verdict.ALLOW

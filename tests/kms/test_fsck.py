@@ -11,7 +11,19 @@ from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming
 from tests.kms.support import Harness, Workload, policy_text
 
-CHECKS = ["schema", "storage", "foreign-keys", "log", "own-keys", "keys", "policies", "references", "grants", "freezes"]
+CHECKS = [
+    "schema",
+    "storage",
+    "foreign-keys",
+    "log",
+    "own-keys",
+    "keys",
+    "policies",
+    "references",
+    "grants",
+    "freezes",
+    "leases",
+]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -70,6 +82,10 @@ def test_a_log_without_what_was_noted_elsewhere_is_found(filled: Harness) -> Non
         ("UPDATE secrets SET wrapped = ? WHERE name = 'identity'", b"", {"own-keys"}),
         ("DELETE FROM secrets WHERE name = ?", "challenge-mac", {"own-keys"}),
         ("UPDATE log_entries SET entry = ? WHERE seq = 2", b"{}", {"log"}),
+        ("UPDATE leases SET expires_at = expires_at + ?", 1, {"leases"}),
+        ("UPDATE leases SET recipient = ?", bytes(32), {"leases"}),
+        ("UPDATE leases SET log_seq = ?", 2, {"leases"}),
+        ("UPDATE lease_claims SET claims = ?", b"{}", {"leases"}),
         ("UPDATE log_nodes SET hash = ? WHERE position = 1", bytes(32), {"log"}),
         ("DELETE FROM log_nodes WHERE position = ?", 1, {"log"}),
         ("INSERT INTO log_nodes (position, hash) VALUES (1000, ?)", bytes(32), {"log"}),

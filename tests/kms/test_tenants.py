@@ -16,6 +16,7 @@ from kms.keys.tenants import create_tenant
 from kms.services import Vault
 from kms.store import locate, migrate_database, open_store
 from tests.kms.support import ACTOR, AT, MATERIAL, Harness, Workload, open_release
+from tests.kms.test_store import at_revision
 
 OURS, THEIRS = b"o" * 32, b"t" * 32
 
@@ -144,14 +145,22 @@ def test_a_key_whose_tenant_was_removed_is_found(shared: Harness) -> None:
     assert found["keys"].problems == ("the key acme/model is of no tenant there is",)
 
 
+_MADE_SINCE = """SELECT name FROM main.sqlite_master WHERE type = 'table'
+    EXCEPT SELECT name FROM before.sqlite_master"""
+
+
 def test_keys_from_before_there_were_tenants_are_of_the_default_one(harness: Harness) -> None:
     if harness.on_postgres:
         pytest.skip("the statements of the migration are the same, and tests of migrations run on both")
     harness.add_key("model")
     harness.close()
     path = locate(harness.settings.database)
+    before = harness.folder / "before.db"
+    at_revision(str(before), "0012").dispose()
     with closing(sqlite3.connect(str(path), isolation_level=None)) as database:
-        database.execute("DROP TABLE tenants")
+        database.execute("ATTACH ? AS before", (str(before),))
+        for (table,) in database.execute(_MADE_SINCE).fetchall():
+            database.execute(f"DROP TABLE {table}")
         database.execute("UPDATE alembic_version SET version_num = '0012'")
     migrate_database(harness.settings.database)
     store = open_store(harness.settings.database)

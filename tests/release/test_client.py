@@ -139,6 +139,8 @@ class Service:
                         policy_digest=bytes(32),
                     ),
                 ),
+                lease_id=sha256(key_id.encode()).hexdigest()[:32],
+                expires_at=AT + timedelta(days=1),
             )
             for key_id in request.key_ids
         )

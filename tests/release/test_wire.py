@@ -17,7 +17,14 @@ from tests.samples import NONCE, binding, bound_evidence, scene
 CHALLENGE = Challenge(token="t", nonce=NONCE, audience="kms", expires_at=datetime(2026, 6, 1, tzinfo=UTC))
 REQUEST = ReleaseRequest(challenge="t", evidence=bound_evidence(scene().guest, binding()), key_ids=("a", "b"))
 SEALED = SealedKey(
-    tenant="default", key_id="a", version=1, purpose="model-key", policy_digest=bytes(32), sealed=b"sealed"
+    tenant="default",
+    key_id="a",
+    version=1,
+    purpose="model-key",
+    policy_digest=bytes(32),
+    sealed=b"sealed",
+    lease_id="0a" * 16,
+    expires_at=datetime(2026, 6, 2, tzinfo=UTC),
 )
 RELEASE = Release(keys=(SEALED,), receipt="note", entry=b"{}", proof="proof")
 

@@ -1,0 +1,8 @@
+"""Leases: who holds which key until when, and what proved itself for it."""
+
+from __future__ import annotations
+
+from kms.leases.granting import LeaseDesk
+from kms.leases.records import Attester, Lease, LeaseEnd, LeaseState, LeaseStop
+
+__all__ = ["Attester", "Lease", "LeaseDesk", "LeaseEnd", "LeaseState", "LeaseStop"]

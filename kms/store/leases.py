@@ -1,0 +1,253 @@
+"""Leases in the database: granted once and never changed; ends are written beside them, stops can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    and_,
+    delete,
+    distinct,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+)
+
+from attest.errors import ConfigurationError
+from attest.release import KeyName
+from kms.errors import IntegrityError
+from kms.leases.records import Attester, Lease, LeaseEnd, LeaseState, LeaseStop
+from kms.store.schema import lease_claims, lease_ends, lease_stops, leases
+
+__all__ = ["LeaseReader", "LeaseWriter"]
+
+_PAGE_ROWS = 500
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class LeaseReader:
+    """What can be read of them in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Work on a transaction that the store opened."""
+        self._connection = connection
+
+    def live_leases(self, name: KeyName, *, at: datetime) -> tuple[Lease, ...]:
+        """Return the leases of a key that are neither expired nor ended at this moment, the oldest first."""
+        statement = _STATES.where(_live_of(name, at)).order_by(leases.c.log_seq, leases.c.lease_id)
+        return tuple(_state(row).lease for row in self._connection.execute(statement))
+
+    def holder_count(self, name: KeyName, *, at: datetime, beside: bytes | None = None) -> int:
+        """Count the different holders that have a live lease of a key.
+
+        Args:
+            name: which key.
+            at: the moment.
+            beside: a holder (``Attester.holder``) that is not counted, since it is the one that asks.
+        """
+        where = _live_of(name, at)
+        if beside is not None:
+            where = and_(where, leases.c.holder != beside)
+        statement = select(func.count(distinct(leases.c.holder))).select_from(_WITH_END).where(where)
+        return int(self._connection.execute(statement).scalar_one())
+
+    def leases_of(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
+        """Return the leases of these keys that a holder has and that count at this moment, the oldest first."""
+        where = and_(leases.c.holder == holder, _named(leases, names), leases.c.expires_at > _number(at), _NOT_ENDED)
+        found = self._states(_STATES.where(where).order_by(leases.c.log_seq, leases.c.lease_id))
+        return tuple(state.lease for state in found)
+
+    def lease_states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
+        """Return these leases with what became of them; unknown ones are absent."""
+        found = self._states(_STATES.where(leases.c.lease_id.in_(lease_ids)))
+        return {one.lease.lease_id: one for one in found}
+
+    def stops_of(self, names: Iterable[KeyName], *, instance: bytes) -> tuple[LeaseStop, ...]:
+        """Return the stops of these keys that stand against this image on this machine."""
+        columns = lease_stops.c
+        where = and_(columns.instance == instance, _named(lease_stops, names))
+        rows = self._connection.execute(select(lease_stops).where(where).order_by(columns.log_seq, columns.lease_id))
+        return tuple(_stop(row) for row in rows)
+
+    def lease_pages(self, where: ColumnElement[bool], *, after: tuple[int, str] = (0, "")) -> Iterator[LeaseState]:
+        """Iterate over the leases for which a condition holds, by entry of the log and id, page by page.
+
+        Args:
+            where: a condition on ``kms.store.schema.leases``.
+            after: entry and id behind which to begin.
+        """
+        while True:
+            seq, lease_id = after
+            behind = (leases.c.log_seq > seq) | ((leases.c.log_seq == seq) & (leases.c.lease_id > lease_id))
+            ordered = _STATES.where(where, behind).order_by(leases.c.log_seq, leases.c.lease_id)
+            page = self._states(ordered.limit(_PAGE_ROWS))
+            yield from page
+            if len(page) < _PAGE_ROWS:
+                return
+            after = (page[-1].lease.log_seq, page[-1].lease.lease_id)
+
+    def claims_of(self, digest: bytes) -> bytes | None:
+        """Return the claims of this digest; bytes that somebody made text are none of ours."""
+        statement = select(lease_claims.c.claims).where(lease_claims.c.digest == digest)
+        value = self._connection.execute(statement).scalar_one_or_none()
+        return value if value is None or isinstance(value, bytes) else b""
+
+    def claims_digests(self) -> tuple[bytes, ...]:
+        """Return the digests of all claims that are kept."""
+        found = self._connection.execute(select(lease_claims.c.digest).order_by(lease_claims.c.digest)).scalars()
+        return tuple(value if isinstance(value, bytes) else b"" for value in found)
+
+    def _states(self, statement: Select[Any]) -> tuple[LeaseState, ...]:  # Any: rows of several tables
+        return tuple(_state(row) for row in self._connection.execute(statement))
+
+
+class LeaseWriter(LeaseReader):
+    """What can be written."""
+
+    def add_leases(self, granted: Sequence[Lease], *, attester: Attester) -> None:
+        """Keep leases, and the claims that they rest on unless they are there already."""
+        if not granted:
+            return
+        digest = attester.claims_digest
+        if self.claims_of(digest) is None:
+            self._connection.execute(insert(lease_claims).values(digest=digest, claims=attester.claims))
+        self._connection.execute(insert(leases), [_row(one) for one in granted])
+
+    def end_leases(self, ends: Sequence[LeaseEnd]) -> None:
+        """Write down that leases ended."""
+        if ends:
+            rows = [
+                {"lease_id": e.lease_id, "ended_at": _number(e.at), "reason": e.reason, "log_seq": e.log_seq}
+                for e in ends
+            ]
+            self._connection.execute(insert(lease_ends), rows)
+
+    def add_stops(self, stops: Sequence[LeaseStop]) -> None:
+        """Refuse the renewal of leases from now on."""
+        if stops:
+            rows = [
+                {
+                    "lease_id": one.lease_id,
+                    "tenant": one.name.tenant,
+                    "key_id": one.name.key_id,
+                    "instance": one.instance,
+                    "reason": one.reason,
+                    "stopped_at": _number(one.at),
+                    "log_seq": one.log_seq,
+                }
+                for one in stops
+            ]
+            self._connection.execute(insert(lease_stops), rows)
+
+    def remove_stops(self, lease_ids: Sequence[str]) -> None:
+        """Take stops back."""
+        self._connection.execute(delete(lease_stops).where(lease_stops.c.lease_id.in_(lease_ids)))
+
+
+_WITH_END = leases.outerjoin(lease_ends, lease_ends.c.lease_id == leases.c.lease_id)
+_STATES = select(
+    leases,
+    lease_ends.c.ended_at,
+    lease_ends.c.reason.label("end_reason"),
+    lease_ends.c.log_seq.label("end_seq"),
+    lease_stops.c.stopped_at,
+    lease_stops.c.reason.label("stop_reason"),
+    lease_stops.c.log_seq.label("stop_seq"),
+).select_from(_WITH_END.outerjoin(lease_stops, lease_stops.c.lease_id == leases.c.lease_id))
+_NOT_ENDED = lease_ends.c.lease_id.is_(None)
+
+
+def _named(table: Table, names: Iterable[KeyName]) -> ColumnElement[bool]:
+    columns = table.c
+    return or_(false(), *(and_(columns.tenant == one.tenant, columns.key_id == one.key_id) for one in names))
+
+
+def _live_of(name: KeyName, at: datetime) -> ColumnElement[bool]:
+    return and_(_named(leases, [name]), leases.c.expires_at > _number(at), _NOT_ENDED)
+
+
+def _number(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def _name(row: Row[Any]) -> KeyName:  # Any: as above
+    try:
+        return KeyName(tenant=row.tenant, key_id=row.key_id)
+    except (ConfigurationError, TypeError) as exc:
+        raise _altered() from exc
+
+
+def _moment(number: object) -> datetime:
+    if not isinstance(number, int):
+        raise _altered()
+    return _EPOCH + number * _MILLISECOND
+
+
+def _blob(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise _altered()
+    return value
+
+
+def _row(lease: Lease) -> dict[str, object]:
+    row = {column: getattr(lease, column) for column in _PLAIN}
+    row |= {"tenant": lease.name.tenant, "key_id": lease.name.key_id}
+    return row | {"released_at": _number(lease.released_at), "expires_at": _number(lease.expires_at)}
+
+
+_PLAIN = tuple(name for name in Lease.__dataclass_fields__ if name != "name")
+_BLOBS = ("policy_digest", "evidence_digest", "instance", "holder", "recipient", "claims_digest")
+
+
+def _state(row: Row[Any]) -> LeaseState:  # Any: rows of several tables
+    """Read a row; one that was altered into nonsense is an integrity failure and no crash."""
+    found = row._mapping  # noqa: SLF001  SQLAlchemy's public name of it
+    plain = {name: found[name] for name in _PLAIN}
+    plain |= {name: _blob(found[name]) for name in _BLOBS}
+    plain["measurement"] = None if row.measurement is None else _blob(row.measurement)
+    plain |= {"released_at": _moment(row.released_at), "expires_at": _moment(row.expires_at)}
+    plain["simulated"] = bool(row.simulated)
+    lease = Lease(name=_name(row), **plain)
+    end = stop = None
+    if row.ended_at is not None:
+        end = LeaseEnd(lease_id=lease.lease_id, at=_moment(row.ended_at), reason=row.end_reason, log_seq=row.end_seq)
+    if row.stopped_at is not None:
+        stop = LeaseStop(
+            lease_id=lease.lease_id,
+            name=lease.name,
+            instance=lease.instance,
+            reason=row.stop_reason,
+            at=_moment(row.stopped_at),
+            log_seq=row.stop_seq,
+        )
+    return LeaseState(lease=lease, end=end, stop=stop)
+
+
+def _stop(row: Row[Any]) -> LeaseStop:  # Any: as above
+    return LeaseStop(
+        lease_id=row.lease_id,
+        name=_name(row),
+        instance=_blob(row.instance),
+        reason=row.reason,
+        at=_moment(row.stopped_at),
+        log_seq=row.log_seq,
+    )
+
+
+def _altered() -> IntegrityError:
+    return IntegrityError(
+        "a stored lease cannot be read",
+        code="lease-record-invalid",
+        field="leases",
+        hint="the database was altered or damaged; restore it from a backup",
+    )

@@ -1,0 +1,414 @@
+"""Leases: what a release promises until when, who may renew it, and what stops that."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import true
+
+from attest.errors import AttestError
+from attest.evidence.snp.tcb import SnpProduct
+from attest.release import Challenge, KeyName, Release, ReleaseRequest, WorkloadKey
+from attest.release.wire import read_receipt
+from attest.simulator import SimulatedChip
+from kms.errors import IntegrityError, ReleaseDeniedError
+from kms.keys.admin import set_enabled
+from kms.keys.tenants import create_tenant
+from kms.leases.attester import holder_of, instance_of
+from kms.leases.claims import read_claims
+from kms.leases.records import Lease, LeaseState, LeaseStop
+from kms.store import Reader
+from tests.kms.support import (
+    ACTOR,
+    AT,
+    CHIP,
+    GUEST,
+    MATERIAL,
+    TD,
+    Harness,
+    TdWorkload,
+    Workload,
+    open_release,
+    policy_text,
+    tdx_policy_text,
+    write_intel_collateral,
+)
+
+DAY = 86_400
+CHALLENGE = Challenge(token="t", nonce=bytes(32), audience="kms", expires_at=AT)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """What holds here holds on both databases."""
+    return str(request.param)
+
+
+def released(
+    harness: Harness, *key_ids: str, workload: Workload | None = None, renews: tuple[str, ...] = ()
+) -> Release:
+    asked = (workload or Workload()).request(harness.releases.challenge(), *(key_ids or ("model",)))
+    return harness.releases.release(replace(asked, renews=renews))
+
+
+def refused(
+    harness: Harness, *key_ids: str, workload: Workload | None = None, renews: tuple[str, ...] = ()
+) -> AttestError:
+    """Ask, be refused by a decision that is in the log, and gain no lease."""
+    with harness.services.store.reading() as reader:
+        before = list(everything(reader))
+    with pytest.raises(ReleaseDeniedError) as caught:
+        released(harness, *key_ids, workload=workload, renews=renews)
+    with harness.services.store.reading() as reader:
+        assert list(everything(reader)) == before
+    decision = harness.decisions()[-1]
+    assert decision["outcome"] == "deny"
+    assert caught.value.code in {reason["code"] for reason in decision["reasons"]}  # type: ignore[attr-defined]
+    return caught.value
+
+
+def everything(reader: Reader) -> list[LeaseState]:
+    return list(reader.lease_pages(true()))
+
+
+def states(harness: Harness) -> list[LeaseState]:
+    with harness.services.store.reading() as reader:
+        return everything(reader)
+
+
+def live(harness: Harness, key_id: str = "model") -> list[Lease]:
+    with harness.services.store.reading() as reader:
+        return list(reader.live_leases(KeyName.parse(key_id), at=harness.clock()))
+
+
+def holders(harness: Harness, *, beside: bytes | None = None) -> int:
+    with harness.services.store.reading() as reader:
+        return reader.holder_count(KeyName(key_id="model"), at=harness.clock(), beside=beside)
+
+
+# -- granting
+
+
+def test_mc_25_a_release_says_until_when_in_the_answer_the_receipt_and_the_log(harness: Harness) -> None:
+    harness.add_key("model")
+    release = released(harness)
+    (key,) = release.keys
+    assert key.expires_at == harness.clock() + timedelta(seconds=DAY)
+    receipt = read_receipt(harness.services.identity.public.verify(release.receipt))
+    assert receipt["keys"] == [key.told()]
+    assert key.told()["expires_at"] == "2026-06-02T12:00:00Z"
+    logged = harness.decisions()[-1]["keys"][0]["lease"]  # type: ignore[index]
+    assert logged == {"id": key.lease_id, "expires_at": "2026-06-02T12:00:00Z", "renewed_from": None}
+
+
+def test_a_lease_says_who_holds_what_on_which_proof(harness: Harness) -> None:
+    harness.add_key("model")
+    released(harness)
+    (lease,) = live(harness)
+    decision = harness.decisions()[-1]
+    assert (str(lease.name), lease.version) == ("model", 1)
+    assert (lease.tee, lease.product, lease.chip) == ("sev-snp", "Genoa", f"amd:{CHIP.hwid.hex()}")
+    assert lease.measurement == GUEST.measurement
+    assert lease.evidence_digest.hex() == decision["evidence_sha384"]
+    assert lease.recipient.hex() == decision["recipient_sha256"]
+    assert lease.log_seq == decision["seq"]
+    assert (lease.gpus, lease.simulated, lease.renewed_from) == (0, True, None)
+    assert lease.policy_digest.hex() == decision["keys"][0]["policy_sha256"]  # type: ignore[index]
+
+
+def test_the_kept_claims_are_those_a_policy_judges_and_none_of_one_exchange(harness: Harness) -> None:
+    harness.add_key("model")
+    released(harness)
+    released(harness, workload=Workload(key=WorkloadKey.generate()))
+    one, two = live(harness)
+    assert one.claims_digest == two.claims_digest  # another exchange and another key: the same claims
+    with harness.services.store.reading() as reader:
+        kept = read_claims(reader.claims_of(one.claims_digest) or b"")
+    (cpu,) = kept.items
+    assert (cpu.name, cpu.kind, kept.bound) == ("cpu", "sev-snp", True)
+    assert cpu.values["measurement"] == GUEST.measurement
+    assert cpu.values["reported_tcb"]["snp"] == CHIP.reported_tcb.snp  # type: ignore[index,call-overload]
+    assert "report_data" not in cpu.values
+
+
+def test_a_trust_domain_is_told_by_its_platform(harness: Harness) -> None:
+    write_intel_collateral(harness.folder)
+    harness.services.endorsements.reload(at=harness.clock())
+    harness.add_key("model", policy=tdx_policy_text())
+    released(harness, workload=TdWorkload())
+    (lease,) = live(harness)
+    assert lease.tee == "tdx"
+    assert lease.chip is not None
+    assert lease.chip.startswith("intel:")
+    assert lease.measurement == TD.mr_td
+    assert lease.product == TD.platform.sgx.fmspc.hex()
+
+
+def test_each_key_of_a_release_has_its_lease(harness: Harness) -> None:
+    harness.add_key("a")
+    harness.add_key("b", policy=policy_text(name="other"))
+    release = released(harness, "b", "a")
+    assert [key.lease_id for key in release.keys] == [live(harness, name)[0].lease_id for name in ("b", "a")]
+    assert len({key.lease_id for key in release.keys}) == 2
+
+
+def test_a_refused_workload_gets_no_lease(harness: Harness) -> None:
+    harness.add_key("model")
+    refused(harness, workload=Workload().with_measurement(b"\x01" * 48))
+    assert states(harness) == []
+
+
+def test_what_cannot_be_sealed_to_gets_no_lease(harness: Harness) -> None:
+    harness.add_key("model")
+    with pytest.raises(AttestError) as caught:
+        released(harness, workload=Workload(public=b"\x00\x20" + bytes(5)))
+    assert caught.value.code == "recipient-key-invalid"
+    assert states(harness) == []
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(DAY - 0.001, 1), (DAY, 0), (DAY + 1, 0)])
+def test_a_lease_counts_until_its_end_which_is_excluded(harness: Harness, seconds: float, count: int) -> None:
+    harness.add_key("model")
+    released(harness)
+    harness.clock.forward(seconds=seconds)
+    assert (len(live(harness)), holders(harness)) == (count, count)
+
+
+def test_the_lifetime_is_a_setting(harness: Harness) -> None:
+    harness.add_key("model")
+    again = harness.reopened(lease_seconds=60)
+    (key,) = released(again).keys
+    assert key.expires_at == again.clock() + timedelta(seconds=60)
+    again.close()
+
+
+# -- counting
+
+
+def test_holders_are_told_apart_by_machine_image_and_key(harness: Harness) -> None:
+    harness.add_key("model")
+    released(harness)
+    released(harness)
+    assert holders(harness) == 1
+    released(harness, workload=Workload(key=WorkloadKey.generate()))
+    assert holders(harness) == 2
+    first = live(harness)[0]
+    assert holders(harness, beside=first.holder) == 1
+
+
+def test_instance_and_holder_change_with_every_part_of_them() -> None:
+    parts = {"tee": "sev-snp", "chip": "amd:01", "measurement": b"m" * 48}
+    changed: list[dict[str, object]] = [{"tee": "tdx"}, {"chip": "amd:02"}, {"chip": None}, {"measurement": None}]
+    found = {instance_of(**(parts | change)) for change in [{}, *changed]}  # type: ignore[arg-type]
+    assert len(found) == 5
+    assert holder_of(bytes(32), b"a") != holder_of(bytes(32), b"b") != holder_of(b"x" * 32, b"b")
+
+
+# -- renewing
+
+
+def test_mc_26_a_renewal_is_a_new_release_and_takes_the_place_of_the_lease(harness: Harness) -> None:
+    harness.add_key("model")
+    (old,) = released(harness).keys
+    harness.clock.forward(hours=16)
+    request = replace(Workload().request(challenge := harness.releases.challenge(), "model"), renews=(old.lease_id,))
+    release = harness.releases.release(request)
+    assert open_release(Workload(), challenge, request, release, harness) == {"model": MATERIAL}
+    (new,) = release.keys
+    assert new.expires_at == harness.clock() + timedelta(seconds=DAY)
+    before, after = states(harness)
+    assert before.end is not None
+    assert (before.end.reason, before.end.at, before.end.log_seq) == (
+        "superseded",
+        harness.clock(),
+        after.lease.log_seq,
+    )
+    assert after.lease.renewed_from == old.lease_id
+    assert [lease.lease_id for lease in live(harness)] == [new.lease_id]
+    assert harness.decisions()[-1]["keys"][0]["lease"]["renewed_from"] == old.lease_id  # type: ignore[index]
+
+
+def test_asking_anew_with_the_same_key_takes_the_place_of_the_lease_too(harness: Harness) -> None:
+    harness.add_key("model")
+    (old,) = released(harness).keys
+    released(harness)
+    assert [one.word(harness.clock()) for one in states(harness)] == ["superseded", "live"]
+    assert live(harness)[0].renewed_from == old.lease_id
+
+
+def test_a_lease_of_another_key_stays_when_one_is_renewed(harness: Harness) -> None:
+    harness.add_key("a")
+    harness.add_key("b")
+    released(harness, "a", "b")
+    released(harness, "a")
+    assert len(live(harness, "b")) == len(live(harness, "a")) == 1
+    assert len(states(harness)) == 3
+
+
+@pytest.mark.parametrize(("seconds", "renewed"), [(DAY - 0.001, True), (DAY, False)])
+def test_mc_26_an_expired_lease_is_not_renewed(harness: Harness, *, seconds: float, renewed: bool) -> None:
+    harness.add_key("model")
+    (old,) = released(harness).keys
+    harness.clock.forward(seconds=seconds)
+    if renewed:
+        released(harness, renews=(old.lease_id,))
+        return
+    assert refused(harness, renews=(old.lease_id,)).code == "lease-expired"
+    released(harness)  # who still conforms asks anew
+
+
+def test_a_lease_that_was_superseded_is_not_renewed_again(harness: Harness) -> None:
+    harness.add_key("model")
+    (old,) = released(harness).keys
+    released(harness, renews=(old.lease_id,))
+    assert refused(harness, renews=(old.lease_id,)).code == "lease-ended"
+
+
+OTHER_CHIP = Workload(guest=replace(GUEST, chip=SimulatedChip.of(SnpProduct.GENOA, name="another")))
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [OTHER_CHIP, Workload(key=WorkloadKey.generate()), Workload().with_measurement(b"\x07" * 48)],
+    ids=["another chip", "another recipient key", "another image"],
+)
+def test_mc_26_a_lease_is_renewed_by_its_holder_alone(harness: Harness, workload: Workload) -> None:
+    both = policy_text().replace(b'values: ["', b'values: ["' + b"07" * 48 + b'", "')
+    harness.add_key("model", policy=both)
+    (old,) = released(harness).keys
+    assert refused(harness, workload=workload, renews=(old.lease_id,)).code == "lease-of-another-holder"
+    assert [lease.lease_id for lease in live(harness)] == [old.lease_id]
+    released(harness, workload=workload)  # as a lease of its own it is given
+
+
+def test_a_lease_id_that_nobody_has_is_refused(harness: Harness) -> None:
+    harness.add_key("model")
+    assert refused(harness, renews=("0" * 32,)).code == "lease-unknown"
+
+
+def test_a_lease_of_a_key_that_is_not_asked_for_is_refused(harness: Harness) -> None:
+    harness.add_key("a")
+    harness.add_key("b")
+    (old,) = released(harness, "a").keys
+    assert refused(harness, "b", renews=(old.lease_id,)).code == "lease-of-another-key"
+
+
+def test_a_lease_of_another_tenant_is_as_unknown_as_none(harness: Harness) -> None:
+    create_tenant(harness.services.store, "acme", actor=ACTOR, at=harness.clock())
+    harness.add_key("model")
+    harness.add_key("acme/model")
+    (theirs,) = released(harness, "acme/model").keys
+    found = refused(harness, renews=(theirs.lease_id,))
+    assert found.code == "lease-unknown"
+    assert found.message.replace(theirs.lease_id, "0" * 32) == refused(harness, renews=("0" * 32,)).message
+    assert len(live(harness, "acme/model")) == 1
+    released(harness)  # what is ours takes the place of nothing of theirs
+    assert len(live(harness, "acme/model")) == len(live(harness)) == 1
+
+
+def test_mc_19_a_renewal_is_judged_on_the_state_of_the_key_now(harness: Harness) -> None:
+    harness.add_key("model")
+    (old,) = released(harness).keys
+    set_enabled(harness.services.store, KeyName(key_id="model"), enabled=False, at=harness.clock(), actor=ACTOR)
+    assert refused(harness, renews=(old.lease_id,)).code == "key-disabled"
+    assert [lease.lease_id for lease in live(harness)] == [old.lease_id]
+
+
+# -- stopping
+
+
+def stop(harness: Harness, lease: Lease, *, reason: str = "a test") -> None:
+    one = LeaseStop(
+        lease_id=lease.lease_id,
+        name=lease.name,
+        instance=lease.instance,
+        reason=reason,
+        at=harness.clock(),
+        log_seq=1,
+    )
+    with harness.services.store.writing() as writer:
+        writer.add_stops([one])
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("same", [True, False])
+def test_mc_26_a_stopped_lease_is_not_renewed_however_it_is_asked_for(
+    harness: Harness, *, named: bool, same: bool
+) -> None:
+    harness.add_key("model")
+    (old,) = released(harness).keys
+    stop(harness, live(harness)[0])
+    workload = Workload() if same else Workload(key=WorkloadKey.generate())
+    if same or not named:
+        renews = (old.lease_id,) if named else ()
+        error = refused(harness, workload=workload, renews=renews)
+        assert error.code == "lease-stopped"
+        assert "a test" in error.message
+    harness.clock.forward(seconds=DAY)
+    assert refused(harness, workload=workload).code == "lease-stopped"  # nor when the lease has long ended
+
+
+def test_a_stop_is_of_one_key_one_machine_and_one_image(harness: Harness) -> None:
+    both = policy_text().replace(b'values: ["', b'values: ["' + b"07" * 48 + b'", "')
+    harness.add_key("model", policy=both)
+    harness.add_key("other")
+    released(harness)
+    stop(harness, live(harness)[0])
+    released(harness, "other")
+    released(harness, workload=OTHER_CHIP)
+    released(harness, workload=Workload().with_measurement(b"\x07" * 48))
+
+
+def test_a_stop_that_is_taken_back_stands_no_more(harness: Harness) -> None:
+    harness.add_key("model")
+    (old,) = released(harness).keys
+    stop(harness, live(harness)[0])
+    with harness.services.store.writing() as writer:
+        writer.remove_stops([old.lease_id])
+    released(harness, renews=(old.lease_id,))
+
+
+# -- the wire, and damage
+
+
+def test_a_request_names_its_leases_only_when_it_has_some() -> None:
+    request = Workload().request(CHALLENGE, "model")
+    assert "renews" not in request.to_json()
+    named = replace(request, renews=("0a" * 16,))
+    assert ReleaseRequest.from_json(json.loads(json.dumps(named.to_json()))).renews == ("0a" * 16,)
+
+
+@pytest.mark.parametrize("renews", [[], None, ["x"], ["0A" * 16], ["0a" * 16] * 2, [7], ["0a" * 15], "0a" * 16])
+def test_a_request_with_something_else_for_leases_is_refused(renews: object) -> None:
+    document = Workload().request(CHALLENGE, "model").to_json()
+    with pytest.raises(AttestError) as caught:
+        ReleaseRequest.from_json({**document, "renews": renews})  # type: ignore[dict-item]
+    assert caught.value.code == "wire-invalid"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("released_at", "then"), ("holder", "text"), ("measurement", "text"), ("expires_at", "never")],
+)
+def test_a_lease_that_was_altered_into_nonsense_is_found(harness: Harness, column: str, value: object) -> None:
+    if harness.on_postgres:
+        pytest.skip("PostgreSQL keeps text out of a column of another type")
+    harness.add_key("model")
+    released(harness)
+    harness.unprotect("leases")
+    harness.alter(f"UPDATE leases SET {column} = ?", value)  # noqa: S608  names of this test
+    with pytest.raises(IntegrityError) as caught:
+        states(harness)
+    assert caught.value.code == "lease-record-invalid"
+
+
+@pytest.mark.parametrize("table", ["leases", "lease_claims", "lease_ends"])
+def test_what_was_released_to_whom_is_never_rewritten(harness: Harness, table: str) -> None:
+    harness.add_key("model")
+    released(harness)
+    released(harness)
+    column = "claims" if table == "lease_claims" else "log_seq"
+    for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET {column} = {column}"):  # noqa: S608  as above
+        with pytest.raises(Exception, match="append-only"):
+            harness.alter(statement)
