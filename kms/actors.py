@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import getpass
+import os
 from dataclasses import dataclass
 
 from attest.encoding import JsonValue
@@ -40,8 +41,12 @@ class Actor:
 
 
 def local_actor() -> Actor:
-    """Return the user who runs this command."""
-    return Actor(name=getpass.getuser(), means=Means.LOCAL)
+    """Return the user who runs this command; one without a name, as in many containers, is known by the number."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # what is raised depends on the version of Python
+        name = f"uid {os.geteuid()}"
+    return Actor(name=name, means=Means.LOCAL)
 
 
 SCHEDULE = Actor(name="schedule", means=Means.SERVICE)

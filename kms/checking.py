@@ -23,6 +23,7 @@ from kms.services import open_identity, open_vault
 from kms.settings import Settings
 from kms.store import open_store
 from kms.store.examining import max_connections
+from kms.tls.opening import open_tls, weigh_channel
 
 __all__ = ["Finding", "FindingOutcome", "check_settings"]
 
@@ -80,6 +81,7 @@ def check_settings(
         ("endorsements", _endorsements),
         ("anchors", _anchors),
         ("witnesses", _witnesses),
+        ("tls", _tls),
     )
     for name, look in checks:
         try:
@@ -186,6 +188,23 @@ def _witnesses(looking: _Looking) -> Iterator[Finding]:
     panel = read_panel(looking.settings)
     text = ", ".join(one.key.name for one in panel) if panel else "none is asked"
     yield _found("witnesses", "ok", text)
+
+
+def _tls(looking: _Looking) -> Iterator[Finding]:
+    """See that certificate and key could be served, and how others reach the service without them."""
+    settings, now, found = looking.settings, looking.clock(), partial(_found, "tls")
+    said: list[str] = []
+    weigh_channel(settings, report=said.append)
+    for line in said:
+        yield found("warning", line.removeprefix("WARNING: "), "'kms tls' makes a certificate")
+    tls = open_tls(settings, at=now, report=lambda _: None)
+    if tls is None:
+        yield found("ok", "plain HTTP")
+        return
+    ends = tls.material.not_after
+    if ends - now <= looking.warn_before:
+        yield found("warning", f"the certificate ends {_date(ends)}", "put a newer one in its place and send SIGHUP")
+    yield found("ok", f"counts until {_date(ends)}; SPKI SHA-256 {tls.material.spki_sha256.hex()}")
 
 
 def _date(moment: datetime) -> str:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from attest.errors import AttestError
 from kms.auth.granting import differences
 from kms.brakes.admin import logged_freezes
+from kms.configuration import examine_configuration
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
 from kms.leases.examining import lease_problems
@@ -62,6 +63,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("keys", partial(_keys, kek=vault.kek)),
         ("policies", _policies),
         ("references", _references),
+        ("configuration", _configuration),
         ("grants", _grants),
         ("freezes", _freezes),
         ("leases", _leases),
@@ -153,6 +155,11 @@ def _leases(reader: Reader) -> Finding:
     seen: list[str] = []
     problems = tuple(lease_problems(reader, seen))
     return Finding(check="leases", looked_at=len(seen), problems=problems)
+
+
+def _configuration(reader: Reader) -> Finding:
+    """Compare what is remembered of the settings with the log."""
+    return Finding(check="configuration", looked_at=examine_configuration(reader), problems=())
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:

@@ -10,6 +10,7 @@ from sqlalchemy.engine import URL
 from attest.errors import ConfigurationError
 from kms.settings import Settings
 from kms.store import locate
+from kms.tls.opening import is_plain_beyond_this_machine
 
 __all__ = ["SWITCHES", "Relaxed", "relaxed_switches", "require_strict"]
 
@@ -17,6 +18,7 @@ SWITCHES: Final = {
     "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
     "allow_thaw_by_one": "one person can thaw what was frozen, unless a quorum is set up for it",
     "unsigned_bundles": "bundles of endorsements count without a signature of the operator's (bundle_keys is empty)",
+    "plain_http": "others than this machine are served without TLS, and everybody on the way sees who asks for what",
     "database_tls": "the server of the database need not prove its name (sslmode of the database's URL)",
 }
 """Each relaxed switch and what it does. The names are labels of a metric, so the list is closed."""
@@ -43,6 +45,7 @@ def relaxed_switches(settings: Settings) -> tuple[Relaxed, ...]:
         "allow_simulated": settings.allow_simulated,
         "allow_thaw_by_one": settings.allow_thaw_by_one,
         "unsigned_bundles": bool(settings.endorsements) and not settings.bundle_keys and not settings.is_production,
+        "plain_http": is_plain_beyond_this_machine(settings),
         "database_tls": _database_unproved(settings.database),
     }
     return tuple(Relaxed(name=name, text=text) for name, text in SWITCHES.items() if on[name])

@@ -8,8 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from kms.actors import local_actor
 from kms.app import create_app
 from kms.clock import Clock
+from kms.configuration import log_configuration, read_configuration
 from kms.hardening import harden
 from kms.keys.kek import RandomBytes
 from kms.services import Services, open_services
@@ -95,6 +97,8 @@ def _services(settings: Settings, surroundings: Surroundings) -> Iterator[Servic
     harden(lock_memory=settings.lock_memory, report=surroundings.report)  # in this process, before any key is read
     services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
     try:
+        configuration = read_configuration(settings, services.anchors)
+        log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
         yield services
     finally:
         services.store.close()

@@ -10,7 +10,7 @@ from attest.errors import ConfigurationError
 from kms.settings import Settings
 from kms.tls.serving import ServerTls
 
-__all__ = ["open_tls", "weigh_channel"]
+__all__ = ["is_plain_beyond_this_machine", "open_tls", "weigh_channel"]
 
 
 def open_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls | None:
@@ -33,7 +33,7 @@ def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
     Raises:
         ConfigurationError: ``plain-http-refused``.
     """
-    if settings.tls_certificate_file is not None or _is_loopback(settings.host):
+    if not is_plain_beyond_this_machine(settings):
         return
     if settings.plain_http == "refuse":
         raise ConfigurationError(
@@ -48,6 +48,11 @@ def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
         f"WARNING: {settings.host} can be reached from elsewhere, and there is no TLS: everybody on the way sees who "
         "asks for which keys (tls_certificate_file, plain_http)"
     )
+
+
+def is_plain_beyond_this_machine(settings: Settings) -> bool:
+    """Say whether others are served without TLS."""
+    return settings.tls_certificate_file is None and not _is_loopback(settings.host)
 
 
 def _is_loopback(host: str) -> bool:

@@ -26,7 +26,17 @@ from tests.kms.test_cli import Shell, shell
 __all__ = ["shell"]
 
 STRICT: dict[str, Any] = {"allow_simulated": False, "profile": "production"}
-ALWAYS = ("settings-file", "profile", "database", "key-encryption-key", "clock", "endorsements", "anchors", "witnesses")
+ALWAYS = (
+    "settings-file",
+    "profile",
+    "database",
+    "key-encryption-key",
+    "clock",
+    "endorsements",
+    "anchors",
+    "witnesses",
+    "tls",
+)
 
 
 def checked(harness: Harness, *, config: Path | None = None, **changes: Any) -> list[Finding]:  # noqa: ANN401  settings
@@ -149,6 +159,7 @@ def test_mc_42_every_relaxed_switch_is_named_and_refused_in_production(harness: 
         "allow_simulated": {"allow_simulated": True},
         "allow_thaw_by_one": {"allow_thaw_by_one": True, "allow_simulated": False, "endorsements": ()},
         "unsigned_bundles": {"endorsements": (harness.folder,), "allow_simulated": False},
+        "plain_http": {"host": "192.0.2.1", "allow_simulated": False, "endorsements": ()},
         "database_tls": {"database": f"{url}require", "allow_simulated": False, "endorsements": ()},
     }
     assert set(on) == set(SWITCHES)

@@ -20,6 +20,7 @@ CHECKS = [
     "keys",
     "policies",
     "references",
+    "configuration",
     "grants",
     "freezes",
     "leases",
