@@ -119,7 +119,9 @@ def init(
         config = prepare_directory(directory, origin=named, allow_simulated=bool(allow_simulated))
     settings = load(config, flags).settings
     public = initialise(settings, clock=system_clock, random=secrets.token_bytes, administrator=first)
-    click.echo(f"database: {settings.database}\nkey-encryption key: {settings.kek_file}\nidentity: {public.text}")
+    click.echo(
+        f"database: {settings.database}\nkey-encryption key: {settings.kek.description}\nidentity: {public.text}"
+    )
     say("note: back both files up, apart from each other; without either of them every key is lost")
     say("note: give the identity to the workloads; it is how they know this service")
 

@@ -13,6 +13,8 @@ from kms.brakes.admin import logged_freezes
 from kms.configuration import examine_configuration
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
+from kms.keys.records import Wrapped
+from kms.keys.wrapping.records import KekState
 from kms.leases.examining import lease_problems
 from kms.log.verifying import LogState, verify_log
 from kms.references.intake import list_documents
@@ -67,6 +69,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("grants", _grants),
         ("freezes", _freezes),
         ("leases", _leases),
+        ("keks", _keks),
     )
     with vault.store.reading() as reader:
         for name, check in checks:
@@ -108,7 +111,7 @@ def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
     """Open the service's own keys; one that is missing does not open either."""
 
     def opens(name: str) -> None:
-        algorithm, wrapped = reader.own_secret(name) or ("", b"")
+        algorithm, wrapped = reader.own_secret(name) or ("", Wrapped(kek_id=bytes(32), content=b""))
         kek.unwrap(wrapped, context=own_context(origin, name, algorithm))
 
     expected = dict.fromkeys(name for name, _ in OWN_KEYS)
@@ -160,6 +163,16 @@ def _leases(reader: Reader) -> Finding:
 def _configuration(reader: Reader) -> Finding:
     """Compare what is remembered of the settings with the log."""
     return Finding(check="configuration", looked_at=examine_configuration(reader), problems=())
+
+
+def _keks(reader: Reader) -> Finding:
+    """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
+    records, under = reader.keks(), reader.wrapped_under()
+    wrapping = sum(record.wraps for record in records)
+    problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]
+    retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]
+    problems += [f"{record.short_id} is retired, and something is wrapped under it" for record in retired]
+    return Finding(check="keks", looked_at=len(records), problems=tuple(problems))
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest import TrustAnchors
-from attest.encoding import rfc3339
+from attest.encoding import JsonValue, rfc3339
 from attest.errors import ConfigurationError, EvidenceError
 from attest.release import VerifierKey, verifier_key
 from kms.actors import Actor, local_actor
@@ -20,9 +21,14 @@ from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
 from kms.endorsing import EndorsementDesk
 from kms.errors import IntegrityError
-from kms.keys.kek import KeyEncryptionKey, RandomBytes, create_kek_file, read_kek_file
+from kms.keys.kek import KeyEncryptionKey, RandomBytes
 from kms.keys.records import DEFAULT_TENANT, WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.backend import SingleKek
+from kms.keys.wrapping.definitions import FileDefinition, read_directory
+from kms.keys.wrapping.keyring import Keyring
+from kms.keys.wrapping.opening import create_backend, new_record, open_backend
+from kms.keys.wrapping.records import KekRecord, KekState
 from kms.leases import LeaseDesk
 from kms.log.publishing import LogPublisher
 from kms.outside import open_desk, open_panel, read_anchors
@@ -50,7 +56,6 @@ _CHALLENGE_MAC = ("challenge-mac", "hmac-sha256")
 OWN_KEYS: Final = (_IDENTITY, _CHALLENGE_MAC)
 """Names and algorithms of the service's own keys."""
 _FACT_ORIGIN = "origin"
-_FACT_KEK = "kek_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +82,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vault:
-    """An open database with the key that opens what is wrapped in it."""
+    """An open database with the keys that open what is wrapped in it."""
 
     store: Store
-    kek: KeyEncryptionKey
+    kek: Keyring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +94,7 @@ class Services:
 
     Attributes:
         store: the database.
-        kek: unwraps keys.
+        kek: wraps and unwraps keys.
         identity: signs receipts.
         log: checkpoints and proofs of the log.
         challenges: issues and recognises challenges.
@@ -101,7 +106,7 @@ class Services:
     """
 
     store: Store
-    kek: KeyEncryptionKey
+    kek: Keyring
     identity: Identity
     log: LogPublisher
     challenges: ChallengeDesk
@@ -129,24 +134,25 @@ def initialise(
     Raises:
         ConfigurationError: ``kek-file-exists``, ``database-exists``, or one of them cannot be made.
     """
-    create_kek_file(settings.kek_file, random=random)
+    definition, at = settings.kek, clock()
+    backend = create_backend(definition, random=random)
     try:
-        kek = read_kek_file(settings.kek_file, random=random)
+        record = new_record(backend, state=KekState.ACTIVE, random=random, at=at)
+        kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
         seed = SecretBytes(random(_SEED_BYTES))
-        at = clock()
+        own = {_IDENTITY: seed, _CHALLENGE_MAC: SecretBytes(random(MAC_KEY_BYTES))}
+        wrapped = {
+            named: kek.wrap(secret, context=own_context(settings.origin, *named)) for named, secret in own.items()
+        }
 
         def fill(writer: Writer) -> None:
             writer.set_fact(_FACT_ORIGIN, settings.origin.encode())
-            writer.set_fact(_FACT_KEK, kek.id)
+            writer.add_kek(record)
             writer.add_tenant(DEFAULT_TENANT, at=at)
-            for (name, algorithm), secret in (
-                (_IDENTITY, seed),
-                (_CHALLENGE_MAC, SecretBytes(random(MAC_KEY_BYTES))),
-            ):
-                wrapped = kek.wrap(secret, context=own_context(settings.origin, name, algorithm))
-                writer.add_own_secret(name, algorithm=algorithm, wrapped=wrapped, at=at)
-            identity = _identity(settings.origin, seed).public.text
-            writer.append(writer.prepare(kind="initialised", at=at, body={"identity": identity}))
+            for (name, algorithm), content in wrapped.items():
+                writer.add_own_secret(name, algorithm=algorithm, wrapped=content, at=at)
+            body: dict[str, JsonValue] = {"identity": _identity(settings.origin, seed).public.text}
+            writer.append(writer.prepare(kind="initialised", at=at, body=body | {"kek": record.members()}))
             if administrator is not None:
                 write_grant(
                     writer,
@@ -159,8 +165,11 @@ def initialise(
 
         create_database(settings.database, fill=fill, access=settings.database_access)
     except BaseException:
-        settings.kek_file.unlink()  # made a moment ago, and it opens nothing
+        if isinstance(definition, FileDefinition):
+            definition.file.unlink()  # made a moment ago, and it opens nothing
         raise
+    finally:
+        backend.close()
     return _identity(settings.origin, seed).public
 
 
@@ -168,18 +177,26 @@ def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
     """Open the database and the key-encryption key, and make sure that they belong together.
 
     Raises:
-        ConfigurationError: as ``read_kek_file`` and ``open_store``; ``kek-mismatch`` or ``origin-mismatch``.
-        UnavailableError: the database is in use by something else.
+        ConfigurationError: as ``open_backend`` and ``open_store``; ``kek-mismatch``, ``kek-retired`` or
+            ``origin-mismatch``.
+        UnavailableError: the database is in use by something else, or what holds the key does not answer.
     """
-    kek = read_kek_file(settings.kek_file, random=random)
+    main = open_backend(settings.kek, random=random)
     store = open_store(settings.database, access=settings.database_access)
+
+    def known() -> tuple[KekRecord, ...]:
+        with store.reading() as reader:
+            return reader.keks()
+
     try:
         with store.reading() as reader:
-            _require_belongs(reader, kek, settings)
+            _require_origin(reader, settings)
+        ring = Keyring(main, known=known, others=partial(read_directory, settings.kek_directory), random=random)
     except BaseException:
+        main.close()
         store.close()
         raise
-    return Vault(store=store, kek=kek)
+    return Vault(store=store, kek=ring)
 
 
 def open_identity(vault: Vault, settings: Settings) -> Identity:
@@ -253,15 +270,7 @@ def open_services(
         raise
 
 
-def _require_belongs(reader: Reader, kek: KeyEncryptionKey, settings: Settings) -> None:
-    if reader.fact(_FACT_KEK) != kek.id:
-        raise ConfigurationError(
-            "this key-encryption key is not the one that the database was made with",
-            code="kek-mismatch",
-            field="kek_file",
-            got=f"{settings.kek_file} for {settings.database}",
-            hint="name the file that 'kms init' wrote together with this database",
-        )
+def _require_origin(reader: Reader, settings: Settings) -> None:
     origin = (reader.fact(_FACT_ORIGIN) or b"").decode("utf-8", errors="replace")
     if origin != settings.origin:
         raise ConfigurationError(

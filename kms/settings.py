@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
+from kms.keys.wrapping.definitions import DEFINITION_PATHS, KEK_MEMBERS, Definition, definition_of
 from kms.leases.granting import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.store import Access, locate
 from kms.tls import TlsVersion
@@ -43,7 +44,10 @@ class Settings(BaseModel):
         database: SQLite file, as a path or ``sqlite:///`` and a path; or a ``postgresql://`` URL without a password.
         database_password_file: holds the password of a PostgreSQL server; without it libpq's password file counts.
         database_connections: most connections to a PostgreSQL server.
+        kek_backend: what holds the key-encryption key: ``file``, ``pkcs11`` or ``transit``; its members follow, each
+            called ``kek_`` and its name in the table ``[kek]``, see ``kms.keys.wrapping.definitions``.
         kek_file: the key-encryption key; better not beside the database and its backups.
+        kek_directory: holds a definition (TOML) of each further key-encryption key.
         origin: the service's name, which its clients know it by for ever (``kms.example/prod``).
         host: address to listen on.
         port: port to listen on; 0 takes any free one.
@@ -77,8 +81,19 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     database: Annotated[str, Field(min_length=1, max_length=4096)]
-    kek_file: Path
     origin: Annotated[str, Field(min_length=1, max_length=128)]
+    kek_backend: Annotated[str, Field(max_length=16)] = "file"
+    kek_file: Path | None = None
+    kek_module: Path | None = None
+    kek_token: str | None = None
+    kek_key: str | None = None
+    kek_pin_file: Path | None = None
+    kek_url: str | None = None
+    kek_mount: str | None = None
+    kek_token_file: Path | None = None
+    kek_ca_file: Path | None = None
+    kek_namespace: str | None = None
+    kek_directory: Path | None = None
     database_password_file: Path | None = None
     database_connections: Annotated[int, Field(ge=1, le=256)] = 10
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
@@ -113,6 +128,18 @@ class Settings(BaseModel):
     def is_production(self) -> bool:
         """Whether nothing may be relaxed."""
         return self.profile == "production"
+
+    @property
+    def kek(self) -> Definition:
+        """Where the key-encryption key is.
+
+        Raises:
+            ConfigurationError: ``config-invalid``: a member is missing, wrong, or of another back-end.
+        """
+        names = {name: f"kek_{name}" for name in _KEK_TABLE if name != "directory"}
+        members = {name: getattr(self, setting) for name, setting in names.items()}
+        given = {name: value for name, value in members.items() if value is not None}
+        return definition_of(given, source="the settings", prefix="kek_")
 
     @property
     def database_access(self) -> Access:
@@ -182,6 +209,7 @@ def load_settings(
         settings = Settings.model_validate({name: _plain(value) for name, value in values.items()})
     except ValidationError as exc:
         raise _invalid(exc, sources) from exc
+    _ = settings.kek  # which is checked with them
     return LoadedSettings(settings=settings, sources=sources)
 
 
@@ -198,7 +226,8 @@ def _from_file(path: Path) -> dict[str, object]:
         values = tomllib.loads(content.decode("utf-8"))
     except ValueError as exc:
         raise _unreadable(path, str(exc)) from exc
-    values = _with_store(values, f"file {path}")
+    for table, members in _TABLES.items():
+        values = _with_table(values, table, members, f"file {path}")
     for name in values:
         _require_known(name, f"file {path}")
     return {name: _from_folder(name, value, path.absolute().parent) for name, value in values.items()}
@@ -209,22 +238,26 @@ _STORE_TABLE: Final = {
     "password_file": "database_password_file",
     "connections": "database_connections",
 }
-"""What may stand in the file's table ``[store]``, and the settings that these are."""
+_KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in one}), "directory")
+_TABLES: Final = {"store": _STORE_TABLE, "kek": {name: f"kek_{name}" for name in _KEK_TABLE}}
+"""Tables of the file, what may stand in each, and the settings that these are."""
 
 
-def _with_store(values: dict[str, object], source: str) -> dict[str, object]:
-    """Read the table ``[store]``, which says the same as the settings of the database beside it; never both."""
-    table = values.get("store")
+def _with_table(
+    values: dict[str, object], name_of_table: str, members: Mapping[str, str], source: str
+) -> dict[str, object]:
+    """Read a table, which says the same as the settings of its subject beside it; never both."""
+    table = values.get(name_of_table)
     if not isinstance(table, dict):
         return values
-    rest = {name: value for name, value in values.items() if name != "store"}
+    rest = {name: value for name, value in values.items() if name != name_of_table}
     for name, value in table.items():
-        setting = _STORE_TABLE.get(name)
+        setting = members.get(name)
         if setting is None:
-            _require_known(f"store.{name}", source)
+            _require_known(f"{name_of_table}.{name}", source)
         elif setting in rest:
             raise ConfigurationError(
-                f"{source}: [store] {name} and {setting} are the same setting",
+                f"{source}: [{name_of_table}] {name} and {setting} are the same setting",
                 code="config-invalid",
                 field=setting,
                 expected="one of the two",
@@ -235,15 +268,15 @@ def _with_store(values: dict[str, object], source: str) -> dict[str, object]:
     return rest
 
 
+_KEK_PATHS = {f"kek_{name}" for name in (*DEFINITION_PATHS, "directory")}
 _PATHS = {
-    "anchors_file",
     "cache_directory",
+    "anchors_file",
     "database_password_file",
-    "kek_file",
     "tls_certificate_file",
     "tls_key_file",
     "witnesses_file",
-}
+} | _KEK_PATHS
 _PATH_LISTS = {"endorsements", "bundle_keys"}
 
 

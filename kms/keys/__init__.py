@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kms.keys.kek import KeyEncryptionKey, create_kek_file, read_kek_file
-from kms.keys.records import DEFAULT_TENANT, KeyName, KeyPurpose, KeyRecord, KeyReference, WrapContext
+from kms.keys.kek import KeyEncryptionKey
+from kms.keys.records import DEFAULT_TENANT, KeyName, KeyPurpose, KeyRecord, KeyReference, WrapContext, Wrapped
 from kms.keys.secret import SecretBytes
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "KeyReference",
     "SecretBytes",
     "WrapContext",
-    "create_kek_file",
-    "read_kek_file",
+    "Wrapped",
 ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from attest import Policy
 from attest.encoding import JsonValue
+from attest.policy.authoring.signing import identity_of
+from attest.policy.document import read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument
 from kms.actors import Actor
 from kms.errors import KeyConflictError, KeyUnknownError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
-from kms.keys.records import SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyName, KeyPurpose, KeyRecord
+from kms.keys.records import SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyName, KeyPurpose, KeyRecord, WrapContext
 from kms.keys.secret import SecretBytes
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
 from kms.references.records import StoredDocument
@@ -72,7 +73,7 @@ def add_key(
             accepted or of no use.
         KeyConflictError: ``key-exists``; ``tenant-unknown``; ``key-material-invalid``: another number of bytes; or as
             ``take_in``.
-        UnavailableError: the database is in use.
+        UnavailableError: the database is in use, or what holds the key-encryption key does not answer.
     """
     rows = named_by(policy)
     if len(material) != SYMMETRIC_KEY_BYTES:
@@ -83,22 +84,32 @@ def add_key(
             got=f"{len(material)} bytes",
             hint="raw bytes, neither hex nor base64; 'head -c 32 /dev/urandom' makes such a file",
         )
+    digest = identity_of(read_document(policy)).digest
+    context = WrapContext(
+        tenant=name.tenant,
+        key_id=name.key_id,
+        version=1,
+        purpose=KeyPurpose.MODEL_KEY,
+        algorithm=SYMMETRIC_256,
+        policy_digest=digest,
+    )
+    # Wrapped before anything is locked: what holds the key-encryption key may be far away.
+    wrapped = kek.wrap(material, context=context)
     with store.writing() as writer:
         added = [one for one in references if take_in(writer, one, rows=rows, at=at)]
         loaded, documents = load_guard(writer, policy)
         for document in documents:
             require_current(document, at=at)
-        unwrapped = KeyRecord(
+        record = KeyRecord(
             name=name,
             version=1,
             purpose=KeyPurpose.MODEL_KEY,
             algorithm=SYMMETRIC_256,
-            policy_digest=loaded.digest,
+            policy_digest=digest,
             enabled=True,
             created_at=at,
-            wrapped=b"",
+            wrapped=wrapped,
         )
-        record = replace(unwrapped, wrapped=kek.wrap(material, context=unwrapped.context))
         writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
         writer.add_key(record)
         for one in added:

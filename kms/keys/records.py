@@ -18,6 +18,7 @@ __all__ = [
     "KeyRecord",
     "KeyReference",
     "WrapContext",
+    "Wrapped",
 ]
 
 SYMMETRIC_256 = "symmetric-256"
@@ -33,6 +34,19 @@ class KeyPurpose(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapped:
+    """A secret in the form in which it is stored.
+
+    Attributes:
+        kek_id: names the key-encryption key that opens it, 32 bytes.
+        content: the secret, encrypted; its first byte names the format (``docs/key-encryption.md``).
+    """
+
+    kek_id: bytes
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRecord:
     """One version of a key as it is stored, without its material.
 
@@ -44,7 +58,7 @@ class KeyRecord:
         policy_digest: SHA-256 of the policy that a workload must meet, 32 bytes.
         enabled: whether it may be released at all.
         created_at: when this version was made or imported, UTC.
-        wrapped: the material, encrypted under the key-encryption key and tied to everything above but the state.
+        wrapped: the material, encrypted under a key-encryption key and tied to everything above but the state.
     """
 
     name: KeyName
@@ -54,7 +68,7 @@ class KeyRecord:
     policy_digest: bytes
     enabled: bool
     created_at: datetime
-    wrapped: bytes
+    wrapped: Wrapped
 
     @property
     def context(self) -> WrapContext:

@@ -29,12 +29,13 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
 from attest.errors import AttestError
 from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, UnavailableError
-from kms.keys.records import KeyName, KeyPurpose, KeyRecord, KeyReference
+from kms.keys.records import KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
 from kms.log.entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.freezes import FreezeReader, FreezeWriter
 from kms.store.grants import GrantReader, GrantWriter
+from kms.store.keks import KekReader, KekWriter
 from kms.store.leases import LeaseReader, LeaseWriter
 from kms.store.log import LogReader, LogWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
@@ -114,19 +115,22 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader):
+class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader, KekReader):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
         """Return a row of ``meta``."""
         return self._scalar(select(meta.c.value).where(meta.c.name == name))
 
-    def own_secret(self, name: str) -> tuple[str, bytes] | None:
+    def own_secret(self, name: str) -> tuple[str, Wrapped] | None:
         """Return algorithm and wrapped form of one of the service's own keys."""
         row = self._connection.execute(
-            select(secrets.c.algorithm, secrets.c.wrapped).where(secrets.c.name == name)
+            select(secrets.c.algorithm, secrets.c.wrapped, secrets.c.kek_id).where(secrets.c.name == name)
         ).one_or_none()
-        return None if row is None else (row.algorithm, row.wrapped if isinstance(row.wrapped, bytes) else b"")
+        if row is None:
+            return None
+        content = row.wrapped if isinstance(row.wrapped, bytes) else b""
+        return row.algorithm, Wrapped(kek_id=bytes(row.kek_id), content=content)
 
     def policy_document(self, digest: bytes) -> bytes | None:
         """Return the policy of this digest as its author wrote it."""
@@ -198,7 +202,7 @@ class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader)
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter):
+class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter, KekWriter):
     """What can be written in one transaction, all or nothing."""
 
     def set_fact(self, name: str, value: bytes) -> None:
@@ -210,10 +214,15 @@ class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, Leas
         self._connection.execute(delete(meta).where(meta.c.name == name))
         self.set_fact(name, value)
 
-    def add_own_secret(self, name: str, *, algorithm: str, wrapped: bytes, at: datetime) -> None:
-        """Keep one of the service's own keys."""
-        values = {"name": name, "algorithm": algorithm, "wrapped": wrapped, "created_at": rfc3339_text(at)}
-        self._connection.execute(insert(secrets).values(**values))
+    def add_own_secret(self, name: str, *, algorithm: str, wrapped: Wrapped, at: datetime) -> None:
+        """Keep one of the service's own keys.
+
+        Raises:
+            UnavailableError: ``kek-changing``.
+        """
+        self.require_wrapping(wrapped)
+        values = {"name": name, "algorithm": algorithm, "wrapped": wrapped.content, "kek_id": wrapped.kek_id}
+        self._connection.execute(insert(secrets).values(created_at=rfc3339_text(at), **values))
 
     def add_policy(self, *, digest: bytes, name: str, version: int, document: bytes, at: datetime) -> None:
         """Keep a policy; one that is there already stays as it is."""
@@ -243,7 +252,9 @@ class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, Leas
 
         Raises:
             KeyConflictError: ``key-exists`` or ``tenant-unknown``.
+            UnavailableError: ``kek-changing``.
         """
+        self.require_wrapping(record.wrapped)
         created = rfc3339_text(record.created_at)
         names = {"tenant": record.name.tenant, "key_id": record.name.key_id}
         if not self.is_tenant(record.name.tenant):
@@ -270,7 +281,8 @@ class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, Leas
                 version=record.version,
                 algorithm=record.algorithm,
                 policy_digest=record.policy_digest,
-                wrapped=record.wrapped,
+                wrapped=record.wrapped.content,
+                kek_id=record.wrapped.kek_id,
                 created_at=created,
             )
         )
@@ -372,7 +384,7 @@ def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
             policy_digest=_blob(row.policy_digest),
             enabled=_ENABLED[row.enabled],
             created_at=rfc3339(row.created_at, what="created_at"),
-            wrapped=_blob(row.wrapped),
+            wrapped=Wrapped(kek_id=_blob(row.kek_id), content=_blob(row.wrapped)),
         )
     except (ValueError, TypeError, KeyError, AttestError) as exc:
         raise IntegrityError(

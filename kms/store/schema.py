@@ -24,6 +24,7 @@ __all__ = [
     "REVISIONS",
     "freezes",
     "grants",
+    "keks",
     "key_versions",
     "keys",
     "lease_claims",
@@ -42,7 +43,7 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = (
@@ -76,7 +77,19 @@ meta = Table(
     Column("name", _name(64), primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-"""``origin`` and ``kek_id``: what this database belongs to."""
+"""``origin``: what this database belongs to."""
+
+keks = Table(
+    "keks",
+    metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("backend", String(16), nullable=False),
+    Column("description", String(1024), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("proof", LargeBinary, nullable=True),
+    Column("created_at", String(40), nullable=False),
+)
+"""Key-encryption keys: which there are, and what proves each. None of them is in here."""
 
 secrets = Table(
     "secrets",
@@ -84,7 +97,9 @@ secrets = Table(
     Column("name", _name(64), primary_key=True),
     Column("algorithm", String(32), nullable=False),
     Column("wrapped", LargeBinary, nullable=False),
+    Column("kek_id", LargeBinary, ForeignKey("keks.id"), nullable=False),
     Column("created_at", String(40), nullable=False),
+    Index("secrets_kek_id", "kek_id"),
 )
 """The service's own keys, wrapped."""
 
@@ -151,8 +166,10 @@ key_versions = Table(
     Column("algorithm", String(32), nullable=False),
     Column("policy_digest", LargeBinary, ForeignKey("policies.digest"), nullable=False),
     Column("wrapped", LargeBinary, nullable=False),
+    Column("kek_id", LargeBinary, ForeignKey("keks.id"), nullable=False),
     Column("created_at", String(40), nullable=False),
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("key_versions_kek_id", "kek_id"),
 )
 
 used_nonces = Table(

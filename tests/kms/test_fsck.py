@@ -24,6 +24,7 @@ CHECKS = [
     "grants",
     "freezes",
     "leases",
+    "keks",
 ]
 
 
@@ -98,6 +99,9 @@ def test_a_log_without_what_was_noted_elsewhere_is_found(filled: Harness) -> Non
         ),
         ("UPDATE reference_signatures SET signature = ?", b"{}", {"keys", "policies", "references"}),
         ("UPDATE reference_documents SET document = ?", b"{}", {"keys", "policies", "references"}),
+        ("UPDATE keks SET state = ?", "ready", {"keks"}),
+        ("UPDATE keks SET state = ?", "retired", {"keks"}),
+        ("UPDATE keks SET state = ?", "coffee", {"keks"}),
         ("CREATE TABLE stranger (a INTEGER DEFAULT ?)", None, {"schema"}),
         ("DROP INDEX used_nonces_expires_at", None, {"schema"}),
     ],

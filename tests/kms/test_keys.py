@@ -12,10 +12,13 @@ import pytest
 
 from attest.errors import ConfigurationError
 from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError
-from kms.keys import KeyEncryptionKey, KeyName, SecretBytes, WrapContext, create_kek_file, read_kek_file
+from kms.keys import KeyName, SecretBytes, WrapContext, Wrapped
 from kms.keys.admin import find_key, set_enabled
 from kms.keys.secret import EXPORT
+from kms.keys.wrapping.backend import SingleKek
+from kms.keys.wrapping.file import FileBackend, create_kek_file, read_kek_file
 from tests.kms.support import ACTOR, AT, MODEL, FakeRandom, Harness
+from tests.kms.wrapping import file_kek
 
 CONTENT = b"0123456789abcdef0123456789abcdef"
 SECRET = SecretBytes(CONTENT)
@@ -29,8 +32,8 @@ CONTEXT = WrapContext(
 )
 
 
-def kek(seed: str = "kek") -> KeyEncryptionKey:
-    return KeyEncryptionKey(SecretBytes(FakeRandom(seed)(32)), random=FakeRandom("nonces"))
+def kek(seed: str = "kek") -> SingleKek:
+    return file_kek(seed)
 
 
 # -- secrets
@@ -79,8 +82,9 @@ def test_only_these_modules_may_read_secrets() -> None:
     }
     assert importing == {
         "kms/challenges.py",  # the MAC key
-        "kms/keys/kek.py",  # wraps and unwraps
         "kms/keys/secret.py",  # defines it
+        "kms/keys/wrapping/backend.py",  # wraps and unwraps
+        "kms/keys/wrapping/file.py",  # the key-encryption key of a file
         "kms/releases.py",  # seals
         "kms/services.py",  # the signing key
         "kms/tls/authority.py",  # signs certificates
@@ -95,9 +99,10 @@ def test_only_these_modules_may_read_secrets() -> None:
 def test_a_wrapped_key_opens_under_its_key_and_context() -> None:
     wrapped = kek().wrap(SECRET, context=CONTEXT)
     assert kek().unwrap(wrapped, context=CONTEXT) == SECRET
-    assert CONTENT not in wrapped
-    assert wrapped[0] == 1
-    assert len(wrapped) == 1 + 12 + 32 + 16
+    assert CONTENT not in wrapped.content
+    assert wrapped.content[0] == 1
+    assert len(wrapped.content) == 1 + 12 + 32 + 16
+    assert wrapped.kek_id == kek().id
 
 
 def test_mc_28_a_wrapped_key_opens_in_no_other_context() -> None:
@@ -119,17 +124,11 @@ def test_mc_28_a_wrapped_key_opens_in_no_other_context() -> None:
 
 
 def test_a_wrapped_key_with_any_byte_altered_is_refused() -> None:
-    wrapped = kek().wrap(SECRET, context=CONTEXT)
-    for index in range(len(wrapped)):
-        altered = bytearray(wrapped)
-        altered[index] ^= 1
+    content = kek().wrap(SECRET, context=CONTEXT).content
+    altered = [content[:index] + bytes([byte ^ 1]) + content[index + 1 :] for index, byte in enumerate(content)]
+    for other in (*altered, *(content[:length] for length in range(len(content))), content + b"\0"):
         with pytest.raises(IntegrityError):
-            kek().unwrap(bytes(altered), context=CONTEXT)
-    for length in range(len(wrapped)):
-        with pytest.raises(IntegrityError):
-            kek().unwrap(wrapped[:length], context=CONTEXT)
-    with pytest.raises(IntegrityError):
-        kek().unwrap(wrapped + b"\0", context=CONTEXT)
+            kek().unwrap(Wrapped(kek_id=kek().id, content=other), context=CONTEXT)
 
 
 def test_another_key_encryption_key_opens_nothing_and_has_another_id() -> None:
@@ -140,12 +139,12 @@ def test_another_key_encryption_key_opens_nothing_and_has_another_id() -> None:
 
 def test_no_nonce_is_used_twice() -> None:
     one = kek()
-    assert len({one.wrap(SECRET, context=CONTEXT)[1:13] for _ in range(50)}) == 50
+    assert len({one.wrap(SECRET, context=CONTEXT).content[1:13] for _ in range(50)}) == 50
 
 
 def test_a_key_encryption_key_has_32_bytes() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
-        KeyEncryptionKey(SecretBytes(bytes(31)), random=FakeRandom())
+        FileBackend(SecretBytes(bytes(31)), random=FakeRandom(), path=Path("kek"))
     assert "SecretBytes" not in repr(kek())
 
 
@@ -157,9 +156,9 @@ def test_a_new_file_is_private_and_reads_back(tmp_path: Path) -> None:
     create_kek_file(path, random=FakeRandom())
     assert path.stat().st_mode & 0o7777 == 0o600
     first = read_kek_file(path, random=FakeRandom())
-    assert first.id == read_kek_file(path, random=FakeRandom()).id
+    assert first.derived_id == read_kek_file(path, random=FakeRandom()).derived_id
     path.chmod(0o400)
-    assert read_kek_file(path, random=FakeRandom()).id == first.id
+    assert read_kek_file(path, random=FakeRandom()).derived_id == first.derived_id
 
 
 def test_mc_31_a_file_is_never_overwritten(tmp_path: Path) -> None:

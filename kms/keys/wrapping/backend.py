@@ -1,0 +1,198 @@
+"""The interface of what holds a key-encryption key, and the one class that makes such a key of it."""
+
+from __future__ import annotations
+
+import hmac
+from typing import NoReturn, Protocol, final
+
+from attest.errors import ConfigurationError
+from kms.errors import IntegrityError, UnavailableError
+from kms.keys.records import WrapContext, Wrapped
+from kms.keys.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.records import Backend, KekRecord, proof_content, proof_context
+
+__all__ = ["NotOpenedError", "SingleKek", "WrappingBackend", "make_proof", "not_opened", "require_binding"]
+
+
+class NotOpenedError(Exception):
+    """This is nothing that was sealed under this key with this associated data. It says no more."""
+
+
+class WrappingBackend(Protocol):
+    """Authenticated encryption under one key that is held somewhere."""
+
+    @property
+    def kind(self) -> Backend:
+        """What holds the key."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """Where it is, for people; no secret is in it."""
+        ...
+
+    @property
+    def derived_id(self) -> bytes | None:
+        """The key's id where it follows from the key itself, 32 bytes; otherwise None."""
+        ...
+
+    def seal(self, content: bytes, *, associated_data: bytes) -> bytes:
+        """Encrypt. The first byte of what comes back names the format.
+
+        Raises:
+            UnavailableError: what holds the key does not answer, or does not let us use it.
+        """
+        ...
+
+    def open(self, sealed: bytes, *, associated_data: bytes) -> bytes:
+        """Decrypt.
+
+        Raises:
+            NotOpenedError: altered, cut off, sealed under another key, with other data or in another format.
+            UnavailableError: as above.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@final
+class SingleKek:
+    """One key-encryption key, whose id is proven. It shows its id and nothing else.
+
+    Args:
+        backend: holds it.
+        kek_id: its id.
+        proof: what nothing but this key opens; None where the id follows from the key.
+    """
+
+    def __init__(self, backend: WrappingBackend, *, kek_id: bytes, proof: bytes | None) -> None:
+        """Keep what is known; ``prove`` is asked by whoever made it."""
+        self.backend = backend
+        self._id = kek_id
+        self._proof = proof
+
+    @property
+    def id(self) -> bytes:
+        """32 bytes that tell one key from another and say nothing about either."""
+        return self._id
+
+    def wrap(self, secret: SecretBytes, *, context: WrapContext) -> Wrapped:
+        """Encrypt a secret and tie it to its context.
+
+        Where the key is held elsewhere, it has to prove first that it is still the same, and what was made of the
+        secret has to open again: a secret that nobody can open is lost.
+        """
+        content, data = secret.export(EXPORT), context.associated_data()
+        self.require_same()
+        sealed = self.backend.seal(content, associated_data=data)
+        if self._proof is not None and not self._opens(sealed, data, content):
+            raise UnavailableError(
+                f"what {self.backend.description} wraps does not open again",
+                code="kek-unavailable",
+                hint="nothing was kept; find out what is wrong with it",
+                retryable=True,
+            )
+        return Wrapped(kek_id=self.id, content=sealed)
+
+    def unwrap(self, wrapped: Wrapped, *, context: WrapContext) -> SecretBytes:
+        """Decrypt a secret that was wrapped under this key in this context.
+
+        Raises:
+            IntegrityError: ``wrapped-key-invalid``: altered, cut off, swapped, of another key or of another format.
+            UnavailableError: what holds the key does not answer, or holds another key now (``kek-replaced``).
+        """
+        if not hmac.compare_digest(wrapped.kek_id, self.id):
+            raise not_opened(context)
+        try:
+            return SecretBytes(self.backend.open(wrapped.content, associated_data=context.associated_data()))
+        except NotOpenedError as exc:
+            self.require_same()  # so that a key that was replaced is not taken for damage
+            raise not_opened(context) from exc
+
+    def require_same(self) -> None:
+        """Refuse a key that does not open its own proof.
+
+        Raises:
+            UnavailableError: ``kek-replaced``, or what holds the key does not answer.
+        """
+        if not self.proves():
+            raise UnavailableError(
+                f"the key-encryption key {self.id.hex()[:16]} is another one now: {self.backend.description}",
+                code="kek-replaced",
+                hint="put the key back that was there; no other opens what is wrapped under it",
+                retryable=True,
+            )
+
+    def proves(self) -> bool:
+        """Say whether this is the key of this id.
+
+        Raises:
+            UnavailableError: what holds the key does not answer.
+        """
+        if self._proof is None:
+            derived = self.backend.derived_id
+            return derived is not None and hmac.compare_digest(derived, self.id)
+        return self._opens(self._proof, proof_context(self.id).associated_data(), proof_content(self.id))
+
+    def _opens(self, sealed: bytes, data: bytes, expected: bytes) -> bool:
+        try:
+            return hmac.compare_digest(self.backend.open(sealed, associated_data=data), expected)
+        except NotOpenedError:
+            return False
+
+    def __repr__(self) -> str:
+        """Show the beginning of the id."""
+        return f"SingleKek(id={self.id.hex()[:16]})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled or copied."""
+        msg = "a key-encryption key is not pickled or copied"
+        raise TypeError(msg)
+
+
+def make_proof(backend: WrappingBackend, kek_id: bytes) -> bytes | None:
+    """Make what proves a key's id later; None where the id follows from the key.
+
+    Raises:
+        UnavailableError: what holds the key does not answer.
+    """
+    if backend.derived_id is not None:
+        return None
+    data = proof_context(kek_id).associated_data()
+    return backend.seal(proof_content(kek_id), associated_data=data)
+
+
+def require_binding(backend: WrappingBackend, record: KekRecord) -> None:
+    """Refuse what holds a key but leaves associated data out of it: keys could be swapped under it (MC-28).
+
+    Raises:
+        ConfigurationError: ``kek-binds-nothing``.
+        UnavailableError: what holds the key does not answer.
+    """
+    if record.proof is None:
+        return
+    try:
+        backend.open(record.proof, associated_data=proof_context(proof_content(record.id)).associated_data())
+    except NotOpenedError:
+        return
+    raise ConfigurationError(
+        f"{backend.description} does not bind associated data to what it wraps",
+        code="kek-binds-nothing",
+        field="kek",
+        expected="authenticated encryption with associated data",
+        got="what was wrapped opened with other data",
+        hint="it is too old, or stands behind something that drops a part of each request",
+    )
+
+
+def not_opened(context: WrapContext) -> IntegrityError:
+    """Make the error for a wrapped form that does not open."""
+    return IntegrityError(
+        f"the wrapped form of {context.key_id!r} version {context.version} does not open as what it is stored as",
+        code="wrapped-key-invalid",
+        field=context.key_id,
+        hint="the database was altered or damaged; restore it from a backup",
+    )

@@ -1,0 +1,240 @@
+"""Where a key-encryption key is, as the operator says it: the table ``[kek]`` of the settings, or a file of its own.
+
+No member is a secret: PIN and token are named by the file that holds them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+
+from attest.errors import ConfigurationError
+from kms.keys.wrapping.records import Backend
+
+__all__ = [
+    "DEFINITION_PATHS",
+    "KEK_MEMBERS",
+    "Definition",
+    "FileDefinition",
+    "Pkcs11Definition",
+    "TransitDefinition",
+    "definition_of",
+    "read_definition",
+    "read_directory",
+]
+
+MAX_FILE_BYTES: Final = 64 * 1024
+DEFINITION_PATHS: Final = frozenset({"file", "module", "pin_file", "token_file", "ca_file"})
+"""Members that name files; a relative one is meant from where it was written."""
+_PATH_SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_Label = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class _Definition(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class FileDefinition(_Definition):
+    """A key in a file.
+
+    Attributes:
+        file: it; its owner alone may read it.
+    """
+
+    backend: Literal[Backend.FILE]
+    file: Path
+
+    @property
+    def description(self) -> str:
+        """Where it is, for people."""
+        return str(self.file)
+
+
+class Pkcs11Definition(_Definition):
+    """A key in a PKCS#11 token.
+
+    Attributes:
+        module: the maker's library.
+        token: label of the token.
+        key: label of the key.
+        pin_file: holds the user's PIN; its owner alone may read it.
+    """
+
+    backend: Literal[Backend.PKCS11]
+    module: Path
+    token: Annotated[str, Field(min_length=1, max_length=32)]
+    key: _Label
+    pin_file: Path
+
+    @property
+    def description(self) -> str:
+        """Where it is, for people."""
+        return f"key {self.key!r} of the PKCS#11 token {self.token!r}"
+
+
+class TransitDefinition(_Definition):
+    """A key of the transit engine of OpenBao or Vault.
+
+    Attributes:
+        url: the server; https, or http on this machine.
+        key: name of the key.
+        token_file: holds the token; its owner alone may read it. It is read anew when the token is refused.
+        mount: where the engine is mounted.
+        ca_file: who may have issued the server's certificate (PEM); without it those that this machine trusts.
+        namespace: the namespace, if any.
+    """
+
+    backend: Literal[Backend.TRANSIT]
+    url: Annotated[str, Field(min_length=1, max_length=2048)]
+    key: _Label
+    token_file: Path
+    mount: _Label = "transit"
+    ca_file: Path | None = None
+    namespace: _Label | None = None
+
+    @property
+    def description(self) -> str:
+        """Where it is, for people."""
+        return f"key {self.key!r} of {self.url}/v1/{self.mount}"
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        """Keep the token from travelling in the clear."""
+        parts = urlsplit(value)
+        local = parts.scheme == "http" and parts.hostname in _LOOPBACK
+        plain = not (parts.username or parts.password or parts.query or parts.fragment) and parts.path in {"", "/"}
+        if not parts.hostname or not plain or not (parts.scheme == "https" or local):
+            msg = "expected https://HOST[:PORT], or http:// for this machine itself"
+            raise ValueError(msg)
+        return value.rstrip("/")
+
+    @field_validator("key", "mount", "namespace")
+    @classmethod
+    def _segments(cls, value: str | None) -> str | None:
+        """Take what is safe as a part of a path."""
+        if value is not None and not all(map(_PATH_SEGMENT.fullmatch, value.split("/"))):
+            msg = "expected letters, digits, '.', '_' and '-'; '/' between parts"
+            raise ValueError(msg)
+        return value
+
+
+Definition = FileDefinition | Pkcs11Definition | TransitDefinition
+KEK_MEMBERS: Final = tuple(
+    tuple(name for name in one.model_fields if name != "backend")
+    for one in (FileDefinition, Pkcs11Definition, TransitDefinition)
+)
+"""The members of each back-end."""
+_DEFINITION: Final[TypeAdapter[Definition]] = TypeAdapter(Annotated[Definition, Field(discriminator="backend")])
+
+
+def definition_of(members: Mapping[str, object], *, source: str, prefix: str = "") -> Definition:
+    """Check what the operator says of a key-encryption key.
+
+    Args:
+        members: ``backend`` and its members, by their names in the table.
+        source: where they stand, for errors.
+        prefix: what stands before a member's name in errors.
+
+    Raises:
+        ConfigurationError: ``config-invalid``, naming the member.
+    """
+    values = dict(members)
+    backend = values.get("backend", Backend.FILE)
+    if backend in {str(one) for one in Backend}:
+        values["backend"] = Backend(str(backend))
+    try:
+        return _DEFINITION.validate_python(values)
+    except ValidationError as exc:
+        raise _invalid(exc, str(backend), source, prefix) from exc
+
+
+def read_definition(path: Path) -> Definition:
+    """Read the file of a further key-encryption key; relative paths in it are meant from where it lies.
+
+    Raises:
+        ConfigurationError: ``config-unreadable``, or as ``definition_of``.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        values = tomllib.loads(content.decode("utf-8")) if len(content) <= MAX_FILE_BYTES else None
+    except (OSError, ValueError) as exc:
+        problem = getattr(exc, "strerror", None) or str(exc)
+        raise _unreadable(path, problem) from exc
+    if values is None:
+        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+    folder = path.absolute().parent
+    members = {
+        name: folder / value if name in DEFINITION_PATHS and isinstance(value, str) else value
+        for name, value in values.items()
+    }
+    return definition_of(members, source=str(path))
+
+
+def read_directory(directory: Path | None) -> tuple[Definition, ...]:
+    """Read the definition of every further key-encryption key, in the order of the files' names.
+
+    A directory that is not there has none.
+
+    Raises:
+        ConfigurationError: ``kek-directory-exposed``: others may write into it, and so could name keys of theirs; or as
+            ``read_definition``.
+    """
+    if directory is None or not directory.exists():
+        return ()
+    status = directory.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise ConfigurationError(
+            f"others may write into the directory of key-encryption keys {directory}",
+            code="kek-directory-exposed",
+            field="kek_directory",
+            expected="a directory of the service's user, which nobody else may write to",
+            got=f"user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}",
+            hint=f"chown it, and chmod 700 {directory}",
+        )
+    return tuple(read_definition(path) for path in sorted(directory.glob("*.toml")))
+
+
+def _invalid(exc: ValidationError, backend: str, source: str, prefix: str) -> ConfigurationError:
+    first = exc.errors(include_url=False)[0]
+    where = [str(part) for part in first["loc"][1:]]  # the first part is the back-end
+    name = where[0] if where else "backend"
+    problem = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        problem = "not set"
+    elif first["type"] == "extra_forbidden":
+        problem = f"the back-end {backend!r} has no such member"
+    elif not where:
+        problem = f"expected {', '.join(Backend)}"
+    return ConfigurationError(
+        f"{source}: {prefix}{name}: {problem}",
+        code="config-invalid",
+        field=f"{prefix}{name}",
+        expected=problem,
+        got="nothing" if first["type"] == "missing" else repr(first["input"])[:80],
+        hint=_hint(name, prefix),
+    )
+
+
+def _hint(name: str, prefix: str) -> str:
+    more = f"set it with --{prefix.replace('_', '-')}{name}; " if (prefix, name) == ("kek_", "file") else ""
+    return f"{more}docs/key-encryption.md lists the members of each back-end"
+
+
+def _unreadable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the definition {path} of a key-encryption key cannot be read: {problem}",
+        code="config-unreadable",
+        field="kek_directory",
+        got=problem,
+    )

@@ -1,0 +1,193 @@
+"""The key-encryption key as a file, which opens the whole database and therefore lies apart from it.
+
+::
+
+    file     "attest-kms-kek-v1 " ‖ 43 characters of base64url (32 bytes) ‖ newline            mode 0600
+    wrapped  0x01 (AES-256-GCM) ‖ nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes)
+
+The associated data of a wrapped key names tenant, key id, version, purpose, algorithm and policy (``WrapContext``).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NoReturn
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from attest.encoding import base64url_bytes, base64url_text
+from attest.errors import ConfigurationError, EvidenceError
+from kms.keys.kek import RandomBytes
+from kms.keys.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.backend import NotOpenedError
+from kms.keys.wrapping.records import Backend
+
+__all__ = ["KEK_BYTES", "FileBackend", "create_kek_file", "read_kek_file"]
+
+KEK_BYTES = 32
+_HEAD = "attest-kms-kek-v1 "
+_FILE_BYTES = len(_HEAD) + 43 + 1
+_AES_256_GCM = b"\x01"
+_NONCE_BYTES = 12
+_ID_DOMAIN = b"attest kms kek id v1\0"
+_HINT = "the file is written by 'kms init'; restore it from its backup, a new one cannot open the database"
+
+
+class FileBackend:
+    """AES-256-GCM in this process, under a key from a file.
+
+    Args:
+        key: 32 secret bytes.
+        random: where the 12-byte nonces come from.
+        path: where it was read from.
+
+    Raises:
+        ValueError: another number of bytes.
+    """
+
+    kind: Final = Backend.FILE
+
+    def __init__(self, key: SecretBytes, *, random: RandomBytes, path: Path) -> None:
+        """Prepare the cipher."""
+        if len(key) != KEK_BYTES:
+            msg = f"a key-encryption key has {KEK_BYTES} bytes, got {len(key)}"
+            raise ValueError(msg)
+        content = key.export(EXPORT)
+        self._cipher = AESGCM(content)
+        self._random = random
+        self._id = sha256(_ID_DOMAIN + content).digest()
+        self.description = str(path)
+
+    @property
+    def derived_id(self) -> bytes:
+        """A hash of the key."""
+        return self._id
+
+    def seal(self, content: bytes, *, associated_data: bytes) -> bytes:
+        """Encrypt under a new nonce."""
+        nonce = self._random(_NONCE_BYTES)
+        return _AES_256_GCM + nonce + self._cipher.encrypt(nonce, content, associated_data)
+
+    def open(self, sealed: bytes, *, associated_data: bytes) -> bytes:
+        """Decrypt."""
+        head, nonce = sealed[:1], sealed[1 : 1 + _NONCE_BYTES]
+        if head != _AES_256_GCM or len(nonce) != _NONCE_BYTES:
+            raise NotOpenedError
+        try:
+            return self._cipher.decrypt(nonce, sealed[1 + _NONCE_BYTES :], associated_data)
+        except InvalidTag as exc:
+            raise NotOpenedError from exc
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled or copied."""
+        msg = "a key-encryption key is not pickled or copied"
+        raise TypeError(msg)
+
+
+def create_kek_file(path: Path, *, random: RandomBytes) -> None:
+    """Write a new key-encryption key, readable by its owner alone, and flush it to the disk.
+
+    Raises:
+        ConfigurationError: ``kek-file-exists`` (it is never overwritten) or ``kek-file-unusable``.
+    """
+    content = f"{_HEAD}{base64url_text(random(KEK_BYTES))}\n".encode("ascii")
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError as exc:
+        raise ConfigurationError(
+            f"there is a file {path} already, and a key-encryption key is never overwritten",
+            code="kek-file-exists",
+            field="kek_file",
+            hint="name another file, or keep using this one",
+        ) from exc
+    except OSError as exc:
+        raise _unusable(path, exc.strerror or str(exc)) from exc
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:
+    """Read a key-encryption key from a file that nobody else can read.
+
+    Raises:
+        ConfigurationError: ``kek-file-missing``, ``kek-file-unusable`` (a directory, a link, another owner),
+            ``kek-file-exposed`` (others may read it) or ``kek-file-invalid`` (another content).
+    """
+    return FileBackend(_parse(path, _read_private(path)), random=random, path=path)
+
+
+def _read_private(path: Path) -> bytes:
+    """Look at the file that is open, not at the one that now has this name."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as exc:
+        raise ConfigurationError(
+            f"there is no key-encryption key file {path}", code="kek-file-missing", field="kek_file", hint=_HINT
+        ) from exc
+    except OSError as exc:
+        raise _unusable(path, exc.strerror or str(exc)) from exc
+    try:
+        _require_private(path, os.fstat(descriptor))
+        return os.read(descriptor, _FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _require_private(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise _unusable(path, "it is no regular file")
+    if status.st_uid != os.geteuid():
+        raise _unusable(path, f"it belongs to user {status.st_uid}, not to user {os.geteuid()}")
+    if status.st_mode & 0o077:
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        raise ConfigurationError(
+            f"the key-encryption key file {path} is open to others (mode {mode})",
+            code="kek-file-exposed",
+            field="kek_file",
+            expected="mode 0600 or 0400",
+            got=mode,
+            hint=f"chmod 600 {path}; if somebody may have read it, treat every key in the database as known",
+        )
+
+
+def _parse(path: Path, content: bytes) -> SecretBytes:
+    """One line of one spelling. The content never goes into an error."""
+    head, rest = content[: len(_HEAD)], content[len(_HEAD) :]
+    key = _decoded(rest[:-1]) if len(content) == _FILE_BYTES and rest.endswith(b"\n") else None
+    if head == _HEAD.encode() and key is not None:
+        return SecretBytes(key)
+    raise ConfigurationError(
+        f"{path} is no key-encryption key file",
+        code="kek-file-invalid",
+        field="kek_file",
+        expected=f"{_FILE_BYTES} bytes that begin with {_HEAD.strip()!r}",
+        got=f"{len(content)} bytes" if len(content) <= _FILE_BYTES else f"more than {_FILE_BYTES} bytes",
+        hint=_HINT,
+    )
+
+
+def _decoded(text: bytes) -> bytes | None:
+    """Decode, or return None: an exception would hold the text, and the error must not be chained to it."""
+    try:
+        return base64url_bytes(text.decode("ascii"), what="key-encryption key")
+    except (EvidenceError, UnicodeDecodeError):
+        return None
+
+
+def _unusable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the key-encryption key file {path} cannot be used: {problem}",
+        code="kek-file-unusable",
+        field="kek_file",
+        got=problem,
+        hint="it is a file of the user that runs the service, of mode 0600",
+    )

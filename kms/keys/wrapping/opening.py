@@ -1,0 +1,80 @@
+"""From what the operator says of a key-encryption key to the key: made once, and found again by its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from attest.errors import ConfigurationError
+from kms.keys.kek import RandomBytes
+from kms.keys.wrapping.backend import SingleKek, WrappingBackend, make_proof, require_binding
+from kms.keys.wrapping.definitions import Definition, FileDefinition
+from kms.keys.wrapping.file import create_kek_file, read_kek_file
+from kms.keys.wrapping.records import KekRecord, KekState
+
+__all__ = ["create_backend", "identify", "new_record", "open_backend"]
+
+KEK_ID_BYTES = 32
+
+
+def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
+    """Make the key where the definition says, and open it. A file is never overwritten.
+
+    Raises:
+        ConfigurationError: it cannot be made, or is there already and not fit for this.
+        UnavailableError: what is to hold it does not answer.
+    """
+    if isinstance(definition, FileDefinition):
+        create_kek_file(definition.file, random=random)
+    return open_backend(definition, random=random)
+
+
+def open_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
+    """Open what holds a key.
+
+    Raises:
+        ConfigurationError: it is not there, or not fit for this.
+        UnavailableError: it does not answer.
+    """
+    if isinstance(definition, FileDefinition):
+        return read_kek_file(definition.file, random=random)
+    raise ConfigurationError(
+        f"the back-end {definition.backend} is not there yet", code="config-invalid", field="kek_backend"
+    )
+
+
+def new_record(backend: WrappingBackend, *, state: KekState, random: RandomBytes, at: datetime) -> KekRecord:
+    """Make what the database will know of a key.
+
+    Raises:
+        ConfigurationError: ``kek-binds-nothing``.
+        UnavailableError: what holds it does not answer.
+    """
+    kek_id = backend.derived_id or random(KEK_ID_BYTES)
+    record = KekRecord(
+        id=kek_id,
+        backend=backend.kind,
+        description=backend.description,
+        state=state,
+        proof=make_proof(backend, kek_id),
+        created_at=at,
+    )
+    require_binding(backend, record)
+    return record
+
+
+def identify(backend: WrappingBackend, records: Iterable[KekRecord]) -> SingleKek | None:
+    """Return the key that a back-end holds, if it proves to be one of these.
+
+    Raises:
+        ConfigurationError: ``kek-binds-nothing``.
+        UnavailableError: what holds it does not answer.
+    """
+    for record in records:
+        if record.backend is not backend.kind:
+            continue
+        kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
+        if kek.proves():
+            require_binding(backend, record)
+            return kek
+    return None

@@ -1,0 +1,106 @@
+"""Which key-encryption keys a database knows, and what lies wrapped under which."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from attest.encoding import rfc3339, rfc3339_text
+from attest.errors import AttestError
+from kms.errors import IntegrityError, UnavailableError
+from kms.keys.records import Wrapped
+from kms.keys.wrapping.records import Backend, KekRecord, KekState
+from kms.store.schema import keks, metadata
+
+__all__ = ["WRAPPED_TABLES", "KekReader", "KekWriter"]
+
+WRAPPED_TABLES = tuple(
+    table for table in metadata.sorted_tables if any(key.references(keks) for key in table.foreign_keys)
+)
+"""Every table with something wrapped in it: columns ``wrapped`` and ``kek_id``."""
+
+
+class KekReader:
+    """What can be read of key-encryption keys in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Read by this connection."""
+        self._connection = connection
+
+    def keks(self) -> tuple[KekRecord, ...]:
+        """Return all of them, oldest first.
+
+        Raises:
+            IntegrityError: ``kek-record-invalid``.
+        """
+        return tuple(map(_record, self._connection.execute(select(keks).order_by(keks.c.created_at, keks.c.id))))
+
+    def wrapped_under(self) -> dict[bytes, dict[str, int]]:
+        """Count what is wrapped, by the id of the key-encryption key and then by table."""
+        counts: dict[bytes, dict[str, int]] = {}
+        for table in WRAPPED_TABLES:
+            grouped = select(table.c.kek_id, func.count()).group_by(table.c.kek_id)
+            for kek_id, number in self._connection.execute(grouped):
+                counts.setdefault(bytes(kek_id), {})[table.name] = number
+        return counts
+
+
+class KekWriter(KekReader):
+    """What can be written of them."""
+
+    def add_kek(self, record: KekRecord) -> None:
+        """Keep what is known of a key-encryption key that is not there yet."""
+        self._connection.execute(
+            insert(keks).values(
+                id=record.id,
+                backend=str(record.backend),
+                description=record.description,
+                state=str(record.state),
+                proof=record.proof,
+                created_at=rfc3339_text(record.created_at),
+            )
+        )
+
+    def set_kek_state(self, kek_id: bytes, state: KekState) -> None:
+        """Change what a key-encryption key is used for."""
+        self._connection.execute(update(keks).where(keks.c.id == kek_id).values(state=str(state)))
+
+    def require_wrapping(self, wrapped: Wrapped) -> None:
+        """Refuse what was wrapped under a key that does not wrap any more; asked wherever something new is kept.
+
+        Raises:
+            UnavailableError: ``kek-changing``: it was replaced a moment ago.
+        """
+        state = self._connection.execute(select(keks.c.state).where(keks.c.id == wrapped.kek_id)).scalar_one_or_none()
+        if state not in {KekState.ENTERING, KekState.ACTIVE}:
+            raise UnavailableError(
+                "another key-encryption key took over while this was being wrapped",
+                code="kek-changing",
+                hint="do it again",
+                retryable=True,
+            )
+
+
+def _record(row: Row[tuple[object, ...]]) -> KekRecord:
+    try:
+        return KekRecord(
+            id=_blob(row.id),
+            backend=Backend(row.backend),
+            description=row.description,
+            state=KekState(row.state),
+            proof=None if row.proof is None else _blob(row.proof),
+            created_at=rfc3339(row.created_at, what="created_at"),
+        )
+    except (ValueError, TypeError, AttestError) as exc:
+        raise IntegrityError(
+            "what is stored of a key-encryption key cannot be read",
+            code="kek-record-invalid",
+            field="keks",
+            hint="the database was altered or damaged; restore it from a backup",
+        ) from exc
+
+
+def _blob(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        msg = "expected bytes in the database"
+        raise TypeError(msg)
+    return value
