@@ -1,0 +1,70 @@
+"""Schemathesis reads the OpenAPI document and asks for everything in it, rightly and wrongly: no 500, no surprise.
+
+Each operation is asked with what its schema allows and with what it forbids. Every answer must have a status, a media
+type, headers and a body that the document describes. One of its checks is left out: a request of the right shape that
+proves nothing is refused, as it should be.
+"""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.core.failures import FailureGroup
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from kms.app import create_app
+from tests.kms.support import Harness
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCUMENT: dict[str, Any] = json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))
+OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods]
+EXAMPLES = 20
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    made = Harness.make(tmp_path)
+    made.add_key("model")
+    yield made
+    made.close()
+
+
+def explore(document: dict[str, Any], path: str, method: str, *, app: object, headers: dict[str, str]) -> set[int]:
+    """Ask for one operation in many ways and return the statuses that were seen."""
+    schema = schemathesis.openapi.from_dict(document)
+    schema.app = app
+    operation = schema[path][method.upper()]
+    ways = [operation.as_strategy(generation_mode=mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
+    seen: set[int] = set()
+
+    @given(case=st.one_of(*ways))
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    def ask(case: schemathesis.Case[Any]) -> None:
+        answer = case.call(headers=headers)
+        case.validate_response(answer, excluded_checks=[positive_data_acceptance])
+        seen.add(answer.status_code)
+
+    ask()
+    return seen
+
+
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+def test_every_operation_answers_as_its_document_says(harness: Harness, path: str, method: str) -> None:
+    app = create_app(harness.settings, harness.services)
+    seen = explore(DOCUMENT, path, method, app=app, headers={})
+    assert seen
+    assert 500 not in seen
+
+
+def test_an_answer_that_the_document_leaves_out_is_found(harness: Harness) -> None:
+    document = deepcopy(DOCUMENT)
+    del document["paths"]["/v1/challenges"]["post"]["responses"]["422"]
+    with pytest.raises(FailureGroup, match="Undocumented status code"):
+        explore(document, "/v1/challenges", "post", app=create_app(harness.settings, harness.services), headers={})
