@@ -25,6 +25,9 @@ from kms.cli_options import (
     say,
     with_options,
 )
+from kms.cli_quorum import people as people_group
+from kms.cli_quorum import proposal as proposal_group
+from kms.cli_quorum import quorum as quorum_group
 from kms.cli_references import references as references_group
 from kms.cli_serve import serve
 from kms.cli_store import backup, fsck, restore
@@ -145,6 +148,9 @@ cli.add_command(tenant_group)
 cli.add_command(references_group)
 cli.add_command(freeze_group)
 cli.add_command(thaw_group)
+cli.add_command(people_group)
+cli.add_command(quorum_group)
+cli.add_command(proposal_group)
 cli.add_command(backup)
 cli.add_command(restore)
 cli.add_command(fsck)

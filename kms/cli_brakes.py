@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
+from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,16 +50,22 @@ def _freezing(scope: str) -> Callable[..., None]:
 
 
 def _thawing(scope: str) -> Callable[..., None]:
-    def command(*, reason: str, config: Path | None, name: str | None = None, **flags: object) -> None:
-        from kms.actors import local_actor
-        from kms.brakes.admin import thaw as go_on
-        from kms.brakes.freezes import target
+    def command(
+        *,
+        reason: str,
+        propose: bool,
+        hours: int,
+        person: str | None,
+        config: Path | None,
+        name: str | None = None,
+        **flags: object,
+    ) -> None:
+        from kms.brakes.freezes import require_reason, target
+        from kms.quorum.changes import Thaw
 
-        wanted = target(scope, name)
-        alone = load(config, flags).settings.allow_thaw_by_one
-        store = vault(config, flags).store
-        go_on(store, wanted, reason=reason, actor=local_actor(), at=moment(), allowed_alone=alone)
-        click.echo(f"{wanted} is not frozen any more")
+        change = Thaw(target=target(scope, name), reason=require_reason(reason))
+        opened = desk(config, flags)
+        carry_out(change, at_desk=opened, reason=reason, propose=propose, hours=hours, person=person)
 
     return command
 
@@ -71,16 +78,18 @@ _WHAT = {
 }
 
 
-def _add(group: click.Group, verb: str, make: Callable[[str], Callable[..., None]]) -> None:
+def _add(
+    group: click.Group, verb: str, make: Callable[[str], Callable[..., None]], more: tuple[Callable[..., object], ...]
+) -> None:
     for scope, what in _WHAT.items():
-        options = [_REASON, *SETTINGS]
+        options = [_REASON, *more, *SETTINGS]
         if scope != "all":
             options.insert(0, click.argument("name"))
         group.command(scope, help=f"{verb} {what}.")(with_options(*options)(make(scope)))
 
 
-_add(freeze, "Stop", _freezing)
-_add(thaw, "Thaw", _thawing)
+_add(freeze, "Stop", _freezing, ())
+_add(thaw, "Thaw", _thawing, PROPOSING)
 
 
 @freeze.command("list")

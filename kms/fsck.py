@@ -17,6 +17,7 @@ from kms.keys.records import Wrapped
 from kms.keys.wrapping.records import KekState
 from kms.leases.examining import lease_problems
 from kms.log.verifying import LogState, verify_log
+from kms.quorum.examining import differences as quorum_differences
 from kms.references.intake import list_documents
 from kms.references.resolving import find_guard
 from kms.services import OWN_KEYS, Vault, own_context
@@ -70,6 +71,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("freezes", _freezes),
         ("leases", _leases),
         ("keks", _keks),
+        ("quorum", _quorum),
     )
     with vault.store.reading() as reader:
         for name, check in checks:
@@ -173,6 +175,12 @@ def _keks(reader: Reader) -> Finding:
     retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]
     problems += [f"{record.short_id} is retired, and something is wrapped under it" for record in retired]
     return Finding(check="keks", looked_at=len(records), problems=tuple(problems))
+
+
+def _quorum(reader: Reader) -> Finding:
+    """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
+    found = len(reader.quorum_versions()) + reader.proposal_count()
+    return Finding(check="quorum", looked_at=found, problems=tuple(quorum_differences(reader)))
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:

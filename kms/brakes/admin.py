@@ -1,4 +1,4 @@
-"""Freezing and thawing. Each is one transaction with its log entry, and counts from the next request on."""
+"""Freezing and thawing. Each counts from the next request on; who may thaw is in ``kms.quorum.changes``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 from attest.encoding import JsonValue
 from kms.actors import Actor
 from kms.brakes.freezes import Freeze, Scope, Target, require_reason
-from kms.errors import KeyConflictError, QuorumRequiredError
+from kms.errors import KeyConflictError
 from kms.keys.admin import require_key
 from kms.keys.records import KeyName
 from kms.store import Reader, Store, Writer
 
-__all__ = ["FROZEN", "THAWED", "freeze", "logged_freezes", "thaw", "thaw_in"]
+__all__ = ["FROZEN", "THAWED", "freeze", "logged_freezes", "require_frozen", "thaw_in"]
 
 FROZEN = "frozen"
 THAWED = "thawed"
@@ -43,51 +43,31 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
     return made
 
 
-def thaw(store: Store, target: Target, *, reason: str, actor: Actor, at: datetime, allowed_alone: bool) -> None:
-    """Let releases go on, on the word of one person.
-
-    Args:
-        store: where the freeze is.
-        target: what was frozen.
-        reason: why.
-        actor: who.
-        at: when.
-        allowed_alone: the setting ``allow_thaw_by_one``.
-
-    Raises:
-        QuorumRequiredError: ``quorum-required``: one person does not suffice.
-        ConfigurationError: ``reason-invalid``.
-        KeyConflictError: ``not-frozen``.
-        UnavailableError: the database is in use.
-    """
-    require_reason(reason)
-    if not allowed_alone:
-        raise QuorumRequiredError(
-            "one person does not thaw what was frozen",
-            code="quorum-required",
-            field="thaw",
-            expected="a quorum of named people, or the setting allow_thaw_by_one",
-            hint="whoever runs this service alone sets allow_thaw_by_one = true, which every start announces",
-        )
-    with store.writing() as writer:
-        thaw_in(writer, target, reason=reason, actor=actor, at=at)
-
-
-def thaw_in(writer: Writer, target: Target, *, reason: str, actor: Actor, at: datetime) -> None:
-    """End a freeze in a transaction whose caller made sure that it may be ended.
+def thaw_in(writer: Writer, target: Target) -> None:
+    """End a freeze, for a caller who made sure that it may be ended, and who logs it.
 
     Raises:
         KeyConflictError: ``not-frozen``.
     """
-    if not any(one.target == target for one in writer.freezes()):
+    require_frozen(writer, target)
+    writer.remove_freeze(target)
+
+
+def require_frozen(reader: Reader, target: Target) -> Freeze:
+    """Return the freeze of a target.
+
+    Raises:
+        KeyConflictError: ``not-frozen``.
+    """
+    found = next((one for one in reader.freezes() if one.target == target), None)
+    if found is None:
         raise KeyConflictError(
             f"{target} is not frozen",
             code="not-frozen",
             field=target.name or str(target.scope),
             hint="'kms freeze list' shows what is; a freeze of a tenant or of everything is thawed as such",
         )
-    writer.remove_freeze(target)
-    writer.append(writer.prepare(kind=THAWED, at=at, body=_body(target, reason, actor)))
+    return found
 
 
 def _body(target: Target, reason: str, actor: Actor) -> dict[str, JsonValue]:

@@ -38,6 +38,7 @@ from kms.store.grants import GrantReader, GrantWriter
 from kms.store.keks import KekReader, KekWriter
 from kms.store.leases import LeaseReader, LeaseWriter
 from kms.store.log import LogReader, LogWriter
+from kms.store.quorum import QuorumReader, QuorumWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, tenants, used_nonces
 from kms.store.waiting import BUSY_MILLISECONDS, WRITING
@@ -115,7 +116,7 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader, KekReader):
+class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader, KekReader, QuorumReader):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
@@ -202,7 +203,7 @@ class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader,
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter, KekWriter):
+class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter, KekWriter, QuorumWriter):
     """What can be written in one transaction, all or nothing."""
 
     def set_fact(self, name: str, value: bytes) -> None:

@@ -22,6 +22,7 @@ from sqlalchemy.types import TypeEngine
 __all__ = [
     "PROTECTED",
     "REVISIONS",
+    "approvals",
     "freezes",
     "grants",
     "keks",
@@ -36,6 +37,9 @@ __all__ = [
     "meta",
     "metadata",
     "policies",
+    "proposal_ends",
+    "proposals",
+    "quorum_documents",
     "reference_documents",
     "reference_signatures",
     "secrets",
@@ -43,7 +47,7 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = (
@@ -56,6 +60,10 @@ PROTECTED: Final = (
     "reference_documents",
     "reference_signatures",
     "tenants",
+    "quorum_documents",
+    "proposals",
+    "approvals",
+    "proposal_ends",
 )
 """Tables whose rows are never changed and never removed; triggers see to it."""
 
@@ -289,3 +297,41 @@ lease_stops = Table(
     Index("lease_stops_instance", "tenant", "key_id", "instance"),
 )
 """Leases that are not renewed; a row is removed when the operator takes that back."""
+
+quorum_documents = Table(
+    "quorum_documents",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("set_at", String(40), nullable=False),
+)
+"""Named people and rules, see ``kms/quorum/people.py``; the highest version is in force. Triggers refuse changes."""
+
+proposals = Table(
+    "proposals",
+    metadata,
+    Column("digest", _name(64), primary_key=True),
+    Column("serial", Integer, nullable=False, unique=True),
+    Column("document", LargeBinary, nullable=False),
+)
+"""Proposals by the SHA-256 of their document, hex; never changed."""
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("digest", _name(64), ForeignKey("proposals.digest"), primary_key=True),
+    Column("key_id", _name(64), primary_key=True),
+    Column("person", _name(64), nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+)
+"""Signatures over them; verified whenever they count. Never changed."""
+
+proposal_ends = Table(
+    "proposal_ends",
+    metadata,
+    Column("digest", _name(64), ForeignKey("proposals.digest"), primary_key=True),
+    Column("outcome", String(16), nullable=False),
+    Column("ended_at", String(40), nullable=False),
+)
+"""How proposals ended: each at most once. Never changed."""

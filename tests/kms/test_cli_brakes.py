@@ -2,7 +2,10 @@
 
 import json
 
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
 from tests.kms.test_cli import Shell, shell
+from tests.kms.test_quorum import KEYS, pem
 
 __all__ = ["shell"]
 
@@ -25,7 +28,7 @@ def test_freezing_takes_one_command_and_thawing_more(shell: Shell) -> None:
     assert "incident 4711" in shell.with_config("freeze", "list")[0]
     _, err = shell.with_config("thaw", "all", "--reason", "x", code=1)
     assert "[quorum-required]" in err
-    assert "hint: whoever runs this service alone sets allow_thaw_by_one" in err
+    assert "whoever runs this service alone sets allow_thaw_by_one" in err
     shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
     assert "not frozen any more" in shell.with_config("thaw", "all", "--reason", "x")[0]
     assert "[not-frozen]" in shell.with_config("thaw", "all", "--reason", "x", code=1)[1]
@@ -34,3 +37,92 @@ def test_freezing_takes_one_command_and_thawing_more(shell: Shell) -> None:
     shell.with_config("freeze", "key", "model", code=2)
     shell.with_config("log", "verify")
     shell.with_config("fsck")
+
+
+class People:
+    """Three people with keys in files."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        for name in ("alice", "bob", "carol"):
+            key = KEYS[name]
+            secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            (shell.folder / f"{name}.pem").write_bytes(secret)
+            (shell.folder / f"{name}.pub").write_bytes(pem(key))
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        out, err = self.shell.with_config(*arguments, code=code)
+        return err if code else out
+
+    def sign(self, number: int, *names: str) -> None:
+        document = str(self.shell.folder / "p.json")
+        self.run("proposal", "show", str(number), "--export", document)
+        for name in names:
+            signature = str(self.shell.folder / f"{name}.sig")
+            self.shell.run(
+                "proposal", "sign", document, "--key", str(self.shell.folder / f"{name}.pem"), "--out", signature
+            )
+            self.run("proposal", "approve", signature)
+
+
+def founded(shell: Shell) -> People:
+    shell.init()
+    people = People(shell)
+    assert "nobody is registered" in shell.with_config("people", "list")[1]
+    for name in ("alice", "bob", "carol"):
+        people.run("people", "add", name, "--key", str(shell.folder / f"{name}.pub"))
+    named = [word for name in ("alice", "bob", "carol") for word in ("--person", name)]
+    assert "[quorum-invalid]" in people.run("quorum", "set", "thaw", "--of", "2", *named, code=2)
+    people.run("quorum", "set", "everything", "--of", "2", *named, code=2)
+    people.run("quorum", "set", "quorum", "--of", "2", *named)
+    return people
+
+
+def test_a_change_is_proposed_signed_elsewhere_and_executed(shell: Shell) -> None:
+    people = founded(shell)
+    named = [word for name in ("alice", "bob", "carol") for word in ("--person", name)]
+    thaw_rule = ("quorum", "set", "thaw", "--of", "2", *named, "--proposer-apart")
+    assert "repeat the command with --propose" in people.run(*thaw_rule, code=1)
+    assert people.run(*thaw_rule, "--propose", "--reason", "two pairs of eyes").startswith("proposal 1: ")
+    assert "[quorum-not-reached]" in people.run("proposal", "execute", "1", code=1)
+    people.sign(1, "alice", "bob")
+    assert people.run("proposal", "execute", "1") == "people and rules are at version 5\n"
+    assert "thaw         2 of alice, bob, carol, not counting the proposer" in people.run("quorum", "show")
+    assert json.loads(people.run("quorum", "show", "--json"))["version"] == 5
+    people.run("freeze", "all", "--reason", "x")
+    people.run("thaw", "all", "--reason", "x", "--propose", "--as", "carol", "--hours", "1")
+    shown = json.loads(people.run("proposal", "show", "2", "--json"))
+    assert (shown["state"], shown["signed"], len(shown["missing"])) == ("open", [], 1)
+    people.sign(2, "alice", "bob")
+    assert "lacks:       thaw: carol, who proposes it, has not signed" in people.run("proposal", "show", "2")
+    people.sign(2, "carol")
+    people.run("proposal", "execute", shown["digest"])
+    assert "[proposal-ended]" in people.run("proposal", "execute", "2", code=1)
+    people.run("log", "verify")
+    people.run("fsck")
+
+
+def test_any_action_is_proposed_by_its_name_and_withdrawn(shell: Shell) -> None:
+    people = founded(shell)
+    arguments = shell.folder / "arguments.json"
+    arguments.write_text(json.dumps({"scope": "all", "name": "", "reason": "again"}))
+    create = ("proposal", "create", "thaw", "--arguments", str(arguments), "--reason", "again")
+    assert "[not-frozen]" in people.run(*create, code=1)
+    people.run("freeze", "all", "--reason", "x")
+    people.run(*create)
+    people.run("proposal", "withdraw", "1", "--reason", "x")
+    listed = json.loads(people.run("proposal", "list", "--json"))["proposals"]
+    assert [one["state"] for one in listed] == ["withdrawn"]
+    assert "withdrawn" in people.run("proposal", "list")
+    assert len(json.loads(people.run("people", "list", "--json"))["people"]) == 3
+    assert len(people.run("people", "list").splitlines()) == 3
+    assert "[quorum-invalid]" in people.run("people", "remove", "carol", "--propose", "--reason", "x", code=2)
+    assert "there is no rule for thaw" in people.run("quorum", "clear", "thaw", "--propose", "--reason", "x", code=2)
+    people.sign(1)
+    other = ("proposal", "sign", str(shell.folder / "p.json"), "--key", str(shell.folder / "bob.pem"))
+    assert "[proposal-other-service]" in shell.run(*other, "--audience", "other", code=2)[1]
+    assert json.loads(shell.run(*other)[0])["schema"] == "kms.proposal-signature/1"
+    arguments.write_text("[]")
+    assert "[change-invalid]" in people.run(*create, code=2)
+    people.run("log", "verify")
+    people.run("fsck")

@@ -10,12 +10,14 @@ from attest.errors import ConfigurationError
 from attest.simulator.azure import SimulatedAzureVm, SimulatedTdxHost
 from attest.simulator.nvidia import SimulatedBoard
 from kms.actors import Actor, Means
-from kms.brakes.admin import freeze, thaw
+from kms.brakes.admin import freeze
 from kms.brakes.devices import PRODUCT_NAMES, is_product, products_of
 from kms.brakes.freezes import MAX_REASON_CHARACTERS, Scope, require_reason, target
 from kms.decide import Verdict, decide
 from kms.errors import IntegrityError, KeyConflictError, KmsError, QuorumRequiredError, ReleaseDeniedError
 from kms.fsck import examine
+from kms.quorum.admin import Desk, change_now
+from kms.quorum.changes import Thaw
 from kms.services import Vault
 from tests.kms.support import AT, CHIP, TD, Harness, TdWorkload, Workload, tdx_policy_text, write_intel_collateral
 from tests.kms.test_azure_release import SNP, AzureWorkload
@@ -35,8 +37,9 @@ def stop(harness: Harness, scope: str, name: str | None = None) -> None:
 
 
 def go_on(harness: Harness, scope: str, name: str | None = None, *, alone: bool = True) -> None:
-    wanted = target(scope, name)
-    thaw(harness.services.store, wanted, reason="done", actor=ALICE, at=harness.clock(), allowed_alone=alone)
+    vault = Vault(store=harness.services.store, kek=harness.services.kek)
+    desk = Desk(vault=vault, audience=harness.audience, alone=alone)
+    change_now(desk, Thaw(target=target(scope, name), reason="done"), actor=ALICE, at=harness.clock())
 
 
 def release(harness: Harness, *key_ids: str, workload: Workload | None = None) -> None:

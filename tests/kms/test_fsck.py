@@ -25,6 +25,7 @@ CHECKS = [
     "freezes",
     "leases",
     "keks",
+    "quorum",
 ]
 
 

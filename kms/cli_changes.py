@@ -1,0 +1,65 @@
+"""What every command has that makes a change for which a quorum may be needed: ``--propose`` and what goes with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli_options import load, moment, say, vault
+
+if TYPE_CHECKING:
+    from kms.quorum.admin import Desk
+    from kms.quorum.changes import Change
+    from kms.quorum.proposals import Proposal
+
+__all__ = ["PROPOSING", "carry_out", "desk", "tell_proposal"]
+
+PROPOSING = (
+    click.option("--propose", is_flag=True, help="Propose the change, for others to sign, instead of making it."),
+    click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long the proposal stands (default 72)."),
+    click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it."),
+)
+
+
+def desk(config: Path | None, flags: dict[str, object]) -> Desk:
+    """Open what changes are made with."""
+    from kms.quorum.admin import Desk
+    from kms.services import open_identity
+
+    settings = load(config, flags).settings
+    opened = vault(config, flags)
+    audience = open_identity(opened, settings).public.text
+    return Desk(vault=opened, audience=audience, alone=settings.allow_thaw_by_one)
+
+
+def carry_out(
+    change: Change,
+    *,
+    at_desk: Desk,
+    reason: str,
+    propose: bool,
+    hours: int,
+    person: str | None,
+) -> None:
+    """Make a change, or propose it."""
+    from kms.actors import local_actor
+    from kms.quorum.admin import change_now
+    from kms.quorum.admin import propose as write_down
+
+    if not propose:
+        click.echo(change_now(at_desk, change, actor=local_actor(), at=moment()))
+        return
+    lifetime = timedelta(hours=hours)
+    made = write_down(
+        at_desk, change, reason=reason, actor=local_actor(), at=moment(), person=person, lifetime=lifetime
+    )
+    tell_proposal(made)
+
+
+def tell_proposal(made: Proposal) -> None:
+    """Say what was proposed, and what comes next."""
+    click.echo(f"proposal {made.serial}: {made.digest}")
+    say(f"next: 'kms proposal show {made.serial} --export FILE'; each signs with 'kms proposal sign FILE --key KEY'")

@@ -1,0 +1,223 @@
+"""What can be proposed: each change says what it is, what it builds on and which rules it has to meet, and does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from kms.actors import Actor
+from kms.brakes.admin import THAWED, require_frozen, thaw_in
+from kms.brakes.freezes import Target, require_reason, target
+from kms.errors import KeyConflictError, QuorumRequiredError
+from kms.keys.kek import KeyEncryptionKey
+from kms.quorum.people import Kind, Quorum, Rule, read_quorum
+from kms.store import Reader, Writer
+
+__all__ = ["CHANGES", "QUORUM_CHANGED", "Change", "Changing", "QuorumSet", "Thaw", "read_change"]
+
+QUORUM_CHANGED: Final = "quorum-changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changing:
+    """What a change is done with, in one transaction.
+
+    Attributes:
+        writer: the transaction.
+        kek: wraps keys anew.
+        actor: who executes it.
+        at: when.
+        approval: what the log says of the proposal and of those who signed it; empty without one.
+        alone: the setting ``allow_thaw_by_one``.
+    """
+
+    writer: Writer
+    kek: KeyEncryptionKey
+    actor: Actor
+    at: datetime
+    approval: Mapping[str, JsonValue]
+    alone: bool = False
+
+    def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
+        """Write the change's entry."""
+        whole = {**body, **self.approval, "actor": self.actor.members()}
+        self.writer.append(self.writer.prepare(kind=kind, at=self.at, body=whole))
+
+
+class Change(Protocol):
+    """One change."""
+
+    @property
+    def kind(self) -> Kind:
+        """Which rule it has to meet."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """What it is called."""
+        ...
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return everything that ``read_change`` makes it from again."""
+        ...
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Return what it builds on; refuse what could not be done now."""
+        ...
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
+        ...
+
+    def apply(self, changing: Changing) -> str:
+        """Do it, with its log entry; return a line for people."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSet:
+    """Other people, other rules.
+
+    Attributes:
+        then: both, as they are to be.
+    """
+
+    then: Quorum
+
+    kind = Kind.QUORUM
+    action = "quorum-set"
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return the whole document."""
+        return {"quorum": self.then.members(), "sha256": self.then.digest}
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Build on the version before.
+
+        Raises:
+            KeyConflictError: ``quorum-version``.
+        """
+        now = reader.quorum()
+        if self.then.version != now.version + 1:
+            raise KeyConflictError(
+                f"people and rules are at version {now.version}",
+                code="quorum-version",
+                field="quorum",
+                expected=f"version {now.version + 1}",
+                got=f"version {self.then.version}",
+                hint="somebody changed them meanwhile; look at 'kms quorum show' and begin again",
+            )
+        return {"version": now.version, "sha256": now.digest}
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Take the rule for this, and every rule that is another one afterwards."""
+        del alone
+        return quorum.demanded(Kind.QUORUM, then=self.then)
+
+    def apply(self, changing: Changing) -> str:
+        """Put the document into force."""
+        changing.writer.add_quorum(self.then, at=changing.at)
+        rules: list[JsonValue] = [f"{one.kind}: {one.threshold} of {', '.join(one.people)}" for one in self.then.rules]
+        people: list[JsonValue] = [f"{one.name} {one.key_id}" for one in self.then.people]
+        body: dict[str, JsonValue] = {"version": self.then.version, "sha256": self.then.digest}
+        changing.log(QUORUM_CHANGED, {**body, "people": people, "rules": rules})
+        return f"people and rules are at version {self.then.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thaw:
+    """The end of a freeze.
+
+    Attributes:
+        target: what was frozen.
+        reason: why it can go on.
+    """
+
+    target: Target
+    reason: str
+
+    kind = Kind.THAW
+    action = "thaw"
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return what is thawed, and why."""
+        return {"scope": str(self.target.scope), "name": self.target.name, "reason": self.reason}
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Build on this very freeze: one that was made anew is another one.
+
+        Raises:
+            KeyConflictError: ``not-frozen``.
+        """
+        found = require_frozen(reader, self.target)
+        return {"freeze": found.members()}
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Take the rule, or without one the setting.
+
+        Raises:
+            QuorumRequiredError: ``quorum-required``.
+        """
+        found = quorum.demanded(Kind.THAW)
+        if not found and not alone:
+            raise QuorumRequiredError(
+                "one person does not thaw what was frozen, and no quorum is set up for it",
+                code="quorum-required",
+                field="thaw",
+                expected="a rule for 'thaw', or the setting allow_thaw_by_one",
+                hint="'kms people add' and 'kms quorum set' set one up; whoever runs this service alone sets "
+                "allow_thaw_by_one = true, which every start announces",
+            )
+        return found
+
+    def apply(self, changing: Changing) -> str:
+        """End it."""
+        thaw_in(changing.writer, self.target)
+        changing.log(THAWED, self.arguments())
+        return f"{self.target} is not frozen any more"
+
+
+def _quorum_set(arguments: Mapping[str, JsonValue]) -> QuorumSet:
+    _require_names(arguments, {"quorum", "sha256"})
+    found = QuorumSet(then=read_quorum(arguments["quorum"]))
+    if arguments["sha256"] != found.then.digest:
+        raise _wrong("the digest is not that of the document")
+    return found
+
+
+def _thaw(arguments: Mapping[str, JsonValue]) -> Thaw:
+    _require_names(arguments, {"scope", "name", "reason"})
+    scope, name, reason = (str(arguments[one]) for one in ("scope", "name", "reason"))
+    return Thaw(target=target(scope, name or None), reason=require_reason(reason))
+
+
+CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
+    QuorumSet.action: _quorum_set,
+    Thaw.action: _thaw,
+}
+"""Everything that can be proposed, by the name of its action."""
+
+
+def read_change(action: str, arguments: Mapping[str, JsonValue]) -> Change:
+    """Make a change from what a proposal says.
+
+    Raises:
+        ConfigurationError: ``change-invalid``, or as the change itself refuses.
+    """
+    make = CHANGES.get(action)
+    if make is None:
+        raise _wrong(f"there is no action {action[:40]!r}; those there are: {', '.join(CHANGES)}")
+    return make(arguments)
+
+
+def _require_names(arguments: Mapping[str, JsonValue], names: set[str]) -> None:
+    if arguments.keys() != names:
+        raise _wrong(f"expected the members {', '.join(sorted(names))}")
+
+
+def _wrong(problem: str) -> ConfigurationError:
+    return ConfigurationError(f"no change that can be made: {problem}", code="change-invalid", field="arguments")

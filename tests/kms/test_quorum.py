@@ -1,0 +1,538 @@
+"""Changes that take several people: who counts, what they signed, and what makes their signatures worthless."""
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attest.errors import AttestError, ConfigurationError, SignatureError
+from attest.policy.authoring.signing import PolicyPrivateKey
+from kms.actors import Actor, Means
+from kms.brakes.admin import freeze
+from kms.brakes.freezes import target
+from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
+from kms.fsck import examine
+from kms.quorum.admin import Desk, approve, change_now, execute, find, propose, standing, withdraw
+from kms.quorum.changes import CHANGES, Change, QuorumSet, Thaw, read_change
+from kms.quorum.people import MAX_PEOPLE, NOBODY, Kind, Person, Quorum, Rule, canonical, read_quorum
+from kms.quorum.proposals import MAX_LIFETIME, Approval, Proposal, approve_with, missing, read_approval, read_proposal
+from kms.services import Vault
+from tests.kms.support import AT, Harness
+
+ROOT = Actor(name="root", means=Means.LOCAL)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def ed25519(seed: int) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
+
+
+KEYS: dict[str, PolicyPrivateKey] = {
+    "alice": ed25519(1),
+    "bob": ec.derive_private_key(7, ec.SECP256R1()),
+    "carol": ec.derive_private_key(8, ec.SECP384R1()),
+    "mallory": ed25519(9),
+}
+
+
+def pem(key: PolicyPrivateKey) -> bytes:
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def people(*names: str) -> Quorum:
+    found = NOBODY
+    for name in names:
+        found = found.with_person(name, pem(KEYS[name]))
+    return found
+
+
+THREE = ("alice", "bob", "carol")
+
+
+def rule(kind: Kind, threshold: int = 2, names: tuple[str, ...] = THREE, *, proposer_counts: bool = True) -> Rule:
+    return Rule(kind=kind, threshold=threshold, people=names, proposer_counts=proposer_counts)
+
+
+@dataclass
+class Board:
+    """A service with three people, two of whom are needed for everything that has a rule."""
+
+    harness: Harness
+    desk: Desk = field(init=False)
+
+    def __post_init__(self) -> None:
+        vault = Vault(store=self.harness.services.store, kek=self.harness.services.kek)
+        self.desk = Desk(vault=vault, audience=self.harness.audience, alone=False)
+
+    def now(self) -> Quorum:
+        with self.desk.vault.store.reading() as reader:
+            return reader.quorum()
+
+    def set(self, then: Quorum) -> None:
+        change_now(self.desk, QuorumSet(then=then), actor=ROOT, at=self.harness.clock())
+
+    def found(self, *rules: Rule) -> "Board":
+        for name in THREE:
+            self.set(self.now().with_person(name, pem(KEYS[name])))
+        for one in rules or (rule(Kind.QUORUM), rule(Kind.THAW)):
+            # The first may be set by one person; from then on it takes two.
+            self.agreed(QuorumSet(then=self.now().with_rule(one))) if self.now().rules else self.set(
+                self.now().with_rule(one)
+            )
+        return self
+
+    def propose(self, change: Change, **more: object) -> Proposal:
+        at = self.harness.clock()
+        return propose(self.desk, change, reason="a test", actor=ROOT, at=at, **more)  # type: ignore[arg-type]
+
+    def sign(self, proposal: Proposal, *names: str) -> None:
+        for name in names:
+            approve(self.desk, approve_with(proposal, KEYS[name]), actor=ROOT, at=self.harness.clock())
+
+    def execute(self, proposal: Proposal) -> str:
+        return execute(self.desk, proposal.digest, actor=ROOT, at=self.harness.clock())
+
+    def agreed(self, change: Change, *names: str) -> Proposal:
+        made = self.propose(change)
+        self.sign(made, *(names or ("alice", "bob")))
+        self.execute(made)
+        return made
+
+    def refused(self, proposal: Proposal) -> str:
+        with pytest.raises(AttestError) as caught:
+            self.execute(proposal)
+        return caught.value.code
+
+    def freeze(self) -> Thaw:
+        freeze(self.desk.vault.store, target("all", None), reason="a test", actor=ROOT, at=self.harness.clock())
+        return Thaw(target=target("all", None), reason="all clear")
+
+    def frozen(self) -> int:
+        with self.desk.vault.store.reading() as reader:
+            return len(reader.freezes())
+
+    def kinds(self) -> list[object]:
+        return [entry["kind"] for entry in self.harness.entries()]
+
+
+@pytest.fixture
+def board(harness: Harness) -> Board:
+    return Board(harness)
+
+
+# -- people and rules
+
+
+def test_the_first_people_and_rules_are_set_by_one_and_all_later_ones_by_the_rule(board: Board) -> None:
+    board.found()
+    assert [one.name for one in board.now().people] == list(THREE)
+    more = board.now().with_person("mallory", pem(KEYS["mallory"]))
+    with pytest.raises(QuorumRequiredError) as caught:
+        board.set(more)
+    assert (caught.value.code, caught.value.field) == ("quorum-required", "quorum")
+    board.agreed(QuorumSet(then=more), "bob", "carol")
+    assert board.now() == more
+    changed = [entry for entry in board.harness.entries() if entry["kind"] == "quorum-changed"]
+    assert changed[-1]["approved_by"] == [f"{one.name} {one.key_id}" for one in more.people[1:3]]
+    assert len(changed) == more.version
+
+
+@pytest.mark.parametrize("gone", ["lower", "clear", "fewer", "rekeyed"])
+def test_a_rule_is_not_lowered_without_those_whom_it_names(board: Board, gone: str) -> None:
+    """The rule for 'quorum' takes two; the rule for thawing takes all three, and goes on doing so."""
+    board.found(rule(Kind.QUORUM), rule(Kind.THAW, 3))
+    now = board.now()
+    if gone == "lower":
+        then = now.with_rule(rule(Kind.THAW, 1))
+    elif gone == "clear":
+        then = now.without_rule(Kind.THAW)
+    elif gone == "fewer":
+        then = now.with_rule(rule(Kind.THAW, 2, ("alice", "bob")))
+    else:
+        others = [one for one in now.people if one.name != "carol"]
+        carol = Person(name="carol", public_key=pem(KEYS["mallory"]).decode())
+        then = read_quorum(replace(now, version=now.version + 1, people=(*others, carol)).members())
+    made = board.propose(QuorumSet(then=then))
+    board.sign(made, "alice", "bob")
+    assert board.refused(made) == "quorum-not-reached"
+    assert board.now() == now
+    board.sign(made, "carol")
+    board.execute(made)
+    assert board.now() == then
+
+
+def test_a_rule_without_one_for_quorum_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        people(*THREE).with_rule(rule(Kind.THAW))
+    assert caught.value.code == "quorum-invalid"
+    both = people(*THREE).with_rule(rule(Kind.QUORUM)).with_rule(rule(Kind.THAW))
+    with pytest.raises(ConfigurationError) as caught:
+        both.without_rule(Kind.QUORUM)
+    assert caught.value.code == "quorum-invalid"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 0)),
+        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 4)),
+        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 2, ("alice", "alice"))),
+        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 1, ("alice", "nobody"))),
+        lambda: people(*THREE).with_rule(rule(Kind.QUORUM)).without_person("alice"),
+        lambda: people("alice").with_person("alice", pem(KEYS["bob"])),
+        lambda: people("alice").with_person("bob", pem(KEYS["alice"])),
+        lambda: people("alice").with_person("Bob", pem(KEYS["bob"])),
+        lambda: people("alice").without_person("bob"),
+        lambda: people("alice").without_rule(Kind.KEK),
+        lambda: read_quorum([]),
+        lambda: read_quorum(people("alice").members() | {"more": 1}),
+        lambda: read_quorum(people("alice").members() | {"schema": "kms.quorum/2"}),
+        lambda: read_quorum(people("alice").members() | {"version": True}),
+        lambda: read_quorum(people("alice").members() | {"rules": [{}]}),
+        lambda: read_quorum(people("alice").members() | {"people": "x"}),
+    ],
+)
+def test_people_and_rules_that_cannot_be_are_refused(make: Callable[[], Quorum]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make()
+    assert caught.value.code == "quorum-invalid"
+
+
+def test_there_is_room_for_so_many_people() -> None:
+    found = NOBODY
+    for number in range(MAX_PEOPLE):
+        found = found.with_person(f"p{number:02}", pem(ed25519(number + 10)))
+    with pytest.raises(ConfigurationError):
+        found.with_person("one-more", pem(ed25519(5)))
+    assert read_quorum(json.loads(canonical(found.members()))) == found
+
+
+@pytest.mark.parametrize("threshold", [1, 3])
+def test_the_threshold_is_one_to_all(threshold: int) -> None:
+    found = people(*THREE).with_rule(rule(Kind.QUORUM, threshold)).rule(Kind.QUORUM)
+    assert found == rule(Kind.QUORUM, threshold)
+
+
+# -- proposals
+
+
+def test_what_enough_people_signed_is_done_once(board: Board) -> None:
+    board.found()
+    thaw = board.freeze()
+    with pytest.raises(QuorumRequiredError):
+        change_now(board.desk, thaw, actor=ROOT, at=board.harness.clock())
+    made = board.propose(thaw)
+    assert board.refused(made) == "quorum-not-reached"
+    board.sign(made, "alice")
+    assert board.refused(made) == "quorum-not-reached"
+    assert board.frozen() == 1
+    board.sign(made, "carol")
+    assert "not frozen any more" in board.execute(made)
+    assert board.frozen() == 0
+    assert board.refused(made) == "proposal-ended"
+    assert board.kinds()[-2:] == ["thawed", "proposal-executed"]
+    thawed = board.harness.entries()[-2]
+    assert (thawed["proposal"], len(thawed["approved_by"])) == (made.digest, 2)  # type: ignore[arg-type]
+    board.freeze()
+    assert board.refused(made) == "proposal-ended"
+
+
+def test_the_same_person_and_the_same_key_count_once(board: Board) -> None:
+    board.found()
+    made = board.propose(board.freeze())
+    board.sign(made, "bob")
+    again = approve_with(made, KEYS["bob"])
+    with pytest.raises(KeyConflictError) as caught:
+        approve(board.desk, again, actor=ROOT, at=AT)
+    assert caught.value.code == "approval-repeated"
+    assert board.refused(made) == "quorum-not-reached"
+
+
+def test_a_signature_of_a_stranger_or_over_something_else_is_refused(board: Board) -> None:
+    board.found()
+    made = board.propose(board.freeze())
+    with pytest.raises(SignatureError) as caught:
+        board.sign(made, "mallory")
+    assert caught.value.code == "approval-unknown-key"
+    honest = approve_with(made, KEYS["alice"])
+    other = approve_with(replace(made, serial=99), KEYS["alice"])
+    raw = KEYS["alice"].sign(made.raw)  # type: ignore[call-arg]  # Ed25519
+    for wrong in (
+        replace(honest, signature=bytes(64)),
+        replace(honest, signature=raw),
+        replace(other, proposal=made.digest),
+        replace(honest, signature=approve_with(made, KEYS["mallory"]).signature),
+    ):
+        with pytest.raises(SignatureError) as caught:
+            approve(board.desk, wrong, actor=ROOT, at=AT)
+        assert caught.value.code == "approval-signature-invalid"
+    with pytest.raises(KeyUnknownError) as unknown:
+        approve(board.desk, other, actor=ROOT, at=AT)
+    assert unknown.value.code == "proposal-unknown"
+
+
+def test_a_proposal_counts_until_just_before_it_expires(board: Board) -> None:
+    board.found()
+    made = board.propose(board.freeze(), lifetime=timedelta(hours=1))
+    late = board.propose(Thaw(target=target("all", None), reason="later"), lifetime=timedelta(hours=1))
+    for one in (made, late):
+        board.sign(one, "alice", "bob")
+    board.harness.clock.at = made.expires
+    assert board.refused(made) == "proposal-expired"
+    with pytest.raises(KeyConflictError):
+        board.sign(made, "carol")
+    with board.desk.vault.store.reading() as reader:
+        assert standing(reader, made, alone=False, at=made.expires).state == "expired"
+    board.harness.clock.at = made.expires - timedelta(microseconds=1)
+    board.execute(late)
+
+
+@pytest.mark.parametrize(("lifetime", "fits"), [(MAX_LIFETIME, True), (MAX_LIFETIME + timedelta(seconds=1), False)])
+def test_a_proposal_stands_for_a_bounded_time(board: Board, lifetime: timedelta, fits: bool) -> None:
+    board.found()
+    thaw = board.freeze()
+    if fits:
+        assert board.propose(thaw, lifetime=lifetime).expires == AT + lifetime
+        return
+    for bad in (lifetime, timedelta(0)):
+        with pytest.raises(ConfigurationError) as caught:
+            board.propose(thaw, lifetime=bad)
+        assert caught.value.code == "proposal-invalid"
+
+
+def test_mc_23_what_people_did_not_read_is_not_done(board: Board) -> None:
+    """Between approval and execution the freeze was thawed and made anew, for another reason."""
+    board.found()
+    thaw = board.freeze()
+    old, new = board.propose(thaw), board.propose(thaw)
+    for one in (old, new):
+        board.sign(one, "alice", "bob")
+    board.execute(new)
+    assert board.refused(old) == "not-frozen"
+    board.harness.clock.forward(seconds=1)
+    board.freeze()
+    assert board.refused(old) == "proposal-outdated"
+    assert board.frozen() == 1
+
+
+def test_two_changes_of_rules_are_not_both_done(board: Board) -> None:
+    board.found()
+    first = board.propose(QuorumSet(then=board.now().with_rule(rule(Kind.KEK))))
+    second = board.propose(QuorumSet(then=board.now().with_rule(rule(Kind.ANCHORS))))
+    for one in (first, second):
+        board.sign(one, "alice", "bob")
+    board.execute(first)
+    assert board.refused(second) == "quorum-version"
+
+
+def test_who_is_no_longer_registered_no_longer_counts(board: Board) -> None:
+    board.found(rule(Kind.QUORUM, 2, ("alice", "bob")), rule(Kind.THAW, 1))
+    made = board.propose(board.freeze())
+    board.sign(made, "carol")
+    board.agreed(QuorumSet(then=board.now().with_rule(rule(Kind.THAW, 1, ("alice", "bob")))), "alice", "bob", "carol")
+    assert board.refused(made) == "quorum-not-reached"
+    board.agreed(QuorumSet(then=board.now().without_person("carol")))
+    with board.desk.vault.store.reading() as reader:
+        assert standing(reader, made, alone=False, at=AT).signed == ()
+    assert board.refused(made) == "quorum-not-reached"
+    board.sign(made, "alice")
+    board.execute(made)
+
+
+def test_a_rule_that_rose_since_the_approval_counts(board: Board) -> None:
+    board.found()
+    made = board.propose(board.freeze())
+    board.sign(made, "alice", "bob")
+    board.agreed(QuorumSet(then=board.now().with_rule(rule(Kind.THAW, 3))))
+    assert board.refused(made) == "quorum-not-reached"
+
+
+def test_a_withdrawn_proposal_is_done_by_nobody(board: Board) -> None:
+    board.found()
+    made = board.propose(board.freeze())
+    board.sign(made, "alice", "bob")
+    withdraw(board.desk, made.digest, reason="never mind", actor=ROOT, at=AT)
+    assert board.refused(made) == "proposal-ended"
+    with pytest.raises(KeyConflictError):
+        withdraw(board.desk, made.digest, reason="never mind", actor=ROOT, at=AT)
+    assert board.kinds()[-1] == "proposal-withdrawn"
+
+
+def test_a_proposal_for_another_service_is_refused(board: Board) -> None:
+    board.found()
+    elsewhere = Board(board.harness)
+    elsewhere.desk = replace(board.desk, audience="kms.test/other+00000000+AAAA")
+    made = elsewhere.propose(board.freeze())
+    board.sign(made, "alice", "bob")
+    assert board.refused(made) == "proposal-other-service"
+
+
+def test_where_the_proposer_stands_apart_others_have_to_sign_as_well(board: Board) -> None:
+    board.found(rule(Kind.QUORUM), rule(Kind.THAW, 2, proposer_counts=False))
+    thaw = board.freeze()
+    nobody = board.propose(thaw)
+    board.sign(nobody, *THREE)
+    assert board.refused(nobody) == "quorum-not-reached"
+    made = board.propose(thaw, person="alice")
+    board.sign(made, "bob", "carol")
+    assert board.refused(made) == "quorum-not-reached", "alice, who proposes it, has to sign"
+    board.sign(made, "alice")
+    board.execute(made)
+    with pytest.raises(ConfigurationError):
+        board.propose(board.freeze(), person="nobody")
+
+
+def test_two_who_execute_at_once_do_it_once(board: Board) -> None:
+    board.found()
+    made = board.propose(board.freeze())
+    board.sign(made, "alice", "bob")
+    outcomes: list[str] = []
+
+    def run() -> None:
+        try:
+            board.execute(made)
+            outcomes.append("done")
+        except AttestError as exc:
+            outcomes.append(exc.code)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["done"] + ["proposal-ended"] * 3
+    assert board.kinds().count("thawed") == 1
+
+
+def test_what_somebody_wrote_into_the_database_is_found(board: Board) -> None:
+    board.found()
+    made = board.propose(board.freeze())
+    board.sign(made, "alice", "bob")
+
+    def problems() -> tuple[str, ...]:
+        found = {one.check: one for one in examine(board.desk.vault, origin=board.harness.settings.origin, noted=())}
+        return found["quorum"].problems
+
+    assert problems() == ()
+    for table in ("quorum_documents", "approvals", "proposals"):
+        board.harness.unprotect(table)
+    forged = board.now().with_rule(rule(Kind.THAW, 1, ("alice",)))
+    board.harness.alter(
+        "UPDATE quorum_documents SET document = ? WHERE version = ?",
+        canonical(replace(forged, version=forged.version - 1).members()),
+        forged.version - 1,
+    )
+    assert problems() == ("people and rules are not those that the log says were put into force",)
+    board.harness.alter("UPDATE approvals SET signature = ? WHERE person = 'alice'", bytes(64))
+    assert board.refused(made) == "approval-signature-invalid"
+    assert len(problems()) == 3, "alice signed a change of rules, too"
+    board.harness.alter("UPDATE proposals SET document = ?", replace(made, reason="other").raw)
+    with pytest.raises(IntegrityError) as caught, board.desk.vault.store.reading() as reader:
+        find(reader, made.digest)
+    assert caught.value.code == "proposal-altered"
+    board.harness.alter("UPDATE quorum_documents SET document = ?", b"{}")
+    with pytest.raises(IntegrityError) as caught:
+        board.now()
+    assert caught.value.code == "quorum-record-invalid"
+
+
+# -- pure
+
+
+PROPOSAL = Proposal(
+    audience="kms+00000000+AAAA",
+    serial=1,
+    kind=Kind.THAW,
+    action="thaw",
+    arguments={"scope": "all", "name": "", "reason": "x"},
+    state={"freeze": {}},
+    reason="x",
+    proposer=ROOT.members(),
+    person=None,
+    created=AT,
+    expires=AT + timedelta(hours=1),
+)
+
+
+def test_a_proposal_has_one_spelling() -> None:
+    assert read_proposal(PROPOSAL.raw) == PROPOSAL
+    document = json.loads(PROPOSAL.raw)
+    for wrong in (
+        json.dumps(document, indent=1).encode(),
+        b"{}",
+        b"[]",
+        b"x",
+        b"",
+        canonical(document | {"more": 1}),
+        canonical(document | {"kind": "everything"}),
+        canonical(document | {"expires": "soon"}),
+        canonical(document | {"arguments": []}),
+        canonical(document | {"serial": "1"}),
+        b" " * (1 << 20),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            read_proposal(wrong)
+        assert caught.value.code == "proposal-invalid"
+
+
+def test_a_signature_file_is_read_as_it_was_written() -> None:
+    made = approve_with(PROPOSAL, KEYS["carol"])
+    raw = json.dumps(made.members()).encode()
+    assert read_approval(raw) == made
+    for wrong in (b"", b"[]", b"{}", raw.replace(b"signature/1", b"signature/2"), raw.replace(b'"sig', b'"gis')):
+        with pytest.raises(ConfigurationError) as caught:
+            read_approval(wrong)
+        assert caught.value.code == "approval-invalid"
+    with pytest.raises(ConfigurationError):
+        approve_with(PROPOSAL, ec.generate_private_key(ec.SECP521R1()))
+
+
+def test_what_cannot_be_done_is_not_proposed() -> None:
+    for action, arguments in (
+        ("everything", {}),
+        ("thaw", {}),
+        ("quorum-set", {"quorum": NOBODY.members(), "sha256": "00"}),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            read_change(action, arguments)  # type: ignore[arg-type]  # JSON
+        assert caught.value.code == "change-invalid"
+    assert {"quorum-set", "thaw"} <= set(CHANGES)
+
+
+BY_NAME = {one.name: one for one in people(*THREE, "mallory").people}
+
+
+@given(
+    st.integers(1, 3),
+    st.sets(st.sampled_from(sorted(BY_NAME))),
+    st.booleans(),
+    st.sampled_from([None, *sorted(BY_NAME)]),
+)
+def test_a_rule_is_met_by_so_many_different_people_whom_it_names_and_by_nothing_else(
+    threshold: int, signed: set[str], counts: bool, person: str | None
+) -> None:
+    one = rule(Kind.THAW, threshold, proposer_counts=counts)
+    met = missing(one, replace(PROPOSAL, person=person), [BY_NAME[name] for name in signed]) is None
+    named = signed & set(THREE)
+    if counts:
+        assert met == (len(named) >= threshold)
+    else:
+        assert met == (person in signed and len(named - {str(person)}) >= threshold)
+    if met:  # more signatures never unmake a quorum
+        assert missing(one, replace(PROPOSAL, person=person), BY_NAME.values()) is None
+
+
+def test_an_approval_says_nothing_by_itself() -> None:
+    assert Approval(proposal="", key_id="", signature=b"").members()["schema"] == "kms.proposal-signature/1"
