@@ -6,14 +6,17 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 
 from attest import __version__
-from kms.api import challenges, health, identity, log, releases
+from kms.api import attestation, challenges, health, identity, log, releases
 from kms.api.context import Context
 from kms.api.headers import AnswerHeaders
 from kms.api.problems import add_problem_handlers
 from kms.api.schema import document_of
+from kms.proving import EvidenceSource
+from kms.proving.opening import open_attestation
 from kms.releases import ReleaseService
 from kms.services import Services
 from kms.settings import Settings
+from kms.tls import ServerTls
 
 __all__ = ["create_app", "describe"]
 
@@ -35,18 +38,22 @@ def describe() -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
     )
-    for router in (challenges.router, releases.router, identity.router, log.router, health.router):
+    for router in (challenges.router, releases.router, identity.router, attestation.router, log.router, health.router):
         app.include_router(router)
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign]  # the way FastAPI documents
     return app
 
 
-def create_app(settings: Settings, services: Services) -> FastAPI:
+def create_app(
+    settings: Settings, services: Services, *, tls: ServerTls | None = None, evidence: EvidenceSource | None = None
+) -> FastAPI:
     """Make the application.
 
     Args:
         settings: limits and what is shown.
         services: everything that is behind it; the caller opened them and closes them.
+        tls: what connections to it begin with, which the service's own evidence commits to.
+        evidence: proves the machine that it runs on; None for a machine that proves nothing.
     """
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
@@ -56,5 +63,6 @@ def create_app(settings: Settings, services: Services) -> FastAPI:
         services=services,
         releases=ReleaseService(services),
         limiter=CapacityLimiter(settings.max_concurrent),
+        attestation=open_attestation(settings, services, tls=tls, evidence=evidence),
     )
     return app

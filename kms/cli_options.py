@@ -80,6 +80,12 @@ SERVING = (
         type=click.Choice(["warn", "refuse"]),
         help="What becomes of listening beyond this machine without TLS (default warn).",
     ),
+    click.option(
+        "--self-evidence",
+        type=click.Choice(["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]),
+        help="How the service proves the machine that it runs on (default off).",
+    ),
+    click.option("--self-evidence-per-minute", type=int, help="Most reports in a minute (default 60)."),
     click.option("--lock-memory/--no-lock-memory", default=None, help="Keep the memory out of the swap."),
     click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
     click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),

@@ -49,6 +49,7 @@ LEFT_OUT: Final = frozenset(
         "max_concurrent",
         "port",
         "request_seconds",
+        "self_evidence_per_minute",
         "workers",
     }
 )

@@ -16,6 +16,7 @@
         ├── ReleaseDeniedError        the key's owner or the Attester: the answer is no  403
         │   └── KeyUnknownError       …there is no such key                              404
         ├── LogTileUnknownError       the caller: the log has no such part               404
+        ├── AttestationOffError       the caller: the service proves no machine          404
         ├── GrantUnknownError         an administrator: there is no such grant         404
         ├── GrantConflictError        an administrator: it contradicts what is granted 409
         ├── KeyConflictError          the operator: the key is there already, or is not
@@ -33,6 +34,7 @@ from __future__ import annotations
 from attest.errors import AttestError
 
 __all__ = [
+    "AttestationOffError",
     "BodyTooLargeError",
     "ChallengeError",
     "ChallengeExpiredError",
@@ -132,6 +134,10 @@ class LogBrokenError(KmsError):
 
 class LogTileUnknownError(KmsError):
     """The log has no such part, or not yet."""
+
+
+class AttestationOffError(KmsError):
+    """The service gives no evidence of the machine that it runs on."""
 
 
 class IntegrityError(KmsError):

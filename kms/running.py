@@ -14,6 +14,7 @@ from kms.clock import Clock
 from kms.configuration import log_configuration, read_configuration
 from kms.hardening import harden
 from kms.keys.kek import RandomBytes
+from kms.proving import open_source
 from kms.services import Services, open_services
 from kms.serving import CONNECTIONS_PER_RELEASE, Listener, listen, serve
 from kms.settings import Settings
@@ -113,11 +114,12 @@ def _serve(
     ready: Callable[[], None],
     lifeline: int | None = None,
 ) -> None:
+    tls = open_tls(settings, at=services.clock(), report=report)
     release = Listener(
-        app=create_app(settings, services),
+        app=create_app(settings, services, tls=tls, evidence=open_source(settings, clock=services.clock)),
         sock=sockets.release,
         connections=settings.max_concurrent * CONNECTIONS_PER_RELEASE,
-        tls=open_tls(settings, at=services.clock(), report=report),
+        tls=tls,
     )
     serve(
         [release],

@@ -32,6 +32,7 @@ MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 """An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); no setting goes beyond twice that."""
 MAX_FILE_BYTES: Final = 64 * 1024
 
+SelfEvidence = Literal["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]
 _ORIGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
 _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
 """Kubernetes sets these in every pod when a service is called ``kms``; they are nobody's settings."""
@@ -58,6 +59,9 @@ class Settings(BaseModel):
         tls_minimum: oldest version of TLS that is spoken.
         plain_http: what becomes of listening beyond the loopback address without TLS: a warning, or a refusal.
         lock_memory: keep the service's memory out of the swap.
+        self_evidence: how the service proves the machine that it runs on: not at all, by whatever TEE is there, by the
+            TEE that is named and nothing else, or by the simulator, which proves nothing.
+        self_evidence_per_minute: most reports that each worker makes of it in a minute.
         challenge_seconds: how long a challenge counts.
         lease_seconds: how long a released key is meant to be used before its holder attests again.
         max_body_bytes: longest request body.
@@ -105,6 +109,8 @@ class Settings(BaseModel):
     tls_minimum: TlsVersion = "1.3"
     plain_http: Literal["warn", "refuse"] = "warn"
     lock_memory: bool = False
+    self_evidence: SelfEvidence = "off"
+    self_evidence_per_minute: Annotated[int, Field(ge=1, le=6000)] = 60
     challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
     lease_seconds: Annotated[int, Field(ge=SHORTEST_LEASE_SECONDS, le=LONGEST_LEASE_SECONDS)] = 86_400
     max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
@@ -159,6 +165,13 @@ class Settings(BaseModel):
     def _certificate_with_key(self) -> Settings:
         if (self.tls_certificate_file is None) is not (self.tls_key_file is None):
             msg = "tls_certificate_file and tls_key_file belong together; one of them is not set"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _simulated_only_where_allowed(self) -> Settings:
+        if self.self_evidence.startswith("simulated") and not self.allow_simulated:
+            msg = "self_evidence of the simulator needs allow_simulated"
             raise ValueError(msg)
         return self
 
@@ -239,7 +252,12 @@ _STORE_TABLE: Final = {
     "connections": "database_connections",
 }
 _KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in one}), "directory")
-_TABLES: Final = {"store": _STORE_TABLE, "kek": {name: f"kek_{name}" for name in _KEK_TABLE}}
+_TABLES: Final = {
+    "store": _STORE_TABLE,
+    "kek": {name: f"kek_{name}" for name in _KEK_TABLE},
+    "tls": {name: f"tls_{name}" for name in ("certificate_file", "key_file", "minimum")},
+    "self": {name: f"self_{name}" for name in ("evidence", "evidence_per_minute")},
+}
 """Tables of the file, what may stand in each, and the settings that these are."""
 
 

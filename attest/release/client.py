@@ -23,6 +23,7 @@ from attest.errors import (
 )
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
+from attest.release.mutual import Answer, MutualAttestation, ProvenService, ServiceExpectation, tls_key_seen
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.sealing import KEM_HYBRID, WorkloadKey
@@ -49,6 +50,7 @@ Attester = Callable[[Binding], Evidence]
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_SECONDS = 30.0
+_OK = 200
 _NOT_FOUND = 404
 
 
@@ -114,10 +116,19 @@ class KeyReleaseClient:
         http: an HTTP client whose base URL is the service; its TLS settings are the caller's.
         service: the verifier key of the service, from configuration, never from the service itself.
         watch: follows the service's log; None follows it as long as this client lives, and demands no witnesses.
+        expect: what the service's own machine has to prove before anything else is asked; None demands nothing of it.
     """
 
-    def __init__(self, http: httpx.Client, *, service: VerifierKey, watch: LogWatch | None = None) -> None:
+    def __init__(
+        self,
+        http: httpx.Client,
+        *,
+        service: VerifierKey,
+        watch: LogWatch | None = None,
+        expect: ServiceExpectation | None = None,
+    ) -> None:
         """Remember whom to talk to."""
+        self._mutual = None if expect is None else MutualAttestation(expect, service=service)
         self._http = http
         self._service = service
         self._watch = LogWatch(service) if watch is None else watch
@@ -162,9 +173,13 @@ class KeyReleaseClient:
     def challenge(self) -> Challenge:
         """Ask for a challenge and make sure that it is the configured service's.
 
+        With an expectation the service has to prove its machine first; see ``MutualAttestation.require``.
+
         Raises:
             BindingError: ``service-identity-mismatch``.
         """
+        if self._mutual is not None:
+            self._mutual.require(self._ask)
         challenge = Challenge.from_json(self._post("/v1/challenges", {}))
         if challenge.audience != self._service.text:
             raise BindingError(
@@ -281,14 +296,32 @@ class KeyReleaseClient:
             recipient=key,
         )
 
+    @property
+    def proven(self) -> ProvenService | None:
+        """What the service proved of its machine; None before that, or without an expectation."""
+        return None if self._mutual is None else self._mutual.proven
+
     def _post(self, path: str, body: dict[str, JsonValue]) -> JsonValue:
         return self._request("POST", path, body)
 
     def _request(self, method: str, path: str, body: dict[str, JsonValue] | None = None) -> JsonValue:
+        answer = self._exchange(method, path, body)
+        # Not one answer counts that came over another channel than the one that was proved.
+        if self._mutual is not None:
+            self._mutual.require_same_channel(answer.tls_key)
+        if answer.status != _OK:
+            raise _refused(answer.document, answer.status)
+        return answer.document
+
+    def _ask(self, path: str) -> Answer:
+        return self._exchange("GET", path, None)
+
+    def _exchange(self, method: str, path: str, body: dict[str, JsonValue] | None) -> Answer:
         import httpx  # noqa: PLC0415  of the extra 'cli'; nothing else here needs it
 
         try:
             with self._http.stream(method, path, json=body, timeout=TIMEOUT_SECONDS) as answer:
+                tls_key = tls_key_seen(answer)
                 content = b""
                 for piece in answer.iter_bytes():
                     content += piece
@@ -303,10 +336,8 @@ class KeyReleaseClient:
             ) from exc
         except httpx.InvalidURL as exc:
             raise ConfigurationError(f"not a URL: {exc}", code="url-invalid") from exc
-        document = json_value(content, what=f"answer of {path}")
-        if answer.status_code != httpx.codes.OK:
-            raise _refused(document, answer.status_code)
-        return document
+        document = json_value(content, what=f"answer of {path.partition('?')[0]}")
+        return Answer(status=answer.status_code, document=document, tls_key=tls_key)
 
 
 def _answers(keys: tuple[SealedKey, ...], asked: tuple[str, ...]) -> bool:

@@ -13,6 +13,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from kms.errors import UnavailableError
+from kms.proving import AttestationDesk
 from kms.releases import ReleaseService
 from kms.services import Services
 from kms.settings import Settings
@@ -31,12 +32,14 @@ class Context:
         services: opened from them.
         releases: challenges and releases.
         limiter: bounds the work that is done at the same time.
+        attestation: proves the service itself.
     """
 
     settings: Settings
     services: Services
     releases: ReleaseService
     limiter: CapacityLimiter
+    attestation: AttestationDesk
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking work in a thread, within the limits of number and time.

@@ -11,6 +11,7 @@ from attest.release.wire import MAX_KEYS
 from kms.challenges import TOKEN_CHARACTERS
 
 __all__ = [
+    "AttestationModel",
     "ChallengeModel",
     "ConsistencyModel",
     "EmptyModel",
@@ -136,6 +137,17 @@ class IdentityModel(_Edge):
     suites: Annotated[list[str], Field(description="HPKE suites that keys are sealed with.")]
     challenge_seconds: int
     simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
+
+
+class AttestationModel(_Edge):
+    """What the service says of itself, evidence that commits to it, and its signature over both."""
+
+    statement: Annotated[str, Field(description="Canonical JSON, base64url; see the protocol.", pattern=_BASE64URL)]
+    evidence: Annotated[
+        dict[str, Any] | list[Any],  # Any: a collection of RFC 9999
+        Field(description="Evidence envelope: a conceptual-message collection (RFC 9999) with a binding."),
+    ]
+    note: Annotated[str, Field(description="C2SP signed note over question and answer.")]
 
 
 class HealthModel(_Edge):

@@ -21,6 +21,7 @@ from attest.errors import (
     VerificationError,
 )
 from kms.errors import (
+    AttestationOffError,
     BodyTooLargeError,
     ChallengeError,
     ChallengeExpiredError,
@@ -53,6 +54,7 @@ STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (ChallengeError, HTTPStatus.BAD_REQUEST),
     (KeyUnknownError, HTTPStatus.NOT_FOUND),
     (LogTileUnknownError, HTTPStatus.NOT_FOUND),
+    (AttestationOffError, HTTPStatus.NOT_FOUND),
     (ReleaseDeniedError, HTTPStatus.FORBIDDEN),
     (QuorumRequiredError, HTTPStatus.FORBIDDEN),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),

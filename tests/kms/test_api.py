@@ -370,6 +370,7 @@ def test_every_route_is_in_the_document_with_a_stable_name() -> None:
         ("POST", "/v1/challenges"): "createChallenge",
         ("POST", "/v1/releases"): "createRelease",
         ("GET", "/v1/identity"): "readIdentity",
+        ("GET", "/v1/attestation"): "readAttestation",
         ("GET", "/v1/log/checkpoint"): "readCheckpoint",
         ("GET", "/v1/log/tile/{path}"): "readTile",
         ("GET", "/v1/log/proof/inclusion"): "readInclusionProof",

@@ -1,0 +1,187 @@
+"""What a key-release service says and proves of itself. Both halves read and write it here.
+
+::
+
+    statement   canonical JSON: verifier key, TLS key, digest of the configuration, …
+    binding     context "kms-identity/v1", role "service", audience as the client says, nonce of the client,
+                key = the verifier key's text, init_data = SHA-256 of the statement
+    evidence    of the machine that the service runs on; its report commits to the binding
+    note        a signed note of the service over nonce, audience, statement and evidence
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, cast
+
+import rfc8785
+
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
+from attest.errors import EvidenceError
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import Evidence, parse_envelope
+
+__all__ = [
+    "ANYBODY",
+    "CONTEXT",
+    "ROLE",
+    "ServiceAttestation",
+    "ServiceStatement",
+    "identity_binding",
+    "identity_note",
+]
+
+CONTEXT = "kms-identity/v1"
+"""The binding's context: nothing that was made for a release counts here, and the reverse."""
+ROLE = "service"
+ANYBODY = "anybody"
+"""The audience of a client that has no name; its nonce still makes the evidence its own."""
+SCHEMA = "kms.identity/1"
+NOTE = "attest-service-identity/v1"
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatement:
+    """What a service says of itself. True of the service once the evidence that commits to it was verified.
+
+    Attributes:
+        verifier_key: its identity, as text.
+        tls_spki_sha256: SHA-256 of the SubjectPublicKeyInfo that its TLS shows, 32 bytes; None: it speaks plain HTTP.
+        configuration_sha256: digest of what its settings mean, 32 bytes; its log says what that is.
+        anchors_sha256: digest of the roots that it accepts, 32 bytes.
+        allow_simulated: whether it accepts evidence of the simulator.
+        profile: ``standard`` or ``production``.
+        version: of its software.
+    """
+
+    verifier_key: str
+    tls_spki_sha256: bytes | None
+    configuration_sha256: bytes
+    anchors_sha256: bytes
+    allow_simulated: bool
+    profile: str
+    version: str
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON that the binding commits to."""
+        tls = None if self.tls_spki_sha256 is None else self.tls_spki_sha256.hex()
+        document: dict[str, JsonValue] = {
+            "schema": SCHEMA,
+            "verifier_key": self.verifier_key,
+            "tls_spki_sha256": tls,
+            "configuration_sha256": self.configuration_sha256.hex(),
+            "anchors_sha256": self.anchors_sha256.hex(),
+            "allow_simulated": self.allow_simulated,
+            "profile": self.profile,
+            "version": self.version,
+        }
+        return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON
+
+    @staticmethod
+    def parse(raw: bytes) -> ServiceStatement:
+        """Read a statement; exactly these members, in the one spelling that there is.
+
+        Raises:
+            EvidenceError: ``wire-invalid``, ``json-invalid`` or ``hex-invalid``.
+        """
+        document = json_value(raw, what="statement")
+        members = dict(document) if isinstance(document, dict) else {}
+        tls, simulated = members.get("tls_spki_sha256"), members.get("allow_simulated")
+        texts = ("verifier_key", "configuration_sha256", "anchors_sha256", "profile", "version")
+        found = {name: members.get(name) for name in texts}
+        if members.get("schema") != SCHEMA or not isinstance(simulated, bool) or not isinstance(tls, str | None):
+            raise _invalid("statement", f"expected {SCHEMA}")
+        text = {name: value for name, value in found.items() if isinstance(value, str)}
+        if len(text) != len(texts):
+            raise _invalid("statement", f"expected the texts {', '.join(texts)}")
+        statement = ServiceStatement(
+            verifier_key=text["verifier_key"],
+            tls_spki_sha256=None if tls is None else _digest(tls, "tls_spki_sha256"),
+            configuration_sha256=_digest(text["configuration_sha256"], "configuration_sha256"),
+            anchors_sha256=_digest(text["anchors_sha256"], "anchors_sha256"),
+            allow_simulated=simulated,
+            profile=text["profile"],
+            version=text["version"],
+        )
+        if statement.to_bytes() != raw:
+            raise _invalid("statement", "it is not canonical, or has unknown members")
+        return statement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAttestation:
+    """What a service answers to who asks it to prove itself. Nothing of it is verified.
+
+    Attributes:
+        statement: as bound.
+        evidence: with the binding.
+        note: a signed note, see ``identity_note``.
+    """
+
+    statement: bytes
+    evidence: Evidence
+    note: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members."""
+        evidence: JsonValue = json.loads(self.evidence.to_json())
+        return {"statement": base64url_text(self.statement), "evidence": evidence, "note": self.note}
+
+    @staticmethod
+    def from_json(document: JsonValue) -> ServiceAttestation:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid``, ``base64-invalid``, or as ``parse_envelope``.
+        """
+        members = document if isinstance(document, dict) else {}
+        statement, note = members.get("statement"), members.get("note")
+        if set(members) != {"statement", "evidence", "note"} or not isinstance(statement, str):
+            raise _invalid("attestation", "expected exactly statement, evidence and note")
+        if not isinstance(note, str):
+            raise _invalid("attestation", "note: expected text")
+        return ServiceAttestation(
+            statement=base64url_bytes(statement, what="statement"),
+            evidence=parse_envelope(json.dumps(members["evidence"]).encode()),
+            note=note,
+        )
+
+
+def identity_binding(statement: ServiceStatement, *, nonce: bytes, audience: str) -> Binding:
+    """Return what the service's evidence commits to.
+
+    Args:
+        statement: what it says of itself.
+        nonce: 32 bytes of the client.
+        audience: as the client says.
+    """
+    return Binding(
+        context=CONTEXT,
+        role=ROLE,
+        audience=audience,
+        nonce=nonce,
+        key=statement.verifier_key.encode(),
+        init_data=sha256(statement.to_bytes()).digest(),
+    )
+
+
+def identity_note(*, nonce: bytes, audience: str, statement: bytes, evidence: Evidence) -> str:
+    """Return the text that the service signs: this answer is its own, and the answer to this question."""
+    document: dict[str, JsonValue] = {
+        "audience": audience,
+        "nonce": nonce.hex(),
+        "statement_sha256": sha256(statement).hexdigest(),
+        "evidence": evidence.digest.hex(),
+    }
+    return f"{NOTE}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+
+
+def _digest(text: str, name: str) -> bytes:
+    return hex_bytes(text, what=name, length=_DIGEST_BYTES)
+
+
+def _invalid(what: str, problem: str) -> EvidenceError:
+    return EvidenceError(f"{what}: {problem}", code="wire-invalid", field=what)

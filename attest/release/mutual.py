@@ -1,0 +1,327 @@
+"""Mutual attestation: a client that sends nothing to a key-release service before the service has proved itself.
+
+The service is known by its verifier key in any case. What this adds: that the key lives on a machine that meets a
+policy, that the TLS connection ends there and nowhere else, and under which configuration the service decides.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from attest.appraisal import AttestationResult, appraise
+from attest.encoding import JsonValue, base64url_text
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import Endorsements
+from attest.errors import AppraisalError, BindingError, EndorsementError, EvidenceError, VerificationError
+from attest.evidence.binding import NONCE_BYTES, Binding, ExpectedBinding
+from attest.evidence.envelope import Evidence
+from attest.policy.load import Policy
+from attest.release.identity import (
+    ANYBODY,
+    CONTEXT,
+    ROLE,
+    ServiceAttestation,
+    ServiceStatement,
+    identity_binding,
+    identity_note,
+)
+from attest.release.notes import VerifierKey
+from attest.verification import VerifiedEvidence, verify
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Answer", "MutualAttestation", "ProvenService", "ServiceExpectation", "tls_key_seen"]
+
+PATH = "/v1/attestation"
+DEFAULT_MAX_AGE = timedelta(minutes=5)
+_OK, _NOT_FOUND = 200, 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceExpectation:
+    """What a client demands of the machine that a service runs on, and how it finds out.
+
+    Attributes:
+        policy: what the evidence has to meet.
+        anchors: root keys that this client accepts; an empty set accepts nothing.
+        endorsements: what vendors say, from files.
+        clock: returns the present moment, aware.
+        random: returns so many random bytes; makes the nonces.
+        fetch: asks the vendors for what is missing; None asks nobody.
+        configuration: SHA-256 of the configuration that the service must have, 32 bytes; None takes any, and the
+            result says which one it is.
+        unchecked_tls: why the connection need not end where the evidence says; None demands that it does. It is for
+            services behind a proxy that has TLS.
+        max_age: how long a proof counts; then the service is asked again.
+        audience: how this client is called in the evidence.
+    """
+
+    policy: Policy
+    anchors: TrustAnchors
+    endorsements: Endorsements
+    clock: Callable[[], datetime]
+    random: Callable[[int], bytes]
+    fetch: Callable[[Evidence, datetime], Endorsements] | None = None
+    configuration: bytes | None = None
+    unchecked_tls: str | None = None
+    max_age: timedelta = DEFAULT_MAX_AGE
+    audience: str = ANYBODY
+
+    def __post_init__(self) -> None:
+        """Refuse a relaxation without a reason."""
+        if self.unchecked_tls is not None and not self.unchecked_tls.strip():
+            msg = "unchecked_tls: say why"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back, and over which channel.
+
+    Attributes:
+        status: of HTTP.
+        document: the body.
+        tls_key: SHA-256 of the SubjectPublicKeyInfo that the other end of the connection showed; None: no TLS.
+    """
+
+    status: int
+    document: JsonValue
+    tls_key: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenService:
+    """A service that proved itself.
+
+    Attributes:
+        statement: what it says of itself, which its evidence commits to.
+        result: how its evidence was appraised.
+        at: when.
+    """
+
+    statement: ServiceStatement
+    result: AttestationResult
+    at: datetime
+
+
+class MutualAttestation:
+    """Asks one service to prove itself, and remembers that it did, for a while.
+
+    Args:
+        expect: what is demanded.
+        service: the identity that this client is configured with.
+    """
+
+    def __init__(self, expect: ServiceExpectation, *, service: VerifierKey) -> None:
+        """Remember what to demand."""
+        self._expect = expect
+        self._service = service
+        self._proven: ProvenService | None = None
+
+    @property
+    def proven(self) -> ProvenService | None:
+        """What was proved last; None before that."""
+        return self._proven
+
+    def require(self, ask: Callable[[str], Answer]) -> None:
+        """Make sure that the service has proved itself, not too long ago.
+
+        Args:
+            ask: sends GET to a path of the service.
+
+        Raises:
+            VerificationError: ``service-evidence-missing``; the evidence does not hold, or is bound to another
+                question (``nonce-mismatch``), service (``service-identity-mismatch``), statement
+                (``service-statement-mismatch``) or configuration (``service-configuration-mismatch``).
+            BindingError: ``service-tls-key-mismatch``.
+            SignatureError: ``note-signature-invalid``.
+            AppraisalError: ``service-policy-not-met``, with every check.
+            EndorsementError: what a vendor says is missing or stale.
+            EvidenceError: the answer is malformed.
+        """
+        now = self._expect.clock()
+        proven = self._proven
+        if proven is not None and timedelta(0) <= now - proven.at < self._expect.max_age:
+            return
+        self._proven = None
+        nonce = self._expect.random(NONCE_BYTES)
+        query = f"nonce={base64url_text(nonce)}&audience={quote(self._expect.audience, safe='')}"
+        answer = ask(f"{PATH}?{query}")
+        self._proven = self._judge(answer, nonce, now)
+
+    def require_same_channel(self, tls_key: bytes | None) -> None:
+        """Make sure that an answer came from where the proof says that the service is.
+
+        Raises:
+            BindingError: ``service-tls-key-mismatch``.
+        """
+        if self._proven is not None:
+            self._require_tls(self._proven.statement, tls_key)
+
+    def _judge(self, answer: Answer, nonce: bytes, at: datetime) -> ProvenService:
+        attestation = _attestation_of(answer)
+        statement = ServiceStatement.parse(attestation.statement)
+        # (1) The answer is signed by the service that this client is configured with, and is to this question.
+        self._require_signed(attestation, nonce)
+        # (2) The evidence is genuine, and was made for this purpose, this client and this question.
+        verified = self._verified(attestation.evidence, nonce, at)
+        # (3) It commits to that service and to this very statement.
+        self._require_bound(verified.binding, statement, nonce)
+        # (4) The connection ends at that machine; the configuration is the one that was reviewed.
+        self._require_tls(statement, answer.tls_key)
+        self._require_configuration(statement)
+        # (5) The machine is one that the policy accepts.
+        result = appraise(verified, policy=self._expect.policy, at=at)
+        try:
+            result.require()
+        except AppraisalError as exc:
+            raise _not_met(exc) from exc
+        return ProvenService(statement=statement, result=result, at=at)
+
+    def _require_signed(self, attestation: ServiceAttestation, nonce: bytes) -> None:
+        text = self._service.verify(attestation.note)
+        expected = identity_note(
+            nonce=nonce,
+            audience=self._expect.audience,
+            statement=attestation.statement,
+            evidence=attestation.evidence,
+        )
+        if not hmac.compare_digest(text.encode(), expected.encode()):
+            raise BindingError(
+                "the service's signature is over another question or another answer",
+                code="service-answer-replayed",
+                field="note",
+                expected=expected[:400],
+                got=text[:400],
+            )
+
+    def _verified(self, evidence: Evidence, nonce: bytes, at: datetime) -> VerifiedEvidence:
+        expect = self._expect
+
+        def verified_with(endorsements: Endorsements) -> VerifiedEvidence:
+            return verify(
+                evidence,
+                endorsements=endorsements,
+                anchors=expect.anchors,
+                at=at,
+                expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce),
+                unchecked=expect.policy.unchecked,
+                tolerances=expect.policy.tolerances,
+            )
+
+        try:
+            return verified_with(expect.endorsements)
+        except EndorsementError:
+            if expect.fetch is None:
+                raise
+        return verified_with(expect.endorsements.merged(expect.fetch(evidence, at)))
+
+    def _require_bound(self, binding: Binding | None, statement: ServiceStatement, nonce: bytes) -> None:
+        wanted = identity_binding(statement, nonce=nonce, audience=self._expect.audience)
+        key = b"" if binding is None else binding.key
+        if not hmac.compare_digest(key, self._service.text.encode()) or statement.verifier_key != self._service.text:
+            raise BindingError(
+                "the evidence is that of another service",
+                code="service-identity-mismatch",
+                field="binding.key",
+                expected=self._service.text,
+                got=key.decode("utf-8", errors="replace")[:600],
+                hint="somebody relays the evidence of a machine that this service does not run on",
+            )
+        if binding is None or binding.init_data != wanted.init_data:
+            raise BindingError(
+                "the evidence commits to another statement than the one that came with it",
+                code="service-statement-mismatch",
+                field="binding.init_data",
+                expected=(wanted.init_data or b"").hex(),
+                got="none" if binding is None or binding.init_data is None else binding.init_data.hex(),
+            )
+
+    def _require_tls(self, statement: ServiceStatement, seen: bytes | None) -> None:
+        bound = statement.tls_spki_sha256
+        if self._expect.unchecked_tls is not None:
+            return
+        if bound is None or seen is None or not hmac.compare_digest(bound, seen):
+            raise BindingError(
+                "the connection does not end where the service proved to be",
+                code="service-tls-key-mismatch",
+                field="tls_spki_sha256",
+                expected="no TLS" if bound is None else bound.hex(),
+                got="no TLS" if seen is None else seen.hex(),
+                hint="somebody is in between, or the certificate was replaced since: connect again; "
+                "TLS by a proxy, or none, has to be allowed by name",
+            )
+
+    def _require_configuration(self, statement: ServiceStatement) -> None:
+        wanted = self._expect.configuration
+        if wanted is not None and not hmac.compare_digest(wanted, statement.configuration_sha256):
+            raise BindingError(
+                "the service decides under another configuration than the one expected",
+                code="service-configuration-mismatch",
+                field="configuration_sha256",
+                expected=wanted.hex(),
+                got=statement.configuration_sha256.hex(),
+                hint="its log says what changed (settings-changed)",
+            )
+
+
+def _attestation_of(answer: Answer) -> ServiceAttestation:
+    if answer.status == _OK:
+        return ServiceAttestation.from_json(answer.document)
+    problem = answer.document if isinstance(answer.document, dict) else {}
+    code, detail = str(problem.get("code") or "service-error"), str(problem.get("detail") or answer.status)
+    if answer.status == _NOT_FOUND:
+        raise VerificationError(
+            "the service gives no evidence of the machine that it runs on",
+            code="service-evidence-missing",
+            expected="evidence of a TEE",
+            got=f"{code}: {detail}"[:300],
+            hint="it is turned on with self_evidence, where the service runs inside a TEE",
+        )
+    raise EndorsementError(
+        f"the service cannot prove itself now: {detail[:300]} [{code[:60]}]",
+        code="service-evidence-unavailable",
+        got=code[:60],
+        retryable=True,
+    )
+
+
+def _not_met(exc: AppraisalError) -> AppraisalError:
+    error = AppraisalError(
+        f"the machine that the service runs on does not meet the policy: {exc.message}",
+        code="service-policy-not-met",
+        check=exc.check,
+        expected=exc.expected,
+        got=exc.got,
+        clause=exc.clause,
+    )
+    error.checks = exc.checks
+    return error
+
+
+def tls_key_seen(answer: httpx.Response) -> bytes | None:
+    """Return the SHA-256 of the key that the other end of a response's connection showed; None without TLS.
+
+    Raises:
+        EvidenceError: ``service-answer-invalid``: its certificate cannot be read.
+    """
+    stream = answer.extensions.get("network_stream")
+    connection = None if stream is None else stream.get_extra_info("ssl_object")
+    if connection is None:
+        return None
+    certificate = connection.getpeercert(True)  # noqa: FBT003  the argument has no name in every version
+    try:
+        public = x509.load_der_x509_certificate(certificate or b"").public_key()
+        return sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
+    except ValueError as exc:
+        raise EvidenceError("the service's TLS certificate cannot be read", code="service-answer-invalid") from exc

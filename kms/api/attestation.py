@@ -1,0 +1,45 @@
+"""``GET /v1/attestation``: the service proves itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from attest.encoding import base64url_bytes
+from attest.errors import EvidenceError
+from attest.evidence.binding import MAX_TEXT_CHARACTERS, NONCE_BYTES
+from attest.release.identity import ANYBODY
+from kms.api.context import WithContext
+from kms.api.models import AttestationModel
+from kms.api.schema import refusals
+from kms.errors import SchemaError
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/attestation", tags=["identity"])
+Nonce = Annotated[
+    str, Query(pattern=r"^[A-Za-z0-9_-]{43}$", description="32 random bytes of the client, base64url without padding.")
+]
+Audience = Annotated[
+    str,
+    Query(min_length=1, max_length=MAX_TEXT_CHARACTERS, description="How the client calls itself in the evidence."),
+]
+
+
+@router.get(
+    "",
+    operation_id="readAttestation",
+    summary="Evidence of the machine that the service runs on",
+    responses=refusals(404, 422, 500, 503),
+)
+async def read_attestation(context: WithContext, nonce: Nonce, audience: Audience = ANYBODY) -> AttestationModel:
+    """Prove that this identity, this TLS key and this configuration live on a machine that says what it is."""
+    try:
+        raw = base64url_bytes(nonce, what="nonce")
+    except EvidenceError as exc:
+        raise SchemaError(f"nonce: {exc.message}", code="request-schema", field="nonce") from exc
+    if len(raw) != NONCE_BYTES or not audience.isprintable():
+        raise SchemaError("expected a nonce of 32 bytes, and printable text", code="request-schema", field="audience")
+    made = await context.run(lambda: context.attestation.answer(nonce=raw, audience=audience))
+    return AttestationModel.model_validate(made.to_json())

@@ -1,0 +1,50 @@
+"""The desk of one application: what the service says of itself is put together here."""
+
+from __future__ import annotations
+
+from attest import __version__
+from attest.release.identity import ServiceStatement
+from kms.configuration import read_configuration
+from kms.proving.desk import AttestationDesk
+from kms.proving.sources import EvidenceSource
+from kms.services import Services
+from kms.settings import Settings
+from kms.tls import ServerTls
+
+__all__ = ["open_attestation"]
+
+
+def open_attestation(
+    settings: Settings, services: Services, *, tls: ServerTls | None, evidence: EvidenceSource | None
+) -> AttestationDesk:
+    """Make the desk that proves a service.
+
+    Args:
+        settings: as the service was started with.
+        services: opened from them.
+        tls: what connections begin with; the certificate of the moment counts.
+        evidence: where evidence comes from.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    configuration = read_configuration(settings, services.anchors)
+
+    def state() -> ServiceStatement:
+        return ServiceStatement(
+            verifier_key=services.identity.public.text,
+            tls_spki_sha256=None if tls is None else tls.material.spki_sha256,
+            configuration_sha256=configuration.digest,
+            anchors_sha256=configuration.anchors_digest,
+            allow_simulated=settings.allow_simulated,
+            profile=settings.profile,
+            version=__version__,
+        )
+
+    return AttestationDesk(
+        evidence,
+        identity=services.identity,
+        state=state,
+        clock=services.clock,
+        per_minute=settings.self_evidence_per_minute,
+    )
