@@ -87,6 +87,23 @@ class _Outcome:
     attester: Attester | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What a transaction left behind.
+
+    Attributes:
+        outcome: as decided on what the transaction saw.
+        entry: of the log.
+        sealed: the keys; none where the decision is a no.
+        refusal: why there is nobody to seal to, or None.
+    """
+
+    outcome: _Outcome
+    entry: LogEntry
+    sealed: tuple[SealedKey, ...]
+    refusal: VerificationError | None
+
+
 class _StateChangedError(Exception):
     """A key, or a document of reference values in force, is not what the decision was made on."""
 
@@ -214,9 +231,11 @@ class ReleaseService:
         return {one: self._services.kek.unwrap(r.wrapped, context=r.context) for one, r in records.items()}
 
     def _record_refusal(self, error: AttestError, exchange: _Exchange, snapshot: _Snapshot) -> None:
-        with self._services.store.writing() as writer:
+        def record(writer: Writer) -> None:
             _use_up(writer, exchange)
             writer.append(self._refusal(writer, error, exchange, snapshot))
+
+        self._services.store.write(record)
 
     def _refusal(self, writer: Writer, error: AttestError, exchange: _Exchange, snapshot: _Snapshot) -> LogEntry:
         body = refusal_body(
@@ -232,27 +251,10 @@ class ReleaseService:
 
     def _conclude(self, exchange: _Exchange, outcome: _Outcome) -> Release:
         """Use the challenge up and log the decision, in one transaction that still sees what was decided on."""
-        refusal: VerificationError | None = None
-        sealed: tuple[SealedKey, ...] = ()
-        with self._services.store.writing() as writer:
-            _use_up(writer, exchange)
-            now = _snapshot(writer, exchange.request.key_ids)
-            if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
-                raise _StateChangedError  # which rolls everything back
-            outcome = self._objected(writer, exchange, outcome)
-            granted = self._leases(writer, exchange, outcome)
-            entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
-            try:
-                sealed = self._sealed(exchange, outcome, granted, entry.leaf_hash)
-            except VerificationError as exc:  # the workload's key is none
-                refusal = exc
-                entry = self._refusal(writer, exc, exchange, outcome.snapshot)
-            writer.append(entry)
-            if refusal is None and outcome.attester is not None:
-                writer.add_leases(tuple(granted.leases.values()), attester=outcome.attester)
-                writer.end_leases(granted.ends)
-        if refusal is not None:
-            raise refusal
+        written = self._services.store.write(partial(self._written, exchange, outcome))
+        if written.refusal is not None:
+            raise written.refusal
+        outcome, entry, sealed = written.outcome, written.entry, written.sealed
         if outcome.decision.verdict is not Verdict.ALLOW:
             raise _denied(outcome.decision)
         # (7) The log's word for it: the entry is there, and whoever keeps the proof can show it.
@@ -262,6 +264,27 @@ class ReleaseService:
             entry=entry.raw,
             proof=self._services.log.proof(entry.seq).to_text(),
         )
+
+    def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
+        """Do the part of it that a transaction holds together."""
+        _use_up(writer, exchange)
+        now = _snapshot(writer, exchange.request.key_ids)
+        if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
+            raise _StateChangedError  # which takes back what was written
+        outcome = self._objected(writer, exchange, outcome)
+        granted = self._leases(writer, exchange, outcome)
+        entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
+        try:
+            sealed = self._sealed(exchange, outcome, granted, entry.leaf_hash)
+        except VerificationError as exc:  # the workload's key is none
+            entry = self._refusal(writer, exc, exchange, outcome.snapshot)
+            writer.append(entry)
+            return _Written(outcome=outcome, entry=entry, sealed=(), refusal=exc)
+        writer.append(entry)
+        if outcome.attester is not None:
+            writer.add_leases(tuple(granted.leases.values()), attester=outcome.attester)
+            writer.end_leases(granted.ends)
+        return _Written(outcome=outcome, entry=entry, sealed=sealed, refusal=None)
 
     def _objected(self, writer: Writer, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
         """Decide again where leases stand against it, as this transaction sees them; the answer is then a no."""

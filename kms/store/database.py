@@ -32,6 +32,7 @@ from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, Una
 from kms.keys.records import KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
 from kms.log.entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
+from kms.store.batching import Batching
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.freezes import FreezeReader, FreezeWriter
 from kms.store.grants import GrantReader, GrantWriter
@@ -62,10 +63,11 @@ class Store:
     """
 
     def __init__(self, engine: Engine, *, check: Callable[[Connection], None]) -> None:
-        """Keep the engine, and a lock that makes this process's writers wait in line."""
+        """Keep the engine, a lock that makes this process's writers wait in line, and what lets them go together."""
         self._engine = engine
         self._check = check
         self._writers = threading.Lock()
+        self._batching = Batching(self.writing)
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -104,6 +106,21 @@ class Store:
             raise
         finally:
             self._writers.release()
+
+    def write(self, work: Callable[[Writer], T]) -> T:
+        """Do a piece of work in a writing transaction that others may share; it is on the disk when this returns.
+
+        Raises:
+            UnavailableError: as ``writing``, and nothing of the work was written, or that is not known.
+            ConfigurationError: the schema is another one now.
+            Exception: what the work raises; nothing that it wrote stays.
+        """
+        return self._batching.run(work)
+
+    @property
+    def waiting(self) -> int:
+        """Number of pieces of work that ``write`` was given and no transaction has taken yet."""
+        return self._batching.waiting
 
     def _require_schema(self, connection: Connection) -> None:
         """Look at the schema when a connection is new: the database may have been migrated since the last one."""
@@ -205,6 +222,16 @@ class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader,
 
 class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter, KekWriter, QuorumWriter):
     """What can be written in one transaction, all or nothing."""
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Make a block that takes back what was written in it when it is left by an exception."""
+        try:
+            with self._connection.begin_nested():
+                yield
+        except BaseException:
+            self.forget()
+            raise
 
     def set_fact(self, name: str, value: bytes) -> None:
         """Write a row of ``meta`` that is not there yet."""

@@ -70,18 +70,42 @@ class LogReader:
 
 
 class LogWriter(LogReader):
-    """What can be written."""
+    """What can be written. What this transaction has written of the log it need not read again."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Begin with nothing written."""
+        super().__init__(connection)
+        self._newest: LogHead | None = None
+        self._recent: dict[Node, bytes] = {}
+
+    def head(self) -> LogHead:
+        """Return the newest entry of the log."""
+        if self._newest is None:
+            self._newest = super().head()
+        return self._newest
 
     def append(self, entry: LogEntry) -> None:
         """Write the next entry of the log, and the hashes of the tree that it completes."""
-        self._connection.execute(insert(log_entries).values(seq=entry.seq, entry=entry.raw))
-        nodes = grown(entry.seq - 1, entry.leaf_hash, self.nodes)
-        self._connection.execute(
-            insert(log_nodes), [{"position": node_position(node), "hash": digest} for node, digest in nodes]
-        )
+        self._connection.execute(_ADD_ENTRY, {"seq": entry.seq, "entry": entry.raw})
+        nodes = grown(entry.seq - 1, entry.leaf_hash, self._left)
+        self._connection.execute(_ADD_NODES, [{"position": node_position(node), "hash": h} for node, h in nodes])
+        self._recent.update(nodes)
+        self._newest = LogHead(seq=entry.seq, time=entry.time())
+
+    def forget(self) -> None:
+        """Read everything again: what was written may have been taken back."""
+        self._newest = None
+        self._recent.clear()
+
+    def _left(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
+        known = {node: self._recent[node] for node in wanted if node in self._recent}
+        missing = [node for node in wanted if node not in known]
+        return known | self.nodes(missing) if missing else known
 
 
 _LOG = select(log_entries)
+_ADD_ENTRY = insert(log_entries)
+_ADD_NODES = insert(log_nodes)
 
 
 def _entry(row: Row[tuple[object, ...]]) -> LogEntry:

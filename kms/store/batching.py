@@ -1,0 +1,159 @@
+"""Writers that wait at the same time share one transaction, and so one wait for the disk (group commit).
+
+Each hands over a piece of work. Whoever comes first leads: it waits for the write lock, takes along everything that was
+handed over meanwhile, does the pieces one after the other, each behind a savepoint, and commits once. Nobody is
+answered before that commit. Then the first of those that came in the meantime leads.
+
+A piece that fails takes back what it did itself and nothing else. When the database fails, at a piece or at the commit,
+everything of the transaction is gone (or, where a server went away during the commit, may be), and every piece of it
+fails with that: also one that had failed for a reason of its own, which it may owe to a piece that is gone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextvars import Context, copy_context
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from sqlalchemy.exc import DBAPIError
+
+from attest.errors import AttestError
+from kms.store.failures import unknown_outcome
+
+__all__ = ["MAX_PIECES", "Batching", "Divisible"]
+
+MAX_PIECES: Final = 64
+"""Of one transaction, so that no reader and no other process waits for long."""
+
+
+class Divisible(Protocol):
+    """What pieces of work write with."""
+
+    def part(self) -> AbstractContextManager[None]:
+        """Make a block that takes back what was written in it when it is left by an exception."""
+        ...
+
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Divisible)
+
+
+class Batching(Generic[W]):
+    """The pieces of work that wait, and who leads.
+
+    Args:
+        transaction: makes the one writing transaction, which is on the disk when its block has been left.
+    """
+
+    def __init__(self, transaction: Callable[[], AbstractContextManager[W]]) -> None:
+        """Begin with nothing that waits."""
+        self._transaction = transaction
+        self._lock = threading.Lock()
+        self._waiting: deque[_Piece[W, Any]] = deque()  # Any: each has a result of its own
+        self._led = False
+
+    def run(self, work: Callable[[W], T]) -> T:
+        """Do a piece of work, perhaps in another thread, and return its result when it is on the disk.
+
+        Raises:
+            UnavailableError: as the transaction.
+            Exception: whatever the work raises; what it wrote is taken back.
+        """
+        piece = _Piece(work)
+        with self._lock:
+            self._waiting.append(piece)
+            leads, self._led = not self._led, True
+        if leads or piece.wait():
+            self._lead()
+        return piece.result()
+
+    @property
+    def waiting(self) -> int:
+        """Number of pieces that no transaction has taken yet."""
+        return len(self._waiting)
+
+    def _lead(self) -> None:
+        """Do everything that waits when the lock is there, and pass the lead on, whatever happens."""
+        pieces: list[_Piece[W, Any]] = []
+        try:
+            with self._transaction() as writer:
+                pieces = self._taken()
+                _do(pieces, writer)
+        except BaseException as exc:  # noqa: BLE001  it is raised where each piece came from
+            pieces = pieces or self._taken()
+            own, *others = pieces
+            own.fail(exc)
+            for piece in others:
+                piece.fail(exc if isinstance(exc, AttestError) else unknown_outcome())
+        finally:
+            self._pass_on()
+            for piece in pieces:
+                piece.finish()
+
+    def _taken(self) -> list[_Piece[W, Any]]:
+        with self._lock:
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_PIECES))]
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            self._led = bool(self._waiting)
+            if self._led:
+                self._waiting[0].lead()
+
+
+class _Piece(Generic[W, T]):
+    """One piece of work and what became of it. It belongs to the thread that leads until it is finished."""
+
+    def __init__(self, work: Callable[[W], T]) -> None:
+        self._work = work
+        self._context: Context = copy_context()
+        self._woken = threading.Event()
+        self._leads = False
+        self._values: list[T] = []
+        self._error: BaseException | None = None
+
+    def wait(self) -> bool:
+        """Wait until there is a result, or until this thread is to lead; say which."""
+        self._woken.wait()
+        return self._leads
+
+    def lead(self) -> None:
+        self._leads = True
+        self._woken.set()
+
+    def do(self, writer: W) -> None:
+        self._values.append(self._context.run(self._work, writer))
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+
+    def finish(self) -> None:
+        self._woken.set()
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._values[0]
+
+
+def _do(pieces: list[_Piece[W, Any]], writer: W) -> None:  # Any: as above
+    """Do them in the order in which they came.
+
+    Raises:
+        DBAPIError: the database failed, and the transaction may be over already.
+        Exception: what the work raised, where there is one piece: then the transaction takes it back.
+    """
+    if len(pieces) == 1:
+        pieces[0].do(writer)
+        return
+    for piece in pieces:
+        try:
+            with writer.part():
+                piece.do(writer)
+        except DBAPIError:
+            raise
+        except BaseException as exc:  # noqa: BLE001  as above
+            piece.fail(exc)
