@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TypeAlias
-
-from sqlalchemy import true
 
 from attest.encoding import JsonValue
 from attest.errors import AttestError
 from kms.leases.claims import read_claims
-from kms.leases.records import Lease
+from kms.leases.records import Lease, LeaseFilter
 from kms.store import Reader
 
 __all__ = ["lease_problems"]
 
+_ANY = datetime(1970, 1, 1, tzinfo=UTC)
 _Granted: TypeAlias = dict[str, JsonValue]
 
 
@@ -38,7 +38,7 @@ def lease_problems(reader: Reader, looked_at: list[str]) -> Iterator[str]:
             yield from _readable(content)
     seq = 0
     granted: _Granted | None = None
-    for state in reader.lease_pages(true()):
+    for state in reader.lease_pages(LeaseFilter(live=None), at=_ANY):
         lease = state.lease
         looked_at.append(lease.lease_id)
         if lease.log_seq != seq:

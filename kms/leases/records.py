@@ -14,7 +14,17 @@ from typing import Final
 from attest.encoding import rfc3339_text
 from attest.release import KeyName
 
-__all__ = ["LEASE_ID", "LEASE_ID_BYTES", "SUPERSEDED", "Attester", "Lease", "LeaseEnd", "LeaseState", "LeaseStop"]
+__all__ = [
+    "LEASE_ID",
+    "LEASE_ID_BYTES",
+    "SUPERSEDED",
+    "Attester",
+    "Lease",
+    "LeaseEnd",
+    "LeaseFilter",
+    "LeaseState",
+    "LeaseStop",
+]
 
 LEASE_ID_BYTES: Final = 16
 LEASE_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -172,3 +182,34 @@ class LeaseState:
         if self.lease.expired(at):
             return "expired"
         return "live" if self.stop is None else "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseFilter:
+    """Which leases are wanted: those for which every condition that is not None holds.
+
+    Attributes:
+        tenant: of this tenant's keys.
+        name: of this key.
+        policy_digest: released under this policy.
+        measurement: to this image.
+        chip: on this chip.
+        product: on this line of processors, or this TEE.
+        released_from: released at this moment or later.
+        released_until: released at this moment or earlier.
+        live: neither expired nor ended; False: these alone, None: all.
+        stopped: with a stop standing against them.
+        lease_ids: these.
+    """
+
+    tenant: str | None = None
+    name: KeyName | None = None
+    policy_digest: bytes | None = None
+    measurement: bytes | None = None
+    chip: str | None = None
+    product: str | None = None
+    released_from: datetime | None = None
+    released_until: datetime | None = None
+    live: bool | None = True
+    stopped: bool = False
+    lease_ids: tuple[str, ...] | None = None

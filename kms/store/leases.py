@@ -18,14 +18,16 @@ from sqlalchemy import (
     false,
     func,
     insert,
+    not_,
     or_,
     select,
+    true,
 )
 
 from attest.errors import ConfigurationError
 from attest.release import KeyName
 from kms.errors import IntegrityError
-from kms.leases.records import Attester, Lease, LeaseEnd, LeaseState, LeaseStop
+from kms.leases.records import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
 from kms.store.schema import lease_claims, lease_ends, lease_stops, leases
 
 __all__ = ["LeaseReader", "LeaseWriter"]
@@ -79,13 +81,17 @@ class LeaseReader:
         rows = self._connection.execute(select(lease_stops).where(where).order_by(columns.log_seq, columns.lease_id))
         return tuple(_stop(row) for row in rows)
 
-    def lease_pages(self, where: ColumnElement[bool], *, after: tuple[int, str] = (0, "")) -> Iterator[LeaseState]:
-        """Iterate over the leases for which a condition holds, by entry of the log and id, page by page.
+    def lease_pages(
+        self, wanted: LeaseFilter, *, at: datetime, after: tuple[int, str] = (0, "")
+    ) -> Iterator[LeaseState]:
+        """Iterate over the leases that are wanted, by entry of the log and id, page by page.
 
         Args:
-            where: a condition on ``kms.store.schema.leases``.
+            wanted: which.
+            at: the moment for which they are live or not.
             after: entry and id behind which to begin.
         """
+        where = and_(true(), *_conditions(wanted, at))
         while True:
             seq, lease_id = after
             behind = (leases.c.log_seq > seq) | ((leases.c.log_seq == seq) & (leases.c.lease_id > lease_id))
@@ -170,6 +176,32 @@ _NOT_ENDED = lease_ends.c.lease_id.is_(None)
 def _named(table: Table, names: Iterable[KeyName]) -> ColumnElement[bool]:
     columns = table.c
     return or_(false(), *(and_(columns.tenant == one.tenant, columns.key_id == one.key_id) for one in names))
+
+
+def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[bool]]:
+    columns = leases.c
+    equal = {
+        columns.tenant: wanted.tenant,
+        columns.policy_digest: wanted.policy_digest,
+        columns.measurement: wanted.measurement,
+        columns.chip: wanted.chip,
+    }
+    yield from (column == value for column, value in equal.items() if value is not None)
+    if wanted.name is not None:
+        yield _named(leases, [wanted.name])
+    if wanted.product is not None:
+        yield or_(func.lower(columns.product) == wanted.product.lower(), columns.tee == wanted.product.lower())
+    if wanted.released_from is not None:
+        yield columns.released_at >= _number(wanted.released_from)
+    if wanted.released_until is not None:
+        yield columns.released_at <= _number(wanted.released_until)
+    if wanted.live is not None:
+        live = and_(columns.expires_at > _number(at), _NOT_ENDED)
+        yield live if wanted.live else not_(live)
+    if wanted.stopped:
+        yield lease_stops.c.lease_id.is_not(None)
+    if wanted.lease_ids is not None:
+        yield columns.lease_id.in_(wanted.lease_ids)
 
 
 def _live_of(name: KeyName, at: datetime) -> ColumnElement[bool]:

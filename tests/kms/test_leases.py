@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import true
 
 from attest.errors import AttestError
 from attest.evidence.snp.tcb import SnpProduct
@@ -17,7 +16,7 @@ from kms.keys.admin import set_enabled
 from kms.keys.tenants import create_tenant
 from kms.leases.attester import holder_of, instance_of
 from kms.leases.claims import read_claims
-from kms.leases.records import Lease, LeaseState, LeaseStop
+from kms.leases.records import Lease, LeaseFilter, LeaseState, LeaseStop
 from kms.store import Reader
 from tests.kms.support import (
     ACTOR,
@@ -69,7 +68,7 @@ def refused(
 
 
 def everything(reader: Reader) -> list[LeaseState]:
-    return list(reader.lease_pages(true()))
+    return list(reader.lease_pages(LeaseFilter(live=None), at=AT))
 
 
 def states(harness: Harness) -> list[LeaseState]:

@@ -1,0 +1,65 @@
+"""Who holds what: leases by what was released, to whom, when, and by what concerns them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kms.errors import IntegrityError
+from kms.leases.claims import KeptClaims, read_claims
+from kms.leases.concerns import Concern
+from kms.leases.records import LeaseFilter, LeaseState
+from kms.store import Reader
+
+__all__ = ["Affected", "find_leases"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affected:
+    """A lease that was asked for.
+
+    Attributes:
+        state: it, and what became of it.
+        why: how it is concerned, a line each; none where nothing was asked but who holds it.
+    """
+
+    state: LeaseState
+    why: tuple[str, ...]
+
+
+def find_leases(
+    reader: Reader, wanted: LeaseFilter, *, concerns: Sequence[Concern], at: datetime, after: tuple[int, str] = (0, "")
+) -> Iterator[Affected]:
+    """Iterate over leases in the order in which they were granted.
+
+    Args:
+        reader: a transaction.
+        wanted: which leases; all conditions hold.
+        concerns: what may concern them; one suffices. Without any, every lease that is wanted is found.
+        at: the moment for which leases are live or not.
+        after: entry of the log and id behind which to begin.
+
+    Raises:
+        IntegrityError: ``lease-record-invalid`` or ``lease-claims-invalid``.
+    """
+    kept: dict[bytes, KeptClaims] = {}
+    for state in reader.lease_pages(wanted, at=at, after=after):
+        why: tuple[str, ...] = ()
+        if concerns:
+            digest = state.lease.claims_digest
+            if digest not in kept:
+                kept[digest] = _claims(reader, digest)
+            why = tuple(line for concern in concerns for line in concern(state.lease, kept[digest]))
+            if not why:
+                continue
+        yield Affected(state=state, why=why)
+
+
+def _claims(reader: Reader, digest: bytes) -> KeptClaims:
+    content = reader.claims_of(digest)
+    if content is None:
+        raise IntegrityError(
+            f"the claims {digest.hex()} of a lease are missing", code="lease-claims-invalid", field="lease_claims"
+        )
+    return read_claims(content)
