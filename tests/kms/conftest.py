@@ -1,10 +1,14 @@
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
-from tests.kms.support import Harness
+from tests.kms.support import MATERIAL, Harness
+
+SEARCHED_ITSELF = "test_leaks.py"
+"""It writes keys where they must not stand, to see them found."""
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +30,19 @@ def harness(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
     made = Harness.make(tmp_path, **changes)
     yield made
     made.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that leaves a key in what it prints, logs, says of its failure, or writes in its folder (MC-33)."""
+    report = yield
+    if report.when != "call" or item.path.name == SEARCHED_ITSELF:
+        return report
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    secrets = {MATERIAL, *(secrets_below(folder) if folder else ())}
+    found = found_in_texts({**dict(report.sections), "failure": report.longreprtext}, secrets)
+    found += found_in_files(folder, secrets) if folder else []
+    if found:
+        report.outcome = "failed"
+        report.longrepr = f"MC-33: a key stands in {', '.join(found)}"
+    return report
