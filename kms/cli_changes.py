@@ -12,7 +12,7 @@ from kms.cli_options import load, moment, say, vault
 
 if TYPE_CHECKING:
     from kms.quorum.admin import Desk
-    from kms.quorum.changes import Change
+    from kms.quorum.changing import Change
     from kms.quorum.proposals import Proposal
 
 __all__ = ["PROPOSING", "carry_out", "desk", "tell_proposal"]

@@ -18,6 +18,7 @@ from kms.keys.wrapping.records import KekState
 from kms.leases.examining import lease_problems
 from kms.log.verifying import LogState, verify_log
 from kms.quorum.examining import differences as quorum_differences
+from kms.quorum.key_limits import differences as limit_differences
 from kms.references.intake import list_documents
 from kms.references.resolving import find_guard
 from kms.services import OWN_KEYS, Vault, own_context
@@ -72,6 +73,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("leases", _leases),
         ("keks", _keks),
         ("quorum", _quorum),
+        ("limits", _limits),
     )
     with vault.store.reading() as reader:
         for name, check in checks:
@@ -181,6 +183,12 @@ def _quorum(reader: Reader) -> Finding:
     """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
     found = len(reader.quorum_versions()) + reader.proposal_count()
     return Finding(check="quorum", looked_at=found, problems=tuple(quorum_differences(reader)))
+
+
+def _limits(reader: Reader) -> Finding:
+    """Compare the limits of keys with those that the log says were set."""
+    found = reader.all_limits()
+    return Finding(check="limits", looked_at=len(found), problems=tuple(limit_differences(found, reader.log())))
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:

@@ -27,6 +27,7 @@ from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuT
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
 from kms.brakes.freezes import Freeze, Scope, freezing, frozen_products
+from kms.brakes.limiting import limit_objections
 from kms.challenges import OpenedChallenge
 from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
 from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
@@ -287,7 +288,7 @@ class ReleaseService:
         return _Written(outcome=outcome, entry=entry, sealed=sealed, refusal=None)
 
     def _objected(self, writer: Writer, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
-        """Decide again where leases stand against it, as this transaction sees them; the answer is then a no."""
+        """Decide again where leases or limits, as this transaction sees them, stand against it: then it is a no."""
         attester, names = outcome.attester, {state.name for state in outcome.decision.keys}
         if attester is None:
             return outcome
@@ -299,6 +300,11 @@ class ReleaseService:
             attester=attester,
             at=exchange.at,
         )
+        verified = (result.verified for result in outcome.results.values())
+        limited = limit_objections(
+            writer, keys=outcome.decision.keys, attester=attester, verified=verified, at=exchange.at
+        )
+        objections = (*objections, *limited)
         if not objections:
             return outcome
         decision = self._decided(exchange, outcome.snapshot, outcome.results, objections)

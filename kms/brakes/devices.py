@@ -17,7 +17,7 @@ from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.verification import VerifiedItem
 
-__all__ = ["PRODUCT_NAMES", "is_product", "products_of"]
+__all__ = ["PRODUCT_NAMES", "device_chips", "is_product", "products_of"]
 
 _NVIDIA: Final = ("hopper", "blackwell", "ls10")
 PRODUCT_NAMES: Final = (*(form.kind for form in KINDS), *(str(one).lower() for one in SnpProduct), *_NVIDIA)
@@ -48,3 +48,9 @@ def _products(item: VerifiedItem) -> frozenset[str]:
     elif isinstance(silicon, VerifiedGpu):
         found |= {silicon.architecture}
     return frozenset(name.lower() for name in found)
+
+
+def device_chips(verified: VerifiedEvidence) -> tuple[str | None, ...]:
+    """Return which GPUs and switches they are: ``nvidia:`` and the identity in the device's certificates, in hex."""
+    silicon = (item.silicon for item in verified.items)
+    return tuple(f"nvidia:{one.chain.identity.text}" for one in silicon if isinstance(one, VerifiedGpu))

@@ -10,7 +10,8 @@ from attest.errors import ConfigurationError, SignatureError
 from kms.actors import Actor
 from kms.brakes.freezes import require_reason
 from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
-from kms.quorum.changes import Change, Changing, read_change
+from kms.quorum.changes import read_change
+from kms.quorum.changing import Change, Changing
 from kms.quorum.people import Person, Quorum
 from kms.quorum.proposals import (
     DEFAULT_LIFETIME,

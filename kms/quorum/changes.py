@@ -4,78 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from kms.actors import Actor
 from kms.brakes.admin import THAWED, require_frozen, thaw_in
 from kms.brakes.freezes import Target, require_reason, target
+from kms.brakes.limits import read_limits
 from kms.errors import KeyConflictError, QuorumRequiredError
-from kms.keys.kek import KeyEncryptionKey
+from kms.keys.records import KeyName
+from kms.quorum.changing import Change, Changing
+from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.people import Kind, Quorum, Rule, read_quorum
-from kms.store import Reader, Writer
+from kms.store import Reader
 
-__all__ = ["CHANGES", "QUORUM_CHANGED", "Change", "Changing", "QuorumSet", "Thaw", "read_change"]
+__all__ = ["CHANGES", "QUORUM_CHANGED", "QuorumSet", "Thaw", "read_change"]
 
 QUORUM_CHANGED: Final = "quorum-changed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changing:
-    """What a change is done with, in one transaction.
-
-    Attributes:
-        writer: the transaction.
-        kek: wraps keys anew.
-        actor: who executes it.
-        at: when.
-        approval: what the log says of the proposal and of those who signed it; empty without one.
-        alone: the setting ``allow_thaw_by_one``.
-    """
-
-    writer: Writer
-    kek: KeyEncryptionKey
-    actor: Actor
-    at: datetime
-    approval: Mapping[str, JsonValue]
-    alone: bool = False
-
-    def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
-        """Write the change's entry."""
-        whole = {**body, **self.approval, "actor": self.actor.members()}
-        self.writer.append(self.writer.prepare(kind=kind, at=self.at, body=whole))
-
-
-class Change(Protocol):
-    """One change."""
-
-    @property
-    def kind(self) -> Kind:
-        """Which rule it has to meet."""
-        ...
-
-    @property
-    def action(self) -> str:
-        """What it is called."""
-        ...
-
-    def arguments(self) -> dict[str, JsonValue]:
-        """Return everything that ``read_change`` makes it from again."""
-        ...
-
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
-        """Return what it builds on; refuse what could not be done now."""
-        ...
-
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
-        """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
-        ...
-
-    def apply(self, changing: Changing) -> str:
-        """Do it, with its log entry; return a line for people."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +140,15 @@ def _thaw(arguments: Mapping[str, JsonValue]) -> Thaw:
     return Thaw(target=target(scope, name or None), reason=require_reason(reason))
 
 
+def _key_limits_set(arguments: Mapping[str, JsonValue]) -> KeyLimitsSet:
+    _require_names(arguments, {"key", "limits"})
+    return KeyLimitsSet(name=KeyName.parse(str(arguments["key"])), limits=read_limits(arguments["limits"]))
+
+
 CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
     QuorumSet.action: _quorum_set,
     Thaw.action: _thaw,
+    KeyLimitsSet.action: _key_limits_set,
 }
 """Everything that can be proposed, by the name of its action."""
 

@@ -38,6 +38,7 @@ from kms.store.freezes import FreezeReader, FreezeWriter
 from kms.store.grants import GrantReader, GrantWriter
 from kms.store.keks import KekReader, KekWriter
 from kms.store.leases import LeaseReader, LeaseWriter
+from kms.store.limits import LimitReader, LimitWriter
 from kms.store.log import LogReader, LogWriter
 from kms.store.quorum import QuorumReader, QuorumWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
@@ -133,7 +134,7 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader, KekReader, QuorumReader):
+class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader, KekReader, QuorumReader, LimitReader):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
@@ -220,7 +221,9 @@ class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader,
         return value if value is None or isinstance(value, bytes) else b""
 
 
-class Writer(Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter, KekWriter, QuorumWriter):
+class Writer(
+    Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter, KekWriter, QuorumWriter, LimitWriter
+):
     """What can be written in one transaction, all or nothing."""
 
     @contextmanager

@@ -26,6 +26,7 @@ __all__ = [
     "freezes",
     "grants",
     "keks",
+    "key_limits",
     "key_versions",
     "keys",
     "lease_claims",
@@ -47,7 +48,7 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010", "0011")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = (
@@ -64,6 +65,7 @@ PROTECTED: Final = (
     "proposals",
     "approvals",
     "proposal_ends",
+    "key_limits",
 )
 """Tables whose rows are never changed and never removed; triggers see to it."""
 
@@ -335,3 +337,15 @@ proposal_ends = Table(
     Column("ended_at", String(40), nullable=False),
 )
 """How proposals ended: each at most once. Never changed."""
+
+key_limits = Table(
+    "key_limits",
+    metadata,
+    Column("tenant", _name(64), primary_key=True),
+    Column("key_id", _name(128), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("set_at", String(40), nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+)
+"""Limits of keys, see ``kms/brakes/limits.py``; the highest version is in force. Triggers refuse changes."""

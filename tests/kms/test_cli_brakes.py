@@ -126,3 +126,33 @@ def test_any_action_is_proposed_by_its_name_and_withdrawn(shell: Shell) -> None:
     assert "[change-invalid]" in people.run(*create, code=2)
     people.run("log", "verify")
     people.run("fsck")
+
+
+def test_limits_are_set_shown_and_cleared(shell: Shell) -> None:
+    shell.init()
+    shell.add_key()
+    chips = shell.folder / "chips.txt"
+    chips.write_text(f"# racks\namd:{'ab' * 64}  # left\n\n")
+    set_ = ("key", "limits", "set", "model")
+    more = ("--most-releases", "100/day", "--most-releases", "5000", "--most-holders", "8", "--chips", str(chips))
+    out, err = shell.with_config(*set_, *more, "--dry-run")
+    assert "most releases: 100/day (so far 0)" in out
+    assert "nothing was changed" in err
+    assert "version 0" in shell.with_config("key", "limits", "show", "model")[0]
+    assert shell.with_config(*set_, *more)[0] == "the limits of model are at version 1\n"
+    shell.with_config(*set_, "--window", "Mon-Fri 08:00-18:00 UTC", "--most-per-chip", "4/hour")
+    shell.with_config(*set_, "--most-holders", "0", "--clear", "most-releases", "--chips", f"intel:{'cd' * 16}")
+    shown = json.loads(shell.with_config("key", "limits", "show", "model", "--json")[0])
+    assert (shown["version"], shown["most_holders"], shown["most_releases"]) == (3, 0, [])
+    assert (shown["chips"], shown["most_per_chip"]) == ([f"intel:{'cd' * 16}"], "4/hour")
+    assert shown["windows"] == ["Mon,Tue,Wed,Thu,Fri 08:00-18:00 UTC"]
+    assert shown["used"] == {"holders": 0, "releases": {}}
+    out, _ = shell.with_config("key", "limits", "show", "model")
+    assert "most holders:  0 (now 0)" in out
+    assert "most per chip: 4/hour" in out
+    chips.write_text("# nothing\n")
+    shell.with_config(*set_, "--chips", str(chips), code=2)
+    assert "[window-invalid]" in shell.with_config(*set_, "--window", "always", code=2)[1]
+    assert "[limits-invalid]" in shell.with_config(*set_, "--most-releases", "1/year", code=2)[1]
+    assert "[key-unknown]" in shell.with_config("key", "limits", "show", "none", code=1)[1]
+    shell.with_config("fsck")

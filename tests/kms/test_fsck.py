@@ -26,6 +26,7 @@ CHECKS = [
     "leases",
     "keks",
     "quorum",
+    "limits",
 ]
 
 

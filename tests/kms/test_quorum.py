@@ -21,7 +21,8 @@ from kms.brakes.freezes import target
 from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
 from kms.fsck import examine
 from kms.quorum.admin import Desk, approve, change_now, execute, find, propose, standing, withdraw
-from kms.quorum.changes import CHANGES, Change, QuorumSet, Thaw, read_change
+from kms.quorum.changes import CHANGES, QuorumSet, Thaw, read_change
+from kms.quorum.changing import Change
 from kms.quorum.people import MAX_PEOPLE, NOBODY, Kind, Person, Quorum, Rule, canonical, read_quorum
 from kms.quorum.proposals import MAX_LIFETIME, Approval, Proposal, approve_with, missing, read_approval, read_proposal
 from kms.services import Vault

@@ -1,0 +1,72 @@
+"""What every change has in common: what it says of itself, and what it is done with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from attest.encoding import JsonValue
+from kms.actors import Actor
+from kms.keys.kek import KeyEncryptionKey
+from kms.quorum.people import Kind, Quorum, Rule
+from kms.store import Reader, Writer
+
+__all__ = ["Change", "Changing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changing:
+    """What a change is done with, in one transaction.
+
+    Attributes:
+        writer: the transaction.
+        kek: wraps keys anew.
+        actor: who executes it.
+        at: when.
+        approval: what the log says of the proposal and of those who signed it; empty without one.
+        alone: the setting ``allow_thaw_by_one``.
+    """
+
+    writer: Writer
+    kek: KeyEncryptionKey
+    actor: Actor
+    at: datetime
+    approval: Mapping[str, JsonValue]
+    alone: bool = False
+
+    def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
+        """Write the change's entry."""
+        whole = {**body, **self.approval, "actor": self.actor.members()}
+        self.writer.append(self.writer.prepare(kind=kind, at=self.at, body=whole))
+
+
+class Change(Protocol):
+    """One change."""
+
+    @property
+    def kind(self) -> Kind:
+        """Which rule it has to meet."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """What it is called."""
+        ...
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return everything that ``read_change`` makes it from again."""
+        ...
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Return what it builds on; refuse what could not be done now."""
+        ...
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
+        ...
+
+    def apply(self, changing: Changing) -> str:
+        """Do it, with its log entry; return a line for people."""
+        ...

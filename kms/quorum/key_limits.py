@@ -1,0 +1,92 @@
+"""Other limits for a key, as a change that the rule for ``key-policy`` governs: both say who gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+
+from attest.encoding import JsonValue
+from kms.brakes.limits import NO_LIMITS, Limits, canonical_limits
+from kms.errors import KeyConflictError
+from kms.keys.admin import name_members, require_key
+from kms.keys.records import KeyName
+from kms.log.entries import LogEntry
+from kms.quorum.changing import Changing
+from kms.quorum.people import Kind, Quorum, Rule
+from kms.store import Reader
+
+__all__ = ["LIMITS_CHANGED", "KeyLimitsSet", "differences"]
+
+LIMITS_CHANGED = "key-limits-changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLimitsSet:
+    """Other limits.
+
+    Attributes:
+        name: of the key.
+        limits: as they are to be, one version above those in force.
+    """
+
+    name: KeyName
+    limits: Limits
+
+    kind = Kind.KEY_POLICY
+    action = "key-limits-set"
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return the key and its limits."""
+        return {"key": str(self.name), "limits": self.limits.members()}
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Build on the version before.
+
+        Raises:
+            KeyUnknownError: ``key-unknown``.
+            KeyConflictError: ``limits-version``.
+        """
+        require_key(reader, self.name)
+        now = reader.limits_of((self.name,)).get(self.name, NO_LIMITS)
+        if self.limits.version != now.version + 1:
+            raise KeyConflictError(
+                f"the limits of {str(self.name)!r} are at version {now.version}",
+                code="limits-version",
+                field=str(self.name),
+                expected=f"version {now.version + 1}",
+                got=f"version {self.limits.version}",
+                hint="somebody changed them meanwhile; look at 'kms key limits show' and begin again",
+            )
+        return {"limits": now.members()}
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Take the rule for policies of keys, if there is one."""
+        del alone
+        return quorum.demanded(self.kind)
+
+    def apply(self, changing: Changing) -> str:
+        """Put the limits into force."""
+        before = changing.writer.limits_of((self.name,)).get(self.name, NO_LIMITS)
+        digests: dict[str, JsonValue] = {"before_sha256": _digest(before), "limits_sha256": _digest(self.limits)}
+        changing.writer.add_limits(self.name, self.limits, at=changing.at)
+        changing.log(
+            LIMITS_CHANGED,
+            {**name_members(self.name), **digests, "limits": self.limits.members()},
+        )
+        return f"the limits of {self.name} are at version {self.limits.version}"
+
+
+def differences(stored: Iterable[tuple[KeyName, Limits]], entries: Iterable[LogEntry]) -> Iterator[str]:
+    """Yield a line for each limits that the log does not know, and for those that it knows and that are gone."""
+    logged = {
+        (str(document.get("tenant")), str(document.get("key_id")), str(document.get("limits_sha256")))
+        for document in (entry.document() for entry in entries)
+        if document.get("kind") == LIMITS_CHANGED
+    }
+    there = {(name.tenant, name.key_id, _digest(limits)) for name, limits in stored}
+    yield from (f"limits of {tenant}/{key} are not as the log says" for tenant, key, _ in sorted(logged ^ there))
+
+
+def _digest(limits: Limits) -> str:
+    return sha256(canonical_limits(limits)).hexdigest()
