@@ -134,14 +134,22 @@ class KeyReleaseClient:
         self._watch = LogWatch(service) if watch is None else watch
 
     def release(
-        self, key_ids: tuple[str, ...], *, attester: Attester, kem: int = KEM_HYBRID
+        self,
+        key_ids: tuple[str, ...],
+        *,
+        attester: Attester,
+        kem: int = KEM_HYBRID,
+        key: WorkloadKey | None = None,
+        renewing: tuple[ReleasedKey, ...] = (),
     ) -> tuple[ReleasedKey, ...]:
         """Obtain keys: challenge, proof, sealed answer.
 
         Args:
             key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
             attester: collects the evidence.
-            kem: HPKE KEM of the one-time key that the answer is sealed to.
+            kem: HPKE KEM of the key pair that is made for this.
+            key: a key pair to use instead, so that the answer takes the place of the leases that it has.
+            renewing: what is held, whose leases are to be renewed; its key pair is used then.
 
         Raises:
             ReleaseRefusedError: the service said no; see its code and failed checks.
@@ -152,16 +160,21 @@ class KeyReleaseClient:
             EndorsementError: ``service-unreachable``.
             EvidenceError: the answer is not what the protocol says.
             ConfigurationError: what is asked for is no name of a key.
+            ValueError: the leases to be renewed are of several key pairs.
         """
+        if len({one.recipient.public for one in renewing}) > 1:
+            msg = "leases of several key pairs are renewed one after the other"
+            raise ValueError(msg)
         # (1) A challenge, from the service that this workload was configured with.
         challenge = self.challenge()
         # (2) Evidence that commits to the challenge, to this service and to a key that exists only here.
-        key = WorkloadKey.generate(kem)
+        key = renewing[0].recipient if renewing else key or WorkloadKey.generate(kem)
         evidence = attester(
             Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=key.public)
         )
         # (3) Proof against keys.
-        request = ReleaseRequest(challenge=challenge.token, evidence=evidence, key_ids=key_ids)
+        renews = tuple(one.lease_id for one in renewing)
+        request = ReleaseRequest(challenge=challenge.token, evidence=evidence, key_ids=key_ids, renews=renews)
         release = Release.from_json(self._post("/v1/releases", request.to_json()))
         # (4) The receipt is signed and is about this exchange and these very bytes; only then is anything opened.
         decision = self._check_receipt(release, challenge, evidence, key_ids)
