@@ -145,8 +145,8 @@ class Away:
         found = self.http.stream(method, path, **more)  # type: ignore[arg-type]
         if self.lost and path == "/v1/releases":
             self.lost -= 1
-            with found as answer:
-                answer.read()
+            with found as whole:
+                whole.read()
             msg = "the answer got lost"
             raise httpx.ReadError(msg)
         return found
