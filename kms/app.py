@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anyio import CapacityLimiter
 from fastapi import FastAPI
 
@@ -9,6 +11,8 @@ from attest import __version__
 from kms.api import attestation, challenges, health, identity, log, releases
 from kms.api.context import Context
 from kms.api.headers import AnswerHeaders
+from kms.api.limits import Limits
+from kms.api.observing import Observing, Watching
 from kms.api.problems import add_problem_handlers
 from kms.api.schema import document_of
 from kms.proving import EvidenceSource
@@ -18,7 +22,7 @@ from kms.services import Services
 from kms.settings import Settings
 from kms.tls import ServerTls
 
-__all__ = ["create_app", "describe"]
+__all__ = ["create_app", "describe", "equip"]
 
 _DESCRIPTION = """Releases keys to workloads that prove themselves by attestation.
 
@@ -45,7 +49,13 @@ def describe() -> FastAPI:
 
 
 def create_app(
-    settings: Settings, services: Services, *, tls: ServerTls | None = None, evidence: EvidenceSource | None = None
+    settings: Settings,
+    services: Services,
+    *,
+    tls: ServerTls | None = None,
+    evidence: EvidenceSource | None = None,
+    watching: Watching | None = None,
+    draining: Callable[[], bool] = lambda: False,
 ) -> FastAPI:
     """Make the application.
 
@@ -54,15 +64,31 @@ def create_app(
         services: everything that is behind it; the caller opened them and closes them.
         tls: what connections to it begin with, which the service's own evidence commits to.
         evidence: proves the machine that it runs on; None for a machine that proves nothing.
+        watching: who is told of requests; None tells nobody.
+        draining: whether the process is about to end.
     """
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
-    app.add_middleware(AnswerHeaders)
+    equip(app, settings, watching=watching or Watching())
     app.state.context = Context(
         settings=settings,
         services=services,
         releases=ReleaseService(services),
         limiter=CapacityLimiter(settings.max_concurrent),
         attestation=open_attestation(settings, services, tls=tls, evidence=evidence),
+        draining=draining,
     )
     return app
+
+
+def equip(app: FastAPI, settings: Settings, *, watching: Watching) -> None:
+    """Put around an application what every one of this service has: limits, headers, ids, and who is told.
+
+    Args:
+        app: without any of it.
+        settings: how much a caller may ask.
+        watching: who is told.
+    """
+    app.add_middleware(Limits, settings=settings, limited=watching.limited)
+    app.add_middleware(AnswerHeaders)
+    app.add_middleware(Observing, watching=watching)  # the outermost

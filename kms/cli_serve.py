@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,26 +26,28 @@ def serve(config: Path | None, **flags: object) -> None:
     Prints the address and the identity when it is ready.
     """
     from kms.clock import system_clock
+    from kms.logs import report_to_log
     from kms.running import Surroundings, run
 
     settings = load(config, flags).settings
+    report = say if settings.log_format == "text" else report_to_log
     surroundings = Surroundings(
         clock=system_clock,
         random=secrets.token_bytes,
-        report=say,
-        announce=lambda identity, port: _announce(settings, identity, port),
+        report=report,
+        announce=lambda identity, port: _announce(settings, identity, port, report=report),
     )
     click.get_current_context().exit(run(settings, surroundings))
 
 
-def _announce(settings: Settings, identity: str, port: int) -> None:
+def _announce(settings: Settings, identity: str, port: int, *, report: Callable[[str], None]) -> None:
     from kms.relaxed import relaxed_switches
 
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     for one in relaxed_switches(settings):
-        say(f"warning: {one.text} ({one.name})")
+        report(f"warning: {one.text} ({one.name})")
     if not settings.endorsements and not settings.fetch:
-        say("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
+        report("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
     scheme = "http" if settings.tls_certificate_file is None else "https"
     click.echo(f"identity: {identity}\nlistening: {scheme}://{host}:{port}")
     sys.stdout.flush()

@@ -41,12 +41,17 @@ FACT: Final = "configuration"
 """The document that was logged last."""
 LEFT_OUT: Final = frozenset(
     {
+        "client_burst",
+        "client_requests_per_second",
         "database",
         "database_connections",
         "drain_seconds",
         "host",
         "lock_memory",
+        "log_format",
         "max_concurrent",
+        "metrics_host",
+        "metrics_port",
         "port",
         "request_seconds",
         "self_evidence_per_minute",

@@ -42,6 +42,7 @@ from kms.log.entries import LogEntry
 from kms.references.resolving import Guard, find_guard
 from kms.services import Services
 from kms.store import Reader, Writer
+from kms.telemetry import carried, stage, tee_of
 
 __all__ = ["ReleaseService"]
 
@@ -123,7 +124,8 @@ class ReleaseService:
 
     def challenge(self) -> Challenge:
         """Issue a challenge."""
-        return self._services.challenges.issue(at=self._services.clock())
+        with stage("challenge"):
+            return self._services.challenges.issue(at=self._services.clock())
 
     def release(self, request: ReleaseRequest) -> Release:
         """Decide on a request and release all of its keys, or none.
@@ -163,15 +165,18 @@ class ReleaseService:
             snapshot = _snapshot(reader, request.key_ids)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
-            verified = self._verify(exchange, snapshot)
+            with stage("verify", tee=tee_of(request.evidence)):
+                verified = self._verify(exchange, snapshot)
         except (EvidenceError, VerificationError) as exc:
             self._record_refusal(exc, exchange, snapshot)
             raise
         # (4) Each key's own policy judges it, and one decision is made of all.
-        results = {key_id: appraise(verified, policy=policy, at=at) for key_id, policy in snapshot.policies.items()}
-        decision = self._decided(exchange, snapshot, results)
+        with stage("decide"):
+            results = {one: appraise(verified, policy=policy, at=at) for one, policy in snapshot.policies.items()}
+            decision = self._decided(exchange, snapshot, results)
         # (5) Keys that do not open are found out before anything is written.
-        secrets = self._unwrapped(decision, snapshot)
+        with stage("unwrap"):
+            secrets = self._unwrapped(decision, snapshot)
         # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
         attester = None if decision.recipient is None else attester_of(verified, recipient=decision.recipient)
         outcome = _Outcome(snapshot=snapshot, decision=decision, results=results, secrets=secrets, attester=attester)
@@ -252,19 +257,18 @@ class ReleaseService:
 
     def _conclude(self, exchange: _Exchange, outcome: _Outcome) -> Release:
         """Use the challenge up and log the decision, in one transaction that still sees what was decided on."""
-        written = self._services.store.write(partial(self._written, exchange, outcome))
+        with stage("log"):
+            written = self._services.store.write(carried(partial(self._written, exchange, outcome)))
         if written.refusal is not None:
             raise written.refusal
         outcome, entry, sealed = written.outcome, written.entry, written.sealed
         if outcome.decision.verdict is not Verdict.ALLOW:
             raise _denied(outcome.decision)
         # (7) The log's word for it: the entry is there, and whoever keeps the proof can show it.
-        return Release(
-            keys=sealed,
-            receipt=self._receipt(exchange, outcome, sealed, entry.leaf_hash),
-            entry=entry.raw,
-            proof=self._services.log.proof(entry.seq).to_text(),
-        )
+        with stage("prove"):
+            proof = self._services.log.proof(entry.seq).to_text()
+        receipt = self._receipt(exchange, outcome, sealed, entry.leaf_hash)
+        return Release(keys=sealed, receipt=receipt, entry=entry.raw, proof=proof)
 
     def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
         """Do the part of it that a transaction holds together."""
@@ -276,7 +280,8 @@ class ReleaseService:
         granted = self._leases(writer, exchange, outcome)
         entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
         try:
-            sealed = self._sealed(exchange, outcome, granted, entry.leaf_hash)
+            with stage("wrap"):
+                sealed = self._sealed(exchange, outcome, granted, entry.leaf_hash)
         except VerificationError as exc:  # the workload's key is none
             entry = self._refusal(writer, exc, exchange, outcome.snapshot)
             writer.append(entry)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from kms.actors import local_actor
+from kms.api.observing import Watching
 from kms.app import create_app
 from kms.clock import Clock
 from kms.configuration import log_configuration, read_configuration
 from kms.hardening import harden
 from kms.keys.kek import RandomBytes
+from kms.logs import set_up_logs
 from kms.proving import open_source
 from kms.services import Services, open_services
 from kms.serving import CONNECTIONS_PER_RELEASE, Listener, listen, serve
@@ -42,15 +49,38 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sockets:
-    """What was opened before any worker started; every worker serves all of it."""
+class _Opened:
+    """What was opened before any worker started; every worker serves all of it.
+
+    Attributes:
+        release: where keys are released.
+        metrics: where metrics are read, if anywhere.
+        shared: where workers keep what they count, when there are several and it is read.
+    """
 
     release: socket.socket
+    metrics: socket.socket | None
+    shared: Path | None
 
     @property
     def port(self) -> int:
         """Return where keys are released."""
         return int(self.release.getsockname()[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """What is special about one serving process.
+
+    Attributes:
+        ready: called when it accepts connections.
+        number: of the worker; 1 where there is one process alone.
+        lifeline: see ``serve``.
+    """
+
+    ready: Callable[[], None]
+    number: int = 1
+    lifeline: int | None = None
 
 
 def run(settings: Settings, surroundings: Surroundings) -> int:
@@ -64,33 +94,52 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
         IntegrityError: one of the service's own keys does not open.
         UnavailableError: the database is in use by something else.
     """
+    set_up_logs(settings.log_format)
     weigh_channel(settings, report=surroundings.report)
     if settings.workers == 1:
-        with _services(settings, surroundings) as services, _sockets(settings) as sockets:
-            identity = services.identity.public.text
-            ready = partial(surroundings.announce, identity, sockets.port)
-            _serve(settings, services, sockets, report=surroundings.report, ready=ready)
+        with _services(settings, surroundings) as services, _opened(settings) as opened:
+            ready = partial(surroundings.announce, services.identity.public.text, opened.port)
+            _serve(settings, services, opened, _Life(ready=ready), report=surroundings.report)
         return 0
-    with _sockets(settings) as sockets:
-        port = sockets.port
+    with _opened(settings) as opened:
+        port = opened.port
         found = supervise(
             settings.workers,
             drain_seconds=settings.drain_seconds,
             announce=lambda identity: surroundings.announce(identity, port),
             report=surroundings.report,
         )
-        if isinstance(found, Worker):
-            with _services(settings, surroundings) as services:
-                ready = partial(found.ready, services.identity.public.text)
-                _serve(settings, services, sockets, report=surroundings.report, ready=ready, lifeline=found.lifeline)
-            return 0
-        return found
+        if not isinstance(found, Worker):
+            return found
+        with _services(settings, surroundings) as services:
+            ready = partial(found.ready, services.identity.public.text)
+            life = _Life(ready=ready, number=found.number, lifeline=found.lifeline)
+            _serve(settings, services, opened, life, report=surroundings.report)
+        return 0
 
 
 @contextmanager
-def _sockets(settings: Settings) -> Iterator[_Sockets]:
+def _opened(settings: Settings) -> Iterator[_Opened]:
     with ExitStack() as stack:
-        yield _Sockets(release=stack.enter_context(listen(settings)))
+        release = stack.enter_context(listen(settings.host, settings.port))
+        if settings.metrics_port is None:
+            yield _Opened(release=release, metrics=None, shared=None)
+            return
+        names = ("metrics_host", "metrics_port")
+        metrics = stack.enter_context(listen(settings.metrics_host, settings.metrics_port, names=names))
+        shared = stack.enter_context(_shared_folder()) if settings.workers > 1 else None
+        yield _Opened(release=release, metrics=metrics, shared=shared)
+
+
+@contextmanager
+def _shared_folder() -> Iterator[Path]:
+    """Make a folder that only the process which made it takes away, and none of those that it forked."""
+    maker, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="kms-metrics-"))
+    try:
+        yield folder
+    finally:
+        if os.getpid() == maker:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -106,26 +155,41 @@ def _services(settings: Settings, surroundings: Surroundings) -> Iterator[Servic
 
 
 def _serve(
-    settings: Settings,
-    services: Services,
-    sockets: _Sockets,
-    *,
-    report: Callable[[str], None],
-    ready: Callable[[], None],
-    lifeline: int | None = None,
+    settings: Settings, services: Services, opened: _Opened, life: _Life, *, report: Callable[[str], None]
 ) -> None:
+    """Serve everything that was opened, in this process."""
+    draining = threading.Event()
+    watching, listeners = _watching(settings, services, opened, life)
     tls = open_tls(settings, at=services.clock(), report=report)
+    evidence = open_source(settings, clock=services.clock)
     release = Listener(
-        app=create_app(settings, services, tls=tls, evidence=open_source(settings, clock=services.clock)),
-        sock=sockets.release,
+        app=create_app(settings, services, tls=tls, evidence=evidence, watching=watching, draining=draining.is_set),
+        sock=opened.release,
         connections=settings.max_concurrent * CONNECTIONS_PER_RELEASE,
         tls=tls,
     )
     serve(
-        [release],
+        [release, *listeners],
         services,
         drain_seconds=settings.drain_seconds,
         report=report,
-        ready=ready,
-        lifeline=lifeline,
+        ready=life.ready,
+        ending=draining.set,
+        lifeline=life.lifeline,
     )
+
+
+def _watching(
+    settings: Settings, services: Services, opened: _Opened, life: _Life
+) -> tuple[Watching, tuple[Listener, ...]]:
+    """Say who is told of requests, and where that is read."""
+    if opened.metrics is None:
+        return Watching(), ()
+    from kms.metrics import Meter, share_between_workers  # noqa: PLC0415  only where somebody wants to read them
+    from kms.metrics_app import CONNECTIONS, MetricsApp  # noqa: PLC0415
+
+    if opened.shared is not None:
+        share_between_workers(opened.shared, life.number)
+    meter = Meter(settings, services, shared=opened.shared)
+    watching = Watching(observers=(meter,), answered=meter.answered, limited=meter.limited)
+    return watching, (Listener(app=MetricsApp(meter.text), sock=opened.metrics, connections=CONNECTIONS),)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +17,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from attest.errors import AttestError, ConfigurationError
+from kms.http_protocol import PatientProtocol
 from kms.services import Services
-from kms.settings import Settings
 from kms.tls import ServerTls
 
 __all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]
@@ -30,6 +28,8 @@ BACKLOG: Final = 512
 CONNECTIONS_PER_RELEASE: Final = 16
 """Connections that may be open for each release that may be worked on; more are answered 503."""
 KEEP_ALIVE_SECONDS: Final = 15
+_HEAD_BYTES: Final = 32 * 1024
+"""Of a request's line and headers, before they are read; ``kms.api.limits`` says less, and says it in words."""
 _ACCEPTED_AT_ONCE: Final = 1
 """Of several processes on one socket, the first to wake must not take everything that is waiting."""
 
@@ -51,26 +51,32 @@ class Listener:
     tls: ServerTls | None = None
 
 
-def listen(settings: Settings) -> socket.socket:
-    """Open the listening socket.
+def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
+    """Open a listening socket.
+
+    Args:
+        host: address.
+        port: 0 takes any.
+        names: of the settings that say so.
 
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.
     """
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as exc:
         taken = exc.errno == errno.EADDRINUSE
+        host_option, port_option = (name.replace("_", "-") for name in names)
         problem = os.strerror(exc.errno) if exc.errno is not None and exc.errno > 0 else str(exc)
         raise ConfigurationError(
-            f"cannot listen on {settings.host} port {settings.port}: {problem}",
+            f"cannot listen on {host} port {port}: {problem}",
             code="address-in-use" if taken else "address-unusable",
-            field="port" if taken else "host",
-            got=f"{settings.host}:{settings.port}",
-            hint="another program, perhaps another 'kms serve', has it; take another with --port"
+            field=names[1] if taken else names[0],
+            got=f"{host}:{port}",
+            hint=f"another program, perhaps another 'kms serve', has it; take another with --{port_option}"
             if taken
-            else "name an address of this machine with --host",
+            else f"name an address of this machine with --{host_option}",
         ) from exc
 
 
@@ -81,6 +87,7 @@ def serve(
     drain_seconds: int,
     report: Callable[[str], None],
     ready: Callable[[], None] = lambda: None,
+    ending: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests that have begun are finished.
@@ -93,12 +100,11 @@ def serve(
         drain_seconds: longest time that requests which have begun get to finish.
         report: takes a line for the operator.
         ready: called once, when every listener accepts connections.
+        ending: called when no more connections are accepted, before requests that have begun are finished.
         lifeline: a descriptor whose end of file ends serving as well: whoever watches this process is gone.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     servers = tuple(_server(one, drain_seconds) for one in listeners)
-    asyncio.run(_serve(servers, listeners, services, report=report, ready=ready, lifeline=lifeline))
+    asyncio.run(_serve(servers, listeners, services, report=report, ready=ready, ending=ending, lifeline=lifeline))
 
 
 class _Server(uvicorn.Server):
@@ -123,7 +129,9 @@ def _server(listener: Listener, drain_seconds: int) -> _Server:
     config = uvicorn.Config(
         listener.app,
         log_config=None,
-        access_log=True,
+        access_log=False,  # kms.api.observing writes it, with the request's id
+        http=PatientProtocol,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
         lifespan="off",
         server_header=False,
         proxy_headers=False,
@@ -145,11 +153,13 @@ async def _serve(
     *,
     report: Callable[[str], None],
     ready: Callable[[], None],
+    ending: Callable[[], None],
     lifeline: int | None,
 ) -> None:
     loop = asyncio.get_running_loop()
 
     def end() -> None:
+        ending()
         for server in servers:
             server.should_exit = True
 

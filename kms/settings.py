@@ -21,6 +21,7 @@ from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
 from kms.keys.wrapping.definitions import DEFINITION_PATHS, KEK_MEMBERS, Definition, definition_of
 from kms.leases.granting import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
+from kms.logs import LogFormat
 from kms.store import Access, locate
 from kms.tls import TlsVersion
 
@@ -79,6 +80,11 @@ class Settings(BaseModel):
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
         allow_thaw_by_one: let one person thaw what was frozen, as long as no quorum is set up for it.
+        log_format: ``text`` for people or ``json`` for programs, on standard error.
+        metrics_host: address where metrics are read.
+        metrics_port: port where metrics are read, without a proof of who asks; without it there are none.
+        client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
+        client_burst: requests that it may send at once.
         profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
     """
 
@@ -128,6 +134,11 @@ class Settings(BaseModel):
     publish_entries: bool = False
     allow_simulated: bool = False
     allow_thaw_by_one: bool = False
+    log_format: LogFormat = "text"
+    metrics_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    client_requests_per_second: Annotated[int, Field(ge=0, le=100_000)] = 100
+    client_burst: Annotated[int, Field(ge=1, le=100_000)] = 200
     profile: Literal["standard", "production"] = "standard"
 
     @property
@@ -326,7 +337,7 @@ def _from_text(name: str, text: str) -> object:
     kind = Settings.model_fields[name].annotation
     if kind is bool:
         return {"true": True, "false": False}.get(text, text)
-    if kind is int:
+    if kind in {int, int | None}:
         return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else text
     if name in _PATH_LISTS:
         return tuple(Path(part) for part in text.split(os.pathsep) if part)

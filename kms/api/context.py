@@ -33,6 +33,7 @@ class Context:
         releases: challenges and releases.
         limiter: bounds the work that is done at the same time.
         attestation: proves the service itself.
+        draining: says whether the process is about to end.
     """
 
     settings: Settings
@@ -40,6 +41,7 @@ class Context:
     releases: ReleaseService
     limiter: CapacityLimiter
     attestation: AttestationDesk
+    draining: Callable[[], bool]
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking work in a thread, within the limits of number and time.

@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
 from fastapi import APIRouter
 
+from attest.errors import AttestError
 from kms.api.context import Context, WithContext
-from kms.api.models import HealthModel
+from kms.api.models import HealthModel, ReadinessModel
 from kms.api.schema import refusals
+from kms.errors import UnavailableError
+from kms.services import Vault, open_identity
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", operation_id="readHealth", summary="Whether the process answers")
+_DATABASE, _KEK, _ENDORSEMENTS = "database", "key-encryption-key", "endorsements"
+PARTS = (_DATABASE, _KEK, _ENDORSEMENTS)
+
+
+@router.get("/healthz", operation_id="readHealth", summary="Whether the process answers", responses=refusals())
 async def read_health(context: WithContext) -> HealthModel:
     """Answer, without touching the database."""
-    return _well(context)
-
-
-@router.get("/readyz", operation_id="readReadiness", summary="Whether it can work", responses=refusals(500, 503))
-async def read_readiness(context: WithContext) -> HealthModel:
-    """Take and give back the write lock, and compare the clock with the log; nothing is written."""
-
-    def look() -> None:
-        with context.services.store.writing() as writer:
-            writer.require_time(context.services.clock())
-
-    await context.run(look)
-    return _well(context)
-
-
-def _well(context: Context) -> HealthModel:
     return HealthModel(status="ok", simulated=context.settings.allow_simulated)
+
+
+@router.get("/readyz", operation_id="readReadiness", summary="Whether it can work", responses=refusals(500))
+async def read_readiness(context: WithContext) -> ReadinessModel:
+    """Try what a release needs. Where something is missing, ``field`` of the problem names the part."""
+    if context.draining():
+        raise UnavailableError("the process is about to end", code="draining", field="process", retryable=True)
+    await context.run(partial(_try_everything, context))
+    return ReadinessModel(status="ok", simulated=context.settings.allow_simulated, ready=list(PARTS))
+
+
+def _try_everything(context: Context) -> None:
+    services, settings = context.services, context.settings
+    with _part(_DATABASE), services.store.writing() as writer:  # takes and gives back the write lock
+        writer.require_time(services.clock())
+    with _part(_KEK):
+        open_identity(Vault(store=services.store, kek=services.kek), settings)
+    with _part(_ENDORSEMENTS):
+        services.endorsements.current(at=services.clock())
+
+
+@contextmanager
+def _part(name: str) -> Iterator[None]:
+    """Say of a refusal which part it is about."""
+    try:
+        yield
+    except AttestError as exc:
+        exc.field = name
+        raise

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from kms.api.context import WithContext
 from kms.api.models import IdentityModel
+from kms.api.schema import refusals
 
 __all__ = ["router"]
 
@@ -16,7 +17,7 @@ _SUITES = [
 ]
 
 
-@router.get("", operation_id="readIdentity", summary="Who the service is")
+@router.get("", operation_id="readIdentity", summary="Who the service is", responses=refusals())
 async def read_identity(context: WithContext) -> IdentityModel:
     """Say who this is. A client compares it with the verifier key that it was configured with."""
     public = context.services.identity.public

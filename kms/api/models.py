@@ -20,6 +20,7 @@ __all__ = [
     "IdentityModel",
     "InclusionModel",
     "ProblemModel",
+    "ReadinessModel",
     "ReleaseModel",
     "ReleaseRequestModel",
     "SealedKeyModel",
@@ -157,6 +158,14 @@ class HealthModel(_Edge):
     simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
 
 
+class ReadinessModel(_Edge):
+    """That the service can work."""
+
+    status: Literal["ok"]
+    simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
+    ready: Annotated[list[str], Field(description="What was looked at.")]
+
+
 class FailedCheckModel(_Edge):
     """A check that stands against the workload."""
 
@@ -183,3 +192,4 @@ class ProblemModel(_Edge):
     retryable: Annotated[bool, Field(description="The same request may succeed later.")] = False
     failed_checks: list[FailedCheckModel] = []
     simulated: Annotated[bool, Field(description="Whether this service accepts evidence of the simulator.")] = False
+    request_id: Annotated[str | None, Field(description="As in X-Request-Id; the operator's log has it too.")] = None

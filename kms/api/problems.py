@@ -38,10 +38,12 @@ from kms.errors import (
     UnavailableError,
 )
 from kms.log.decisions import check_members
+from kms.logs import current_request
 
-__all__ = ["PROBLEM_MEDIA_TYPE", "STATUS", "add_problem_handlers", "problem", "status_of"]
+__all__ = ["PROBLEM_MEDIA_TYPE", "REQUEST_HEADER", "STATUS", "add_problem_handlers", "problem", "status_of"]
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
+REQUEST_HEADER: Final = "X-Request-Id"
 _TYPE = "tag:attest,2026:kms/"
 
 STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
@@ -91,6 +93,7 @@ def problem(
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
     """Make an answer that says why not."""
+    request = current_request()
     document: dict[str, JsonValue] = {
         "type": _TYPE + code,
         "title": status.phrase,
@@ -101,12 +104,16 @@ def problem(
     }
     if simulated:
         document["simulated"] = True
+    named = {}
+    if request is not None:
+        document["request_id"] = request
+        named = {REQUEST_HEADER: request}
     # Said here as well: the answer to a bug does not pass the middleware.
     return JSONResponse(
         document,
         status_code=int(status),
         media_type=PROBLEM_MEDIA_TYPE,
-        headers={"Cache-Control": "no-store", **(headers or {})},
+        headers={"Cache-Control": "no-store", **named, **(headers or {})},
     )
 
 

@@ -9,6 +9,7 @@ from kms.api.body import read_json
 from kms.api.context import WithContext
 from kms.api.models import ReleaseModel, ReleaseRequestModel
 from kms.api.schema import refusals, request_body
+from kms.telemetry import counted
 
 __all__ = ["router"]
 
@@ -28,5 +29,5 @@ async def create_release(request: Request, context: WithContext) -> ReleaseModel
     _, document = await read_json(
         request, ReleaseRequestModel, limit=settings.max_body_bytes, seconds=settings.request_seconds
     )
-    release = await context.run(lambda: context.releases.release(ReleaseRequest.from_json(document)))
+    release = await context.run(lambda: counted(lambda: context.releases.release(ReleaseRequest.from_json(document))))
     return ReleaseModel.model_validate(release.to_json())

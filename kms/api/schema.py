@@ -15,6 +15,7 @@ from kms.api.problems import PROBLEM_MEDIA_TYPE
 
 __all__ = ["document_of", "refusals", "request_body"]
 
+_OF_LIMITS = (414, 429, 431, 503)
 _TEMPLATE = "#/components/schemas/{model}"
 _READ_BY_HAND = (EmptyModel, ReleaseRequestModel, ProblemModel)
 
@@ -26,11 +27,11 @@ def request_body(model: type[BaseModel]) -> dict[str, Any]:  # Any: a piece of a
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:  # Any: as above
-    """Describe answers with problem details."""
+    """Describe answers with problem details; those of the limits that hold before every route are among them."""
     schema = {"$ref": _TEMPLATE.format(model=ProblemModel.__name__)}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_MEDIA_TYPE: {"schema": schema}}}
-        for status in statuses
+        for status in sorted({*statuses, *_OF_LIMITS})
     }
 
 

@@ -44,6 +44,7 @@ from kms.store.quorum import QuorumReader, QuorumWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, tenants, used_nonces
 from kms.store.waiting import BUSY_MILLISECONDS, WRITING
+from kms.telemetry import stage
 
 __all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer"]
 
@@ -78,7 +79,7 @@ class Store:
             UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``.
             ConfigurationError: the schema is another one now.
         """
-        with translated(), self._engine.connect() as connection, connection.begin():
+        with stage("read"), translated(), self._engine.connect() as connection, connection.begin():
             self._require_schema(connection)
             yield Reader(connection)
 
@@ -91,6 +92,11 @@ class Store:
                 ``store-outcome-unknown``: a PostgreSQL server went away during the commit.
             ConfigurationError: the schema is another one now.
         """
+        with stage("write"), self._written() as writer:
+            yield writer
+
+    @contextmanager
+    def _written(self) -> Iterator[Writer]:
         if not self._writers.acquire(timeout=BUSY_MILLISECONDS / 1000):
             raise busy()
         committing = False

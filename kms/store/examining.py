@@ -8,9 +8,17 @@ from typing import Protocol
 from sqlalchemy import Connection, and_, exists, func, select
 
 from kms.store import postgres, sqlite
-from kms.store.schema import PROTECTED, metadata
+from kms.store.schema import PROTECTED, metadata, used_nonces
 
-__all__ = ["loose_rows", "max_connections", "schema_differences", "storage_problems", "unprotected", "weak_durability"]
+__all__ = [
+    "loose_rows",
+    "max_connections",
+    "schema_differences",
+    "storage_problems",
+    "unprotected",
+    "waiting_nonces",
+    "weak_durability",
+]
 
 
 class _Dialect(Protocol):
@@ -27,6 +35,11 @@ def max_connections(connection: Connection) -> int | None:
     if connection.dialect.name != "postgresql":
         return None
     return int(connection.exec_driver_sql("SHOW max_connections").scalar_one())
+
+
+def waiting_nonces(connection: Connection) -> int:
+    """Return how many used challenges are remembered, until each would have ended anyway."""
+    return int(connection.execute(select(func.count()).select_from(used_nonces)).scalar_one())
 
 
 def schema_differences(connection: Connection) -> tuple[str, ...]:

@@ -106,6 +106,7 @@ def settings_for(folder: Path, **changes: object) -> Settings:
         "endorsements": (folder / "endorsements",),
         "allow_simulated": True,
         "port": 0,
+        "client_requests_per_second": 0,
     }
     return Settings.model_validate(values | changes)
 

@@ -93,10 +93,9 @@ def test_the_service_says_who_it_is_and_how_it_is(client: TestClient, harness: H
     identity = client.get("/v1/identity").json()
     assert identity["verifier_key"] == harness.audience
     assert identity["simulated"] is True
-    for path in ("/healthz", "/readyz"):
-        answer = client.get(path)
-        assert answer.status_code == HTTPStatus.OK
-        assert answer.json() == {"status": "ok", "simulated": True}
+    assert client.get("/healthz").json() == {"status": "ok", "simulated": True}
+    ready = ["database", "key-encryption-key", "endorsements"]
+    assert client.get("/readyz").json() == {"status": "ok", "simulated": True, "ready": ready}
 
 
 # -- refusals, each with its status
@@ -175,7 +174,7 @@ def test_damaged_data_is_500_and_says_nothing_more(client: TestClient, harness: 
     database.close()
     status, document = ask(client)
     problem_of(status, document, 500, "wrapped-key-invalid")
-    assert set(document) == {"type", "title", "status", "detail", "code", "simulated"}
+    assert set(document) == {"type", "title", "status", "detail", "code", "simulated", "request_id"}
 
 
 def test_a_bug_is_500_without_a_traceback(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
@@ -382,7 +381,8 @@ def test_every_route_is_in_the_document_with_a_stable_name() -> None:
 
 def test_every_status_of_the_table_is_documented_for_releases() -> None:
     documented = json.loads(document_text())["paths"]["/v1/releases"]["post"]["responses"]
-    assert {str(int(status)) for _, status in STATUS} | {"200"} == set(documented)
+    of_limits = {"414", "429", "431"}
+    assert {str(int(status)) for _, status in STATUS} | of_limits | {"200"} == set(documented)
 
 
 def test_a_strict_service_says_nothing_of_simulation(tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""Limits that hold before a route is reached: length of address and headers, rate of a caller, requests at a time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Literal
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kms.api.problems import problem
+from kms.limiting import Rate, RateTable, caller_of
+from kms.settings import Settings
+
+__all__ = ["HEADER_BYTES", "LIMITS", "URL_BYTES", "Limits", "group_of"]
+
+URL_BYTES: Final = 2048
+HEADER_BYTES: Final = 16 * 1024
+"""All names and values of a request together."""
+Limit = Literal["url", "headers", "rate", "concurrency"]
+LIMITS: Final[tuple[Limit, ...]] = ("url", "headers", "rate", "concurrency")
+Group = Literal["releases", "challenges", "log", "health", "other"]
+_PROBES: Final = frozenset({"/healthz", "/readyz"})
+_SHARES: Final[dict[Group, float]] = {"releases": 8, "challenges": 8, "log": 0.5, "health": 1, "other": 1}
+"""Requests at a time, for each release that is worked on at a time. What waits beyond that had better come again;
+readers of the log must not take the threads that releases need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    limit: Limit
+    status: HTTPStatus
+    code: str
+    detail: str
+    retry_seconds: int | None = None
+
+
+class Limits:
+    """Answer requests that are too long, too many or too often with problem details, before anything is read of them.
+
+    Args:
+        app: the application.
+        settings: how much.
+        limited: told of each refusal, with one of ``LIMITS``.
+        monotonic: a clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        limited: Callable[[str], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Wrap an application."""
+        self._app = app
+        self._simulated = settings.allow_simulated
+        self._most = {group: max(1, int(share * settings.max_concurrent)) for group, share in _SHARES.items()}
+        self._under_way: Counter[Group] = Counter()
+        self._limited = limited
+        self._monotonic = monotonic
+        rate = settings.client_requests_per_second
+        self._rates = RateTable(Rate(per_second=rate, burst=settings.client_burst)) if rate else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        group = group_of(scope["path"])
+        refusal = self._refusal(scope, group)
+        if refusal is not None:
+            self._limited(refusal.limit)
+            await self._answer(refusal)(scope, receive, send)
+            return
+        self._under_way[group] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._under_way[group] -= 1
+
+    def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > URL_BYTES:
+            text = f"the address is longer than {URL_BYTES} bytes"
+            return _Refusal(limit="url", status=HTTPStatus.REQUEST_URI_TOO_LONG, code="url-too-long", detail=text)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
+            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            text = f"the headers have more than {HEADER_BYTES} bytes"
+            return _Refusal(limit="headers", status=status, code="headers-too-large", detail=text)
+        wait = self._wait(scope)
+        if wait > 0:
+            status = HTTPStatus.TOO_MANY_REQUESTS
+            text = f"too many requests from this address; wait {math.ceil(wait)} s"
+            return _Refusal(
+                limit="rate", status=status, code="rate-limited", detail=text, retry_seconds=math.ceil(wait)
+            )
+        if self._under_way[group] >= self._most[group]:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            text = f"{self._most[group]} requests of this kind are being worked on; nothing was decided"
+            return _Refusal(limit="concurrency", status=status, code="too-busy", detail=text, retry_seconds=1)
+        return None
+
+    def _wait(self, scope: Scope) -> float:
+        """Ask the caller's bucket; whoever looks whether the service lives is not counted."""
+        if self._rates is None or scope["path"] in _PROBES:
+            return 0.0
+        client = scope.get("client")
+        return self._rates.wait_of(caller_of(client[0] if client else ""), at=self._monotonic())
+
+    def _answer(self, refusal: _Refusal) -> ASGIApp:
+        retry = refusal.retry_seconds
+        return problem(
+            status=refusal.status,
+            code=refusal.code,
+            detail=refusal.detail,
+            simulated=self._simulated,
+            more={"retryable": True} if retry else None,
+            headers={"Retry-After": str(retry)} if retry else None,
+        )
+
+
+def group_of(path: str) -> Group:
+    """Return which requests share a bound with one for this path."""
+    if path in _PROBES:
+        return "health"
+    head = "/".join(path.split("/", 3)[:3])
+    groups: dict[str, Group] = {"/v1/releases": "releases", "/v1/challenges": "challenges", "/v1/log": "log"}
+    return groups.get(head, "other")

@@ -1,0 +1,94 @@
+"""How often one caller may ask: a token bucket for each address, in a table of bounded size. No clock is read here."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+__all__ = ["MAX_CALLERS", "Bucket", "Rate", "RateTable", "caller_of"]
+
+MAX_CALLERS: Final = 16_384
+"""Callers that are remembered; whoever was not heard of for longest is forgotten first."""
+_IPV6_PREFIX_BITS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How often.
+
+    Attributes:
+        per_second: requests a second, in the long run; more than 0.
+        burst: requests at once, after a pause; at least 1.
+    """
+
+    per_second: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """What is left of a caller's allowance.
+
+    Attributes:
+        tokens: requests that may come at once, 0 to ``burst``.
+        at: when that was so, in seconds of a clock that never goes back.
+    """
+
+    tokens: float
+    at: float
+
+    def taken(self, rate: Rate, *, at: float) -> tuple[Bucket, float]:
+        """Take one request out.
+
+        Returns:
+            What is left, and how many seconds to wait: 0 when the request may go on. A refused one takes nothing.
+        """
+        tokens = min(float(rate.burst), self.tokens + max(0.0, at - self.at) * rate.per_second)
+        if tokens < 1.0:
+            return Bucket(tokens=tokens, at=at), (1.0 - tokens) / rate.per_second
+        return Bucket(tokens=tokens - 1.0, at=at), 0.0
+
+
+class RateTable:
+    """The buckets of all callers of this process.
+
+    Args:
+        rate: of each.
+        size: callers that are remembered.
+    """
+
+    def __init__(self, rate: Rate, *, size: int = MAX_CALLERS) -> None:
+        """Begin with nobody."""
+        self._rate = rate
+        self._size = size
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Return how many callers are remembered."""
+        return len(self._buckets)
+
+    def wait_of(self, caller: str, *, at: float) -> float:
+        """Return how many seconds this caller has to wait; 0 when its request may go on, which is then counted."""
+        with self._lock:
+            bucket = self._buckets.pop(caller, None) or Bucket(tokens=float(self._rate.burst), at=at)
+            self._buckets[caller], wait = bucket.taken(self._rate, at=at)
+            if len(self._buckets) > self._size:
+                self._buckets.popitem(last=False)
+            return wait
+
+
+def caller_of(address: str) -> str:
+    """Return whom an address stands for: itself, or of IPv6 the /64 that one customer is given."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return f"{IPv6Address(int(found) >> _IPV6_PREFIX_BITS << _IPV6_PREFIX_BITS)}/{_IPV6_PREFIX_BITS}"

@@ -1,0 +1,163 @@
+"""What a request tells of itself while it is worked on: stages with their time, decisions, limits.
+
+Whoever wants to know is named once, at the edge of the request, and reached from anywhere below it, in its threads as
+well. Where nobody is named, as at the command line, nothing is told. What is told are names from closed sets; never a
+key's id, a tenant, a chip, a token or a secret (MC-33).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar, copy_context
+from typing import Final, Literal, ParamSpec, Protocol, TypeVar
+
+from attest import Evidence
+from attest.errors import (
+    AppraisalError,
+    AttestError,
+    EndorsementError,
+    EvidenceError,
+    VerificationError,
+)
+from attest.evidence.envelope import (
+    MEDIA_AZURE_CVM,
+    MEDIA_CONFIGFS_TSM,
+    MEDIA_INTEL_QUOTE,
+    MEDIA_NVIDIA_DEVICE,
+    MEDIA_NVIDIA_REPORT,
+    MEDIA_SNP_EXTENDED,
+    MEDIA_SNP_REPORT,
+)
+from kms.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
+
+__all__ = [
+    "OUTCOMES",
+    "RELEASED",
+    "STAGES",
+    "TEES",
+    "Observer",
+    "Stage",
+    "carried",
+    "counted",
+    "observe",
+    "stage",
+    "tee_of",
+]
+
+Stage = Literal["challenge", "verify", "decide", "unwrap", "wrap", "log", "prove", "read", "write"]
+STAGES: Final[tuple[Stage, ...]] = (
+    "challenge",
+    "verify",
+    "decide",
+    "unwrap",
+    "wrap",
+    "log",
+    "prove",
+    "read",
+    "write",
+)
+"""``read`` and ``write`` are transactions of the database; ``wrap`` seals to the workload, within ``log``."""
+Outcome = Literal["allow", "deny", "refused", "undecided", "failed"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("allow", "deny", "refused", "undecided", "failed")
+RELEASED: Final = "released"
+"""What stands for a code where nothing was wrong."""
+
+_CPUS: Final = {
+    MEDIA_SNP_REPORT: "snp",
+    MEDIA_SNP_EXTENDED: "snp",
+    MEDIA_CONFIGFS_TSM: "tsm",
+    MEDIA_INTEL_QUOTE: "intel",
+    MEDIA_AZURE_CVM: "azure",
+}
+_GPUS: Final = frozenset({MEDIA_NVIDIA_REPORT, MEDIA_NVIDIA_DEVICE})
+TEES: Final = tuple(f"{cpu}{gpu}" for cpu in (*dict.fromkeys(_CPUS.values()), "none") for gpu in ("", "+gpu"))
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Observer(Protocol):
+    """Who is told. It must not raise, and must not wait."""
+
+    def stage(self, name: Stage, *, tee: str | None) -> AbstractContextManager[None]:
+        """Return what is entered when a stage begins and left when it ends."""
+        ...
+
+    def decided(self, outcome: Outcome, code: str) -> None:
+        """Take note of the end of a request for keys."""
+        ...
+
+
+_observers: ContextVar[tuple[Observer, ...]] = ContextVar("kms_observers", default=())
+
+
+def observe(observers: tuple[Observer, ...]) -> None:
+    """Name those who are told of everything that this task, and the threads it starts, does from now on."""
+    _observers.set(observers)
+
+
+@contextmanager
+def stage(name: Stage, *, tee: str | None = None) -> Iterator[None]:
+    """Tell of a stage.
+
+    Args:
+        name: which.
+        tee: one of ``TEES``, where evidence is looked at.
+    """
+    with ExitStack() as stack:
+        for observer in _observers.get():
+            stack.enter_context(observer.stage(name, tee=tee))
+        yield
+
+
+def carried(work: Callable[P, T]) -> Callable[P, T]:
+    """Return work that another thread may do, and that tells those whom this one tells."""
+    context = copy_context()
+
+    def work_there(*args: P.args, **kwargs: P.kwargs) -> T:
+        return context.copy().run(work, *args, **kwargs)
+
+    return work_there
+
+
+def counted(work: Callable[[], T]) -> T:
+    """Do what decides on a request for keys, and tell how it ended."""
+    try:
+        done = work()
+    except AttestError as exc:
+        _decided(_outcome_of(exc), exc.code)
+        raise
+    except BaseException:
+        _decided("failed", "internal-error")
+        raise
+    _decided("allow", RELEASED)
+    return done
+
+
+def tee_of(evidence: Evidence) -> str:
+    """Say of what kind evidence is: one of ``TEES``."""
+    kinds = {item.media_type for item in evidence.items}
+    cpu = next((name for media_type, name in _CPUS.items() if media_type in kinds), "none")
+    return f"{cpu}+gpu" if kinds & _GPUS else cpu
+
+
+def _decided(outcome: Outcome, code: str) -> None:
+    for observer in _observers.get():
+        observer.decided(outcome, code)
+
+
+_OUTCOME_OF: Final[tuple[tuple[type[AttestError], Outcome], ...]] = (
+    (ReleaseDeniedError, "deny"),
+    (UnavailableError, "undecided"),
+    (EndorsementError, "undecided"),
+    (IntegrityError, "failed"),
+    (LogBrokenError, "failed"),
+    (EvidenceError, "deny"),
+    (VerificationError, "deny"),
+    (AppraisalError, "deny"),
+)
+
+
+def _outcome_of(error: AttestError) -> Outcome:
+    """Tell a no from a request that was never looked at, and both from nobody's fault."""
+    return next((outcome for kind, outcome in _OUTCOME_OF if isinstance(error, kind)), "refused")

@@ -1,0 +1,254 @@
+"""Prometheus metrics: what is counted, with which labels, by one process and by several."""
+
+import http.client
+import os
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from attest.errors import AttestError, EndorsementError, EvidenceError
+from attest.release import Challenge
+from kms.api.observing import Watching
+from kms.app import create_app
+from kms.endorsement_dates import dated
+from kms.errors import ChallengeUsedError, IntegrityError, ReleaseDeniedError, UnavailableError
+from kms.metrics import NAMES, Meter
+from kms.metrics_app import MetricsApp
+from kms.relaxed import SWITCHES
+from kms.telemetry import OUTCOMES, TEES, counted, observe, tee_of
+from tests.kms.process import ServedProcess
+from tests.kms.support import AT, Harness, TdWorkload, Workload
+from tests.kms.test_workers import config
+
+__all__ = ["config"]
+
+Samples = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def samples_of(text: str) -> Samples:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def meter(harness: Harness) -> Meter:
+    return Meter(harness.settings, harness.services)
+
+
+@pytest.fixture
+def client(harness: Harness, meter: Meter) -> Iterator[TestClient]:
+    watching = Watching(observers=(meter,), answered=meter.answered, limited=meter.limited)
+    with TestClient(create_app(harness.settings, harness.services, watching=watching)) as made:
+        yield made
+
+
+def released(client: TestClient, workload: Workload | None = None, key: str = "model") -> int:
+    challenge = Challenge.from_json(client.post("/v1/challenges", json={}).json())
+    request = (workload or Workload()).request(challenge, key).to_json()
+    return client.post("/v1/releases", json=request).status_code
+
+
+def test_requests_decisions_and_stages_are_counted(harness: Harness, client: TestClient, meter: Meter) -> None:
+    harness.add_key("model")
+    assert released(client) == HTTPStatus.OK
+    assert released(client, Workload().with_measurement(b"\x01" * 48)) == HTTPStatus.FORBIDDEN
+    assert client.get("/v1/log/tile/0/x123/456.p/7").status_code == HTTPStatus.NOT_FOUND
+    assert client.get("/of/no/route").status_code == HTTPStatus.NOT_FOUND
+    found = samples_of(meter.text().decode())
+
+    def value(name: str, **labels: str) -> float:
+        return found[name, tuple(sorted(labels.items()))]
+
+    assert value("kms_requests_total", route="/v1/challenges", status="200") == 2
+    assert value("kms_requests_total", route="/v1/releases", status="200") == 1
+    assert value("kms_requests_total", route="/v1/releases", status="403") == 1
+    assert value("kms_requests_total", route="/v1/log/tile/{path:path}", status="404") == 1
+    assert value("kms_requests_total", route="none", status="404") == 1
+    assert value("kms_decisions_total", outcome="allow", code="released") == 1
+    assert value("kms_decisions_total", outcome="deny", code="policy-not-met") == 1
+    assert value("kms_verification_seconds_count", tee="snp") == 2
+    for stage, count in {"challenge": 2, "decide": 2, "unwrap": 2, "wrap": 2, "log": 2, "prove": 1}.items():
+        assert value("kms_stage_seconds_count", stage=stage) == count, stage
+    assert value("kms_store_transaction_seconds_count", kind="write") == 2
+    assert value("kms_store_transaction_seconds_count", kind="read") > 2
+    assert value("kms_log_entries") == 4
+    assert value("kms_nonces_used") == 2
+    assert value("kms_log_newest_entry_timestamp_seconds") == AT.timestamp()
+    assert value("kms_scrape_ok") == 1
+
+
+def test_mc_33_labels_are_from_closed_sets_and_name_no_key_tenant_or_chip(
+    harness: Harness, client: TestClient, meter: Meter
+) -> None:
+    harness.add_key("a-telling-name")
+    released(client, key="a-telling-name")
+    released(client, key="another-name")
+    text = meter.text().decode()
+    for word in ("telling", "another", "default", Workload().guest.chip.chip_id.hex()[:16]):
+        assert word not in text
+    allowed = {
+        "route",
+        "status",
+        "outcome",
+        "code",
+        "tee",
+        "stage",
+        "kind",
+        "limit",
+        "service",
+        "switch",
+        "le",
+        "version",
+    }
+    assert {label for _, labels in samples_of(text) for label, _ in labels} <= allowed
+
+
+def test_every_metric_that_is_served_is_named(harness: Harness, client: TestClient, meter: Meter) -> None:
+    harness.add_key("model")
+    released(client)
+    meter.limited("rate")
+    meter.refreshed("amd", "ok")
+    found = {name for name, _ in samples_of(meter.text().decode())}
+    plain = {re.sub(r"_(bucket|sum|count)$", "", name) for name in found if not name.endswith("_created")}
+    assert plain == set(NAMES)
+
+
+def test_a_code_that_is_none_and_codes_without_end_are_counted_as_other(meter: Meter) -> None:
+    for code in ("No Code", "x" * 3, *(f"made-up-{number}" for number in range(600))):
+        meter.decided("deny", code)
+    codes = {
+        dict(labels)["code"] for name, labels in samples_of(meter.text().decode()) if name == "kms_decisions_total"
+    }
+    assert len(codes) == 513
+    assert "other" in codes
+    assert "No Code" not in codes
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ReleaseDeniedError("no", code="policy-not-met"), "deny"),
+        (EvidenceError("no", code="snp-length"), "deny"),
+        (ChallengeUsedError("no", code="challenge-used"), "refused"),
+        (UnavailableError("no", code="store-busy"), "undecided"),
+        (EndorsementError("no", code="crl-missing"), "undecided"),
+        (IntegrityError("no", code="wrapped-key-invalid"), "failed"),
+    ],
+)
+def test_a_refusal_is_told_from_what_nobody_decided(meter: Meter, error: AttestError, outcome: str) -> None:
+    observe((meter,))
+
+    def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        counted(work)
+    observe(())
+    key = ("kms_decisions_total", (("code", error.code), ("outcome", outcome)))
+    assert samples_of(meter.text().decode())[key] == 1
+    assert outcome in OUTCOMES
+
+
+def test_evidence_is_told_by_its_kind_alone(harness: Harness) -> None:
+    challenge = harness.releases.challenge()
+    found = [tee_of(one.request(challenge, "model").evidence) for one in (Workload(), TdWorkload())]
+    assert found == ["snp", "intel"]
+    assert set(found) <= set(TEES)
+
+
+def test_mc_42_relaxed_switches_are_metrics(harness: Harness) -> None:
+    def relaxed(**changes: object) -> dict[str, float]:
+        settings = harness.settings.model_copy(update=changes)
+        found = samples_of(Meter(settings, harness.services).text().decode())
+        return {dict(labels)["switch"]: value for (name, labels), value in found.items() if name == "kms_relaxed"}
+
+    assert relaxed() == {name: float(name in {"allow_simulated", "unsigned_bundles"}) for name in SWITCHES}
+    assert set(relaxed(allow_simulated=False, endorsements=()).values()) == {0}
+
+
+def test_the_soonest_end_of_each_kind_of_endorsement_is_shown(harness: Harness, meter: Meter) -> None:
+    found = samples_of(meter.text().decode())
+    ends = dated(harness.services.endorsements.current(at=AT))[0].ends
+    assert found["kms_endorsement_expiry_timestamp_seconds", (("kind", "crl"),)] == ends.timestamp()
+
+
+def test_a_database_that_does_not_answer_leaves_the_other_metrics(harness: Harness) -> None:
+    class Gone:
+        def reading(self) -> None:
+            raise UnavailableError("away", code="store-unreachable")
+
+    gone = replace(harness.services, store=Gone())  # type: ignore[arg-type]
+    found = samples_of(Meter(harness.settings, gone).text().decode())
+    assert found["kms_scrape_ok", ()] == 0
+    assert ("kms_log_entries", ()) not in found
+    assert ("kms_relaxed", (("switch", "allow_simulated"),)) in found
+
+
+def test_the_listener_of_metrics_answers_nothing_else(meter: Meter) -> None:
+    client = TestClient(MetricsApp(meter.text))
+    answer = client.get("/metrics")
+    assert answer.status_code == HTTPStatus.OK
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert client.get("/v1/identity").status_code == HTTPStatus.NOT_FOUND
+    assert client.post("/metrics").status_code == HTTPStatus.METHOD_NOT_ALLOWED
+
+
+def scraped(port: int) -> Samples:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return samples_of(text)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+@pytest.mark.loopback
+def test_workers_count_together_and_a_worker_goes_on_with_the_count_of_the_one_before_it(config: Path) -> None:
+    port = free_port()
+    service = ServedProcess.start(config, "--workers", "2", "--metrics-port", str(port), "--log-format", "json")
+    key = ("kms_requests_total", (("route", "/v1/challenges"), ("status", "200")))
+    try:
+        workers = service.wait_for_workers(2)
+        for _ in range(20):
+            service.challenge()
+        assert {scraped(port)[key] for _ in range(3)} == {20}, "whichever worker answers"
+        os.kill(workers[0], signal.SIGKILL)
+        service.wait_for_workers(2, other_than=workers[:1])
+        service.challenge()
+        assert scraped(port)[key] == 21
+    finally:
+        assert service.terminate() == 0
+
+
+@pytest.mark.loopback
+def test_without_a_port_there_are_no_metrics_and_one_that_is_taken_is_refused(config: Path) -> None:
+    service = ServedProcess.start(config)
+    try:
+        with pytest.raises(AssertionError, match=r"take another with --metrics-port"):
+            ServedProcess.start(config, "--metrics-port", str(service.port))
+    finally:
+        assert service.terminate() == 0
+
+
+def test_an_end_that_has_come_is_shown_as_such(harness: Harness, meter: Meter) -> None:
+    harness.clock.forward(days=3650)
+    found = samples_of(meter.text().decode())
+    ends = found["kms_endorsement_expiry_timestamp_seconds", (("kind", "crl"),)]
+    assert ends < (AT + timedelta(days=3650)).timestamp()

@@ -1,0 +1,202 @@
+"""Limits that hold on every route: rate of a caller, requests at a time, length, and patience."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Receive, Scope, Send
+
+from kms import http_protocol
+from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, Limits, group_of
+from kms.api.observing import Watching
+from kms.app import create_app
+from kms.limiting import Bucket, Rate, RateTable, caller_of
+from tests.kms.support import Harness, settings_for
+
+TEN = Rate(per_second=10, burst=3)
+
+
+def test_a_burst_passes_and_then_one_for_each_tenth_of_a_second() -> None:
+    table = RateTable(TEN)
+    assert [table.wait_of("a", at=100.0) for _ in range(3)] == [0, 0, 0]
+    assert table.wait_of("a", at=100.0) == pytest.approx(0.1)
+    assert table.wait_of("a", at=100.099) > 0
+    assert table.wait_of("a", at=100.101) == 0
+    assert table.wait_of("b", at=100.101) == 0, "another caller has a bucket of its own"
+
+
+def test_a_bucket_never_holds_more_than_its_burst_and_a_clock_that_goes_back_adds_nothing() -> None:
+    full, wait = Bucket(tokens=0, at=0).taken(TEN, at=1e9)
+    assert (full.tokens, wait) == (2, 0)
+    back, wait = Bucket(tokens=0, at=100).taken(TEN, at=0)
+    assert back.tokens == 0
+    assert wait > 0
+
+
+@given(st.lists(st.floats(min_value=0, max_value=2), min_size=1, max_size=200))
+def test_mc_32_however_requests_are_timed_no_more_pass_than_burst_and_rate_allow(pauses: list[float]) -> None:
+    table, now, passed = RateTable(TEN), 0.0, 0
+    for pause in pauses:
+        now += pause
+        passed += table.wait_of("a", at=now) == 0
+    assert passed <= TEN.burst + now * TEN.per_second + 1e-6
+
+
+def test_the_table_forgets_whoever_was_not_heard_of_for_longest() -> None:
+    table = RateTable(TEN, size=2)
+    for caller in ("a", "b", "a", "c"):
+        table.wait_of(caller, at=0)
+    assert len(table) == 2
+    assert table.wait_of("a", at=0) == 0
+    assert table.wait_of("a", at=0) > 0, "a was heard of again and is remembered: two were taken before"
+
+
+@pytest.mark.parametrize(
+    ("address", "caller"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("testclient", "testclient"),
+        ("", ""),
+    ],
+)
+def test_an_ipv6_customer_is_one_caller_whichever_of_its_addresses_it_takes(address: str, caller: str) -> None:
+    assert caller_of(address) == caller
+
+
+@contextmanager
+def client_of(harness: Harness, limited: list[str], **changes: object) -> Iterator[TestClient]:
+    settings = settings_for(harness.folder, **changes)
+    watching = Watching(limited=limited.append)
+    with TestClient(create_app(settings, harness.services, watching=watching), base_url="http://kms.test") as made:
+        yield made
+
+
+def test_mc_32_a_caller_who_asks_too_often_is_told_when_to_come_again_and_probes_are_not(harness: Harness) -> None:
+    limited: list[str] = []
+    with client_of(harness, limited, client_requests_per_second=1, client_burst=2) as client:
+        assert [client.post("/v1/challenges", json={}).status_code for _ in range(2)] == [200, 200]
+        for method, path in (("POST", "/v1/releases"), ("GET", "/v1/log/checkpoint"), ("GET", "/nothing")):
+            answer = client.request(method, path)
+            assert answer.status_code == 429
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.headers["retry-after"] == "1"
+            assert answer.json()["code"] == "rate-limited"
+            assert answer.json()["retryable"] is True
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    assert limited == ["rate"] * 3
+    assert set(limited) <= set(LIMITS)
+
+
+def test_without_a_rate_nobody_is_counted(harness: Harness) -> None:
+    with client_of(harness, [], client_requests_per_second=0, client_burst=1) as client:
+        assert {client.post("/v1/challenges", json={}).status_code for _ in range(5)} == {200}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status", "code"),
+    [
+        ("/healthz?" + "a" * (URL_BYTES - len("/healthz")), {}, 200, None),
+        ("/healthz?" + "a" * (URL_BYTES - len("/healthz") + 1), {}, 414, "url-too-long"),
+        ("/healthz", {"x-long": "a" * (HEADER_BYTES // 2)}, 200, None),
+        ("/healthz", {"x-long": "a" * HEADER_BYTES}, 431, "headers-too-large"),
+    ],
+)
+def test_long_addresses_and_headers_are_refused(
+    harness: Harness, path: str, headers: dict[str, str], status: int, code: str | None
+) -> None:
+    with client_of(harness, []) as client:
+        answer = client.get(path, headers=headers)
+    assert answer.status_code == status
+    assert answer.json().get("code") == code
+
+
+def test_of_each_kind_of_request_only_so_many_are_worked_on_and_the_log_cannot_crowd_releases_out(
+    tmp_path: Path,
+) -> None:
+    limited: list[str] = []
+    statuses: list[int] = []
+
+    async def scenario() -> None:
+        release = anyio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await release.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        limits = Limits(slow, settings=settings_for(tmp_path, max_concurrent=4), limited=limited.append)
+
+        async def ask(path: str) -> None:
+            async def send(message: object) -> None:
+                if isinstance(message, dict) and message["type"] == "http.response.start":
+                    statuses.append(message["status"])
+
+            scope = {"type": "http", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": []}
+            await limits(scope, _nothing, send)  # type: ignore[arg-type]  # as ASGI has it
+
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(ask, "/v1/log/checkpoint")
+            group.start_soon(ask, "/v1/releases")
+            await anyio.wait_all_tasks_blocked()
+            assert statuses == [503]
+            release.set()
+
+    anyio.run(scenario)
+    assert sorted(statuses) == [200, 200, 200, 503]
+    assert limited == ["concurrency"]
+
+
+async def _nothing() -> object:
+    return {"type": "http.disconnect"}
+
+
+def test_every_path_belongs_to_a_group() -> None:
+    found = {path: group_of(path) for path in ("/v1/releases", "/v1/challenges", "/v1/log/tile/0/000", "/readyz", "/x")}
+    assert list(found.values()) == ["releases", "challenges", "log", "health", "other"]
+
+
+@pytest.mark.loopback
+def test_a_head_that_never_ends_is_not_waited_for(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kms.serving import Listener, _server
+
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+        app = create_app(harness.settings, harness.services)
+        server = _server(Listener(app=app, sock=sock, connections=20), 1)
+        thread = threading.Thread(target=server.run, args=([sock],))
+        thread.start()
+        try:
+            whole = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+            for before, begin in ((b"", b""), (b"", whole[:20]), (whole, whole[:20])):
+                with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+                    if before:
+                        connection.sendall(before)
+                        assert connection.recv(4096)
+                    start = time.monotonic()
+                    connection.sendall(begin)
+                    while connection.recv(4096):
+                        pass
+                    assert time.monotonic() - start < 5
+            with socket.create_connection(("127.0.0.1", port)) as patient:
+                patient.sendall(whole)
+                assert patient.recv(4096)
+                time.sleep(1)
+                patient.sendall(whole)
+                assert patient.recv(4096), "a connection that rests between requests is kept"
+        finally:
+            server.should_exit = True
+            thread.join(10)
