@@ -104,7 +104,7 @@ def test_a_lock_file_pins_every_requirement_by_hash_and_names_no_place(name: str
     ("name", "extras"),
     [
         ("requirements/run.txt", ("cli", "kms")),
-        ("requirements/dev.txt", ("cli", "kms", "postgres", "dev")),
+        ("requirements/dev.txt", ("cli", "kms", "pkcs11", "postgres", "transit", "dev")),
         ("requirements/tpm.txt", ("tpm",)),
     ],
 )
