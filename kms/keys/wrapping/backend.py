@@ -6,9 +6,10 @@ import hmac
 from typing import NoReturn, Protocol, final
 
 from attest.errors import ConfigurationError
-from kms.errors import IntegrityError, UnavailableError
+from kms.errors import IntegrityError
 from kms.keys.records import WrapContext, Wrapped
 from kms.keys.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.away import replaced, unavailable
 from kms.keys.wrapping.records import Backend, KekRecord, proof_content, proof_context
 
 __all__ = ["NotOpenedError", "SingleKek", "WrappingBackend", "make_proof", "not_opened", "require_binding"]
@@ -89,12 +90,7 @@ class SingleKek:
         self.require_same()
         sealed = self.backend.seal(content, associated_data=data)
         if self._proof is not None and not self._opens(sealed, data, content):
-            raise UnavailableError(
-                f"what {self.backend.description} wraps does not open again",
-                code="kek-unavailable",
-                hint="nothing was kept; find out what is wrong with it",
-                retryable=True,
-            )
+            raise unavailable(self.backend.description, "what it wrapped does not open again; nothing was kept")
         return Wrapped(kek_id=self.id, content=sealed)
 
     def unwrap(self, wrapped: Wrapped, *, context: WrapContext) -> SecretBytes:
@@ -119,12 +115,7 @@ class SingleKek:
             UnavailableError: ``kek-replaced``, or what holds the key does not answer.
         """
         if not self.proves():
-            raise UnavailableError(
-                f"the key-encryption key {self.id.hex()[:16]} is another one now: {self.backend.description}",
-                code="kek-replaced",
-                hint="put the key back that was there; no other opens what is wrapped under it",
-                retryable=True,
-            )
+            raise replaced(self.backend.description, self.id)
 
     def proves(self) -> bool:
         """Say whether this is the key of this id.

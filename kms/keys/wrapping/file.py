@@ -11,7 +11,6 @@ The associated data of a wrapped key names tenant, key id, version, purpose, alg
 from __future__ import annotations
 
 import os
-import stat
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NoReturn
@@ -24,6 +23,7 @@ from attest.errors import ConfigurationError, EvidenceError
 from kms.keys.kek import RandomBytes
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.backend import NotOpenedError
+from kms.keys.wrapping.private import PrivateFile, unusable
 from kms.keys.wrapping.records import Backend
 
 __all__ = ["KEK_BYTES", "FileBackend", "create_kek_file", "read_kek_file"]
@@ -108,7 +108,7 @@ def create_kek_file(path: Path, *, random: RandomBytes) -> None:
             hint="name another file, or keep using this one",
         ) from exc
     except OSError as exc:
-        raise _unusable(path, exc.strerror or str(exc)) from exc
+        raise unusable(_file(path), exc.strerror or str(exc)) from exc
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -122,41 +122,18 @@ def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:
         ConfigurationError: ``kek-file-missing``, ``kek-file-unusable`` (a directory, a link, another owner),
             ``kek-file-exposed`` (others may read it) or ``kek-file-invalid`` (another content).
     """
-    return FileBackend(_parse(path, _read_private(path)), random=random, path=path)
+    return FileBackend(_parse(path, _file(path).read(_FILE_BYTES + 1)), random=random, path=path)
 
 
-def _read_private(path: Path) -> bytes:
-    """Look at the file that is open, not at the one that now has this name."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError as exc:
-        raise ConfigurationError(
-            f"there is no key-encryption key file {path}", code="kek-file-missing", field="kek_file", hint=_HINT
-        ) from exc
-    except OSError as exc:
-        raise _unusable(path, exc.strerror or str(exc)) from exc
-    try:
-        _require_private(path, os.fstat(descriptor))
-        return os.read(descriptor, _FILE_BYTES + 1)
-    finally:
-        os.close(descriptor)
-
-
-def _require_private(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise _unusable(path, "it is no regular file")
-    if status.st_uid != os.geteuid():
-        raise _unusable(path, f"it belongs to user {status.st_uid}, not to user {os.geteuid()}")
-    if status.st_mode & 0o077:
-        mode = f"{stat.S_IMODE(status.st_mode):04o}"
-        raise ConfigurationError(
-            f"the key-encryption key file {path} is open to others (mode {mode})",
-            code="kek-file-exposed",
-            field="kek_file",
-            expected="mode 0600 or 0400",
-            got=mode,
-            hint=f"chmod 600 {path}; if somebody may have read it, treat every key in the database as known",
-        )
+def _file(path: Path) -> PrivateFile:
+    return PrivateFile(
+        path=path,
+        noun="key-encryption key file",
+        codes=("kek-file-missing", "kek-file-unusable", "kek-file-exposed"),
+        field="kek_file",
+        hint=_HINT,
+        exposed="if somebody may have read it, treat every key in the database as known",
+    )
 
 
 def _parse(path: Path, content: bytes) -> SecretBytes:
@@ -181,13 +158,3 @@ def _decoded(text: bytes) -> bytes | None:
         return base64url_bytes(text.decode("ascii"), what="key-encryption key")
     except (EvidenceError, UnicodeDecodeError):
         return None
-
-
-def _unusable(path: Path, problem: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"the key-encryption key file {path} cannot be used: {problem}",
-        code="kek-file-unusable",
-        field="kek_file",
-        got=problem,
-        hint="it is a file of the user that runs the service, of mode 0600",
-    )

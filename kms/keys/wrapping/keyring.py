@@ -15,6 +15,7 @@ from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import RandomBytes
 from kms.keys.records import WrapContext, Wrapped
 from kms.keys.secret import SecretBytes
+from kms.keys.wrapping.away import not_at_hand
 from kms.keys.wrapping.backend import SingleKek, WrappingBackend
 from kms.keys.wrapping.definitions import Definition
 from kms.keys.wrapping.opening import identify, open_backend
@@ -93,13 +94,7 @@ class Keyring:
                 self._look_for(kek_id)
             found = self._opened.get(kek_id)
         if found is None:
-            raise UnavailableError(
-                f"the key-encryption key {kek_id.hex()[:16]} is not among those that the settings name",
-                code="kek-not-at-hand",
-                field="kek_directory",
-                hint="put its definition into kek_directory; 'kms kek status' lists what is wrapped under which",
-                retryable=True,
-            )
+            raise not_at_hand(kek_id, "none of those that the settings name")
         return found
 
     def _look_for(self, kek_id: bytes) -> None:
@@ -112,18 +107,23 @@ class Keyring:
                 field="keks",
                 hint="the database was altered or damaged; restore it from a backup",
             )
-        silent: AttestError | None = None
+        problems: list[AttestError] = []
         for definition in self._others():
             try:
                 kek = identify(self._backend(definition), records)
             except (ConfigurationError, UnavailableError) as exc:
-                silent = exc if definition.backend is records[0].backend else silent
+                if definition.backend is records[0].backend:
+                    problems.append(exc)
                 continue
             if kek is not None:
                 self._opened[kek.id] = kek
                 return
-        if silent is not None:
-            raise _not_open(kek_id, silent) from silent
+        for problem in problems:
+            # What does not answer may be the one: say so, rather than that there is none.
+            if isinstance(problem, UnavailableError):
+                raise problem
+        if problems:
+            raise not_at_hand(kek_id, "; ".join(problem.message for problem in problems)) from problems[0]
 
     def _backend(self, definition: Definition) -> WrappingBackend:
         if definition not in self._waiting:
@@ -155,12 +155,3 @@ def _main(backend: WrappingBackend, records: Sequence[KekRecord]) -> SingleKek:
             hint="name the key-encryption key that replaced it in the settings",
         )
     return kek
-
-
-def _not_open(kek_id: bytes, cause: AttestError) -> UnavailableError:
-    return UnavailableError(
-        f"the key-encryption key {kek_id.hex()[:16]} cannot be opened: {cause.message}",
-        code=cause.code if isinstance(cause, UnavailableError) else "kek-not-at-hand",
-        hint=cause.hint,
-        retryable=True,
-    )

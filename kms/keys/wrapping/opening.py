@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Protocol
 
 from attest.errors import ConfigurationError
 from kms.keys.kek import RandomBytes
 from kms.keys.wrapping.backend import SingleKek, WrappingBackend, make_proof, require_binding
-from kms.keys.wrapping.definitions import Definition, FileDefinition
+from kms.keys.wrapping.definitions import Definition, FileDefinition, Pkcs11Definition, TransitDefinition
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
 from kms.keys.wrapping.records import KekRecord, KekState
 
@@ -18,7 +19,7 @@ KEK_ID_BYTES = 32
 
 
 def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
-    """Make the key where the definition says, and open it. A file is never overwritten.
+    """Make the key where the definition says, and open it. A file is never overwritten, nor is a key that is there.
 
     Raises:
         ConfigurationError: it cannot be made, or is there already and not fit for this.
@@ -26,6 +27,8 @@ def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBa
     """
     if isinstance(definition, FileDefinition):
         create_kek_file(definition.file, random=random)
+    else:
+        _elsewhere(definition, random=random).create()
     return open_backend(definition, random=random)
 
 
@@ -38,9 +41,40 @@ def open_backend(definition: Definition, *, random: RandomBytes) -> WrappingBack
     """
     if isinstance(definition, FileDefinition):
         return read_kek_file(definition.file, random=random)
-    raise ConfigurationError(
-        f"the back-end {definition.backend} is not there yet", code="config-invalid", field="kek_backend"
-    )
+    elsewhere = _elsewhere(definition, random=random)
+    elsewhere.connect()
+    return elsewhere
+
+
+class _Elsewhere(WrappingBackend, Protocol):
+    """A back-end that is asked over something that can break."""
+
+    def connect(self) -> None:
+        """Make sure that the key is there and fit."""
+        ...
+
+    def create(self) -> None:
+        """Make the key unless it is there."""
+        ...
+
+
+def _elsewhere(definition: Pkcs11Definition | TransitDefinition, *, random: RandomBytes) -> _Elsewhere:
+    try:
+        if isinstance(definition, Pkcs11Definition):
+            from kms.keys.wrapping.pkcs11 import Pkcs11Backend  # noqa: PLC0415  an extra
+
+            return Pkcs11Backend(definition, random=random)
+        from kms.keys.wrapping.transit import TransitBackend  # noqa: PLC0415  an extra
+
+        return TransitBackend(definition)
+    except ImportError as exc:
+        raise ConfigurationError(
+            f"the back-end {str(definition.backend)!r} needs a package that is not installed: {exc.name}",
+            code="kek-extra-missing",
+            field="kek_backend",
+            got=str(definition.backend),
+            hint=f"pip install 'attest-kms[{definition.backend}]'",
+        ) from exc
 
 
 def new_record(backend: WrappingBackend, *, state: KekState, random: RandomBytes, at: datetime) -> KekRecord:

@@ -1,0 +1,80 @@
+"""Files that hold a secret: of this user, closed to everybody else, and looked at as the file that is open."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+
+__all__ = ["PrivateFile", "unusable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateFile:
+    """A file that holds a secret, and how errors speak of it.
+
+    Attributes:
+        path: where it is.
+        noun: what it is.
+        codes: of a file that is missing, that cannot be used, and that others may read.
+        field: the setting that names it.
+        hint: what to do when it is missing.
+        exposed: what to do about the secret when others may have read it.
+    """
+
+    path: Path
+    noun: str
+    codes: tuple[str, str, str]
+    field: str
+    hint: str
+    exposed: str
+
+    def read(self, limit: int) -> bytes:
+        """Read at most so many bytes.
+
+        Raises:
+            ConfigurationError: missing; unusable (a directory, a link, another owner); or open to others.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError as exc:
+            raise ConfigurationError(
+                f"there is no {self.noun} {self.path}", code=self.codes[0], field=self.field, hint=self.hint
+            ) from exc
+        except OSError as exc:
+            raise unusable(self, exc.strerror or str(exc)) from exc
+        try:
+            self._require_private(os.fstat(descriptor))
+            return os.read(descriptor, limit)
+        finally:
+            os.close(descriptor)
+
+    def _require_private(self, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            raise unusable(self, "it is no regular file")
+        if status.st_uid != os.geteuid():
+            raise unusable(self, f"it belongs to user {status.st_uid}, not to user {os.geteuid()}")
+        if status.st_mode & 0o077:
+            mode = f"{stat.S_IMODE(status.st_mode):04o}"
+            raise ConfigurationError(
+                f"the {self.noun} {self.path} is open to others (mode {mode})",
+                code=self.codes[2],
+                field=self.field,
+                expected="mode 0600 or 0400",
+                got=mode,
+                hint=f"chmod 600 {self.path}; {self.exposed}",
+            )
+
+
+def unusable(file: PrivateFile, problem: str) -> ConfigurationError:
+    """Make the error for a file that cannot be used."""
+    return ConfigurationError(
+        f"the {file.noun} {file.path} cannot be used: {problem}",
+        code=file.codes[1],
+        field=file.field,
+        got=problem,
+        hint="it is a file of the user that runs the service, of mode 0600",
+    )

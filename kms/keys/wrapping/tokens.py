@@ -1,0 +1,126 @@
+"""A PKCS#11 library: one for the whole process, asked by one thread at a time, started anew when something broke."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pkcs11
+from pkcs11.exceptions import PinIncorrect, PKCS11Error, UserAlreadyLoggedIn
+
+from attest.errors import ConfigurationError
+from kms.keys.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.away import refused, unavailable
+
+if TYPE_CHECKING:
+    from pkcs11._pkcs11 import lib as LoadedLibrary  # noqa: N812  a class with a name like a function's
+    from pkcs11.types import Session, Token
+
+__all__ = ["TokenLibrary", "library_at"]
+
+PATIENCE_SECONDS: Final = 5.0
+"""How long a request waits for those before it: a library that hangs must not take every thread with it."""
+
+
+class TokenLibrary:
+    """One library with the sessions that are open.
+
+    Args:
+        path: the maker's shared object.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Load nothing yet."""
+        self.path = path
+        self.started = 0
+        """How often it was started anew: handles from before mean nothing."""
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._sessions: dict[str, Session] = {}
+        self._refused: dict[str, SecretBytes] = {}
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep other threads away.
+
+        Raises:
+            UnavailableError: ``kek-unavailable``: those before take too long.
+        """
+        if not self._lock.acquire(timeout=PATIENCE_SECONDS):
+            raise unavailable(str(self.path), "it does not come back from a call")
+        try:
+            if self._process != os.getpid():  # what a parent process opened is not ours
+                self.start_anew()
+                self._process = os.getpid()
+            yield
+        finally:
+            self._lock.release()
+
+    def start_anew(self) -> None:
+        """Drop every session and handle; only within ``exclusive``."""
+        self._sessions.clear()
+        self.started += 1
+        with suppress(PKCS11Error, ConfigurationError):
+            self._loaded().finalize()
+
+    def token(self, label: str) -> Token:
+        """Find a token; only within ``exclusive``.
+
+        Raises:
+            ConfigurationError: ``kek-library-unusable``.
+            PKCS11Error: there is none, or more than one.
+        """
+        return self._loaded().get_token(token_label=label)
+
+    def session(self, label: str, pin: Callable[[], SecretBytes]) -> Session:
+        """Return the session on a token, and log into it first when there is none; only within ``exclusive``.
+
+        Raises:
+            ConfigurationError: as ``token``, or the PIN cannot be read.
+            UnavailableError: ``kek-refused``: the token refused this PIN before; asking again would lock it.
+            PKCS11Error: anything that the token says.
+        """
+        found = self._sessions.get(label)
+        if found is None:
+            found = self._sessions[label] = self._logged_in(label, pin())
+        return found
+
+    def _logged_in(self, label: str, pin: SecretBytes) -> Session:
+        token = self.token(label)
+        if self._refused.get(label) == pin:
+            raise refused(f"token {label!r}", "it refused this PIN before, and is not asked again, which could lock it")
+        try:
+            session = token.open(user_pin=pin.export(EXPORT).decode("ascii"))
+        except UserAlreadyLoggedIn:  # by another session of this process
+            return token.open()
+        except PinIncorrect:
+            self._refused[label] = pin
+            raise
+        self._refused.pop(label, None)
+        return session
+
+    def _loaded(self) -> LoadedLibrary:
+        try:
+            return pkcs11.lib(str(self.path))
+        except PKCS11Error as exc:
+            raise ConfigurationError(
+                f"the PKCS#11 library {self.path} cannot be used: {str(exc) or type(exc).__name__}",
+                code="kek-library-unusable",
+                field="kek_module",
+                got=str(self.path),
+                hint="name the shared object of the token's maker, such as /usr/lib/softhsm/libsofthsm2.so",
+            ) from exc
+
+
+_libraries: dict[Path, TokenLibrary] = {}
+_libraries_lock = threading.Lock()
+
+
+def library_at(path: Path) -> TokenLibrary:
+    """Return the one library of this path in this process, which PKCS#11 demands."""
+    with _libraries_lock:
+        return _libraries.setdefault(path.resolve(), TokenLibrary(path.resolve()))
