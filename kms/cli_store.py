@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
+from kms.cli_options import AS_JSON, SETTINGS, load, moment, print_json, read_input, say, vault, with_options
 
 if TYPE_CHECKING:
     from kms.store.backup import BackupSummary
@@ -42,21 +42,49 @@ def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> N
     metavar="NOTED",
     help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.",
 )
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.",
+)
+@click.option(
+    "--accept-rollback",
+    metavar="REASON",
+    help="Restore it although it is older than what was noted; the reason is logged.",
+)
 @click.option("--dry-run", is_flag=True, help="Do everything, and undo it.")
 @with_options(*SETTINGS, AS_JSON)
 def restore(
-    *, file: Path, expected: tuple[str, ...], dry_run: bool, config: Path | None, as_json: bool, **flags: object
+    *,
+    file: Path,
+    expected: tuple[str, ...],
+    checkpoints: tuple[Path, ...],
+    accept_rollback: str | None,
+    dry_run: bool,
+    config: Path | None,
+    as_json: bool,
+    **flags: object,
 ) -> None:
     """Make the database that the settings name from a backup; nothing is ever overwritten.
 
     It may be of another kind than the one that was backed up: this is also the way from SQLite to PostgreSQL.
     """
+    from kms.actors import local_actor
+    from kms.continuity import AcceptedRollback, NotedElsewhere
     from kms.log.verifying import parse_noted
     from kms.recovery import restore as restore_backup
 
-    noted = [parse_noted(one) for one in expected]
+    noted = NotedElsewhere(
+        noted=[parse_noted(one) for one in expected],
+        checkpoints=[read_input(one) for one in checkpoints],
+        accepted=None if accept_rollback is None else AcceptedRollback(reason=accept_rollback),
+    )
     settings = load(config, flags).settings
-    _show(restore_backup(settings, file, noted=noted, at=moment(), dry_run=dry_run), as_json=as_json)
+    _show(
+        restore_backup(settings, file, noted=noted, actor=local_actor(), at=moment(), dry_run=dry_run), as_json=as_json
+    )
     if dry_run:
         say("note: a dry run; nothing was kept")
         return

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from attest.encoding import rfc3339_text
+from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError
+from kms.actors import Actor
+from kms.continuity import NotedElsewhere
 from kms.errors import LogBrokenError
-from kms.log.verifying import LogState, verify_log
+from kms.log.verifying import verify_log
 from kms.settings import Settings
 from kms.store import Store, Writer, create_database
 from kms.store.backup import BackupSummary, check_backup, fill_from, write_backup
@@ -35,7 +36,8 @@ class _Restoration:
 
     source: BinaryIO
     summary: BackupSummary
-    noted: Sequence[LogState | bytes]
+    noted: NotedElsewhere
+    actor: Actor
     at: datetime
     dry_run: bool
 
@@ -44,7 +46,8 @@ class _Restoration:
         fill_from(writer, self.source)
         # (2) The log is unbroken and its tree is that of its entries, it passes through what was noted elsewhere, and
         # it ends where the backup says.
-        state = verify_log(writer, noted=self.noted).text
+        required, lacked = self.noted.weighed(writer)
+        state = verify_log(writer, noted=required).text
         if state != self.summary.head:
             raise LogBrokenError(
                 "the log of the backup does not end where the backup says",
@@ -56,8 +59,15 @@ class _Restoration:
         # (3) Which challenges were used since the backup is not known, so none from before counts (MC-36).
         writer.put_fact(RESTORED_AT, rfc3339_text(self.at).encode())
         # (4) That it was restored is an entry: what was logged since the backup is lost, and its numbers come again.
-        body = {"backup_sha256": self.summary.digest.hex(), "backup_head": self.summary.head}
-        writer.append(writer.prepare(kind=RESTORED, at=self.at, body=dict(body)))
+        body: dict[str, JsonValue] = {
+            "actor": self.actor.members(),
+            "backup_sha256": self.summary.digest.hex(),
+            "backup_head": self.summary.head,
+        }
+        if lacked and self.noted.accepted is not None:
+            lost: list[JsonValue] = [one.text for one in lacked]
+            body["accepted_rollback"] = {"reason": self.noted.accepted.reason, "noted": lost}
+        writer.append(writer.prepare(kind=RESTORED, at=self.at, body=body))
         if self.dry_run:
             raise _DryRunError
 
@@ -98,20 +108,22 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
 
 
 def restore(
-    settings: Settings, path: Path, *, noted: Sequence[LogState | bytes], at: datetime, dry_run: bool
+    settings: Settings, path: Path, *, noted: NotedElsewhere, actor: Actor, at: datetime, dry_run: bool
 ) -> BackupSummary:
     """Make a database from a backup, all or nothing. The key-encryption key is not looked at; it has to be there.
 
     Args:
         settings: name the database, which must not be there, and the service, whose backup it must be.
         path: the backup.
-        noted: states of the log, or hashes of entries, that were noted elsewhere.
+        noted: what was noted elsewhere of the log, which it has to hold.
+        actor: who restores.
         at: when.
         dry_run: do everything, and undo it.
 
     Raises:
         ConfigurationError: ``backup-invalid``, ``backup-other-schema``, ``backup-unusable``, ``origin-mismatch``, or as
             ``create_database``.
+        SignatureError: ``note-signature-invalid``: a checkpoint of another service.
         LogBrokenError: the log is broken, ``log-rolled-back``, ``log-forked`` or ``log-head-mismatch``.
         UnavailableError: ``clock-went-back``, or a row does not fit (``store-failed``).
     """
@@ -134,7 +146,7 @@ def restore(
                 got=summary.origin[:140],
                 hint="name the settings of the service that the backup is of",
             )
-        fill = _Restoration(source=source, summary=summary, noted=noted, at=at, dry_run=dry_run)
+        fill = _Restoration(source=source, summary=summary, noted=noted, actor=actor, at=at, dry_run=dry_run)
         with suppress(_DryRunError):
             create_database(settings.database, fill=fill, access=settings.database_access)
     return summary

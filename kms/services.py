@@ -19,6 +19,7 @@ from kms.auth.granting import write_grant
 from kms.auth.permissions import EVERY_TENANT, Role
 from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
+from kms.continuity import require_continuity
 from kms.endorsing import EndorsementDesk
 from kms.errors import IntegrityError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
@@ -204,10 +205,12 @@ def open_identity(vault: Vault, settings: Settings) -> Identity:
 
     Raises:
         ConfigurationError: ``database-not-initialised``.
-        IntegrityError: ``wrapped-key-invalid``.
+        IntegrityError: ``wrapped-key-invalid``; ``identity-mismatch``: it is not the key that the log began with.
     """
     with vault.store.reading() as reader:
-        return _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
+        identity = _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
+        require_continuity(reader, identity.public)
+        return identity
 
 
 def open_publisher(

@@ -39,6 +39,22 @@ def test_a_backup_is_made_tried_and_restored(shell: Shell) -> None:
     assert shell.with_config("log", "list", *elsewhere)[0].splitlines()[-1].split()[2] == "restored"
 
 
+def test_mc_36_a_backup_that_is_older_than_a_checkpoint_is_restored_for_a_reason_alone(shell: Shell) -> None:
+    file, kept = str(shell.folder / "kms.backup"), shell.folder / "kept"
+    shell.with_config("backup", file)
+    shell.add_key("later")
+    kept.write_text(shell.with_config("log", "checkpoint")[0])
+    more = ("--checkpoint", str(kept), "--database", str(shell.folder / "restored.db"))
+    _, err = shell.with_config("restore", file, *more, code=1)
+    assert "[log-rolled-back]" in err
+    assert "hint: look for a newer backup" in err
+    assert "[rollback-reason-invalid]" in shell.with_config("restore", file, *more, "--accept-rollback", " ", code=2)[1]
+    shell.with_config("restore", file, *more, "--accept-rollback", "the disk died")
+    last = shell.with_config("log", "list", "--json", *more[2:])[0].splitlines()[-1]
+    entry = json.loads(last)["entry"]
+    assert (entry["accepted_rollback"]["reason"], entry["actor"]["means"]) == ("the disk died", "local")
+
+
 def test_what_cannot_be_backed_up_or_restored_is_refused(shell: Shell) -> None:
     file = str(shell.folder / "kms.backup")
     shell.with_config("backup", file)

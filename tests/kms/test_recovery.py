@@ -11,6 +11,7 @@ import pytest
 
 from attest.encoding import base64url_text
 from attest.errors import AttestError, ConfigurationError
+from kms.continuity import NotedElsewhere
 from kms.errors import ChallengeExpiredError, IntegrityError, LogBrokenError, UnavailableError
 from kms.keys.admin import set_enabled
 from kms.log.tree import Frontier, node_position
@@ -47,7 +48,10 @@ def elsewhere(harness: Harness, database: str | None = None) -> Settings:
 
 
 def restored(harness: Harness, path: Path, settings: Settings, **more: object) -> Harness:
-    options = {"noted": (), "at": harness.clock(), "dry_run": False} | more
+    noted = more.pop("noted", ())
+    if not isinstance(noted, NotedElsewhere):
+        noted = NotedElsewhere(noted=noted)  # type: ignore[arg-type]  # what the test says
+    options = {"noted": noted, "actor": ACTOR, "at": harness.clock(), "dry_run": False} | more
     restore(settings, path, **options)  # type: ignore[arg-type]
     services = open_services(settings, clock=harness.clock, random=FakeRandom("restored"))
     return replace(harness, settings=settings, services=services)
@@ -157,7 +161,7 @@ def test_mc_31_nothing_is_overwritten(harness: Harness) -> None:
     assert caught.value.code == "backup-exists"
     before = rows(harness)
     with pytest.raises(ConfigurationError) as caught:
-        restore(harness.settings, path, noted=(), at=AT, dry_run=False)
+        restore(harness.settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
     assert caught.value.code == "database-exists"
     assert rows(harness) == before
 
@@ -166,10 +170,17 @@ def test_a_dry_run_tries_everything_and_keeps_nothing(harness: Harness, postgres
     path, summary = made(filled(harness))
     for database in (None, postgres.fresh("second")):
         settings = elsewhere(harness, database)
-        assert restore(settings, path, noted=(), at=AT, dry_run=True) == summary
+        assert restore(settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=True) == summary
         assert database is not None or not (harness.folder / "restored.db").exists()
         with pytest.raises(LogBrokenError):
-            restore(settings, path, noted=[LogState(size=9, root=bytes(32))], at=AT, dry_run=True)
+            restore(
+                settings,
+                path,
+                noted=NotedElsewhere(noted=[LogState(size=9, root=bytes(32))]),
+                actor=ACTOR,
+                at=AT,
+                dry_run=True,
+            )
         restored(harness, path, settings).close()
 
 
@@ -177,7 +188,7 @@ def test_the_backup_of_another_service_is_refused(harness: Harness) -> None:
     path, _ = made(harness)
     other = elsewhere(harness).model_copy(update={"origin": "kms.test/other"})
     with pytest.raises(ConfigurationError) as caught:
-        restore(other, path, noted=(), at=AT, dry_run=False)
+        restore(other, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
     assert caught.value.code == "origin-mismatch"
 
 
@@ -224,7 +235,7 @@ def test_what_cannot_be_read_or_written_is_an_error_that_says_so(harness: Harnes
     assert caught.value.code == "backup-unusable"
     for none in (harness.folder, harness.folder / "none"):
         with pytest.raises(ConfigurationError) as caught:
-            restore(elsewhere(harness), none, noted=(), at=AT, dry_run=False)
+            restore(elsewhere(harness), none, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
         assert caught.value.code == "backup-unusable"
 
 
@@ -334,12 +345,12 @@ def test_mc_24_a_backup_that_was_altered_with_care_fails_by_its_log(
         path = tmp_path / code
         path.write_bytes(altered)
         with pytest.raises(AttestError) as caught:
-            restore(settings, path, noted=(), at=AT, dry_run=False)
+            restore(settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
         assert caught.value.code == code
         assert not (tmp_path / "kms.db").exists()
     path = tmp_path / "good"
     path.write_bytes(sealed(body, head=end["head"]))
-    restore(settings, path, noted=(), at=AT, dry_run=False)
+    restore(settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
 
 
 def test_a_row_that_does_not_belong_there_is_not_backed_up(tmp_path: Path) -> None:
