@@ -1,4 +1,7 @@
-"""Keys at the command line: make, import, list, show, disable and enable. No command prints one."""
+"""Keys at the command line: make, import, list, show, disable and enable. No command prints one.
+
+``cli_key_life.py`` has what becomes of them later.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from kms.cli_options import (
     print_json,
     read_input,
     read_policy_input,
+    reference_argument,
     references_options,
     say,
     vault,
@@ -23,15 +27,17 @@ from kms.cli_options import (
 )
 
 if TYPE_CHECKING:
-    from kms.keys.records import KeyName, KeyRecord
+    from kms.keys.records import KeyName, KeyReference
+    from kms.keys.secret import SecretBytes
     from kms.references.records import StoredDocument
+    from kms.store import Store
 
-__all__ = ["key"]
+__all__ = ["key", "read_material"]
 
 
 @click.group()
 def key() -> None:
-    """Make, import, list, show, disable and enable keys. No command prints one."""
+    """Make, import, list, show, rotate, disable and destroy keys. No command prints one."""
 
 
 @key.command("create")
@@ -44,11 +50,14 @@ def key_create(
 ) -> None:
     """Make a new key that only this service and conforming workloads ever see."""
     from kms.actors import local_actor
-    from kms.keys.admin import KEY_CREATED, add_key, new_key
+    from kms.keys.admin import KEY_CREATED, add_key
+    from kms.keys.describing import record_line
+    from kms.keys.material import new_material
+    from kms.keys.records import SYMMETRIC_256
 
     policy = read_policy_input(policy_file)
     opened = vault(config, flags)
-    material = new_key(secrets.token_bytes)
+    material = new_material(SYMMETRIC_256, random=secrets.token_bytes)
     record = add_key(
         opened.store,
         opened.kek,
@@ -60,7 +69,7 @@ def key_create(
         at=moment(),
         references=references,
     )
-    click.echo(_line(record))
+    click.echo(record_line(record, at=record.created_at))
 
 
 @key.command("import")
@@ -81,12 +90,10 @@ def key_import(
     """Keep a key that its owner made."""
     from kms.actors import local_actor
     from kms.keys.admin import KEY_IMPORTED, add_key
-    from kms.keys.secret import SecretBytes
+    from kms.keys.describing import record_line
 
     policy = read_policy_input(policy_file)
-    material = SecretBytes(read_input(source))
-    if str(source) != "-" and source.stat().st_mode & 0o077:
-        say(f"warning: others can read {source}; chmod 600 it, or delete it when it is no longer needed")
+    material = read_material(source)
     opened = vault(config, flags)
     record = add_key(
         opened.store,
@@ -99,23 +106,42 @@ def key_import(
         at=moment(),
         references=references,
     )
-    click.echo(_line(record))
+    click.echo(record_line(record, at=record.created_at))
+
+
+def read_material(source: Path) -> SecretBytes:
+    """Read a key from a file, or from standard input, and say when others can read the file too."""
+    from kms.keys.secret import SecretBytes
+
+    material = SecretBytes(read_input(source))
+    if str(source) != "-" and source.stat().st_mode & 0o077:
+        say(f"warning: others can read {source}; chmod 600 it, or delete it when it is no longer needed")
+    return material
 
 
 @key.command("list")
 @click.option("--tenant", help="Only the keys of this tenant.")
+@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Only keys with this tag, or all of these.")
 @with_options(*SETTINGS, AS_JSON)
-def key_list(tenant: str | None, config: Path | None, as_json: bool, **flags: object) -> None:
-    """List every key with its state and policy."""
+def key_list(tenant: str | None, tags: tuple[str, ...], config: Path | None, as_json: bool, **flags: object) -> None:
+    """List every version of every key with its state and policy."""
+    from kms.keys.describing import record_line, record_members
+    from kms.keys.tags import parse_tags
+
+    wanted, at = parse_tags(tags), moment()
     with vault(config, flags).store.reading() as reader:
         records = reader.all_keys(tenant)
+        if wanted:
+            tagged = reader.tagged(wanted)
+            records = tuple(record for record in records if record.name in tagged)
     if as_json:
-        print_json({"schema": "kms.keys/1", "keys": [_members(record) for record in records]})
+        print_json({"schema": "kms.keys/1", "keys": [record_members(record, at=at) for record in records]})
         return
     for record in records:
-        click.echo(_line(record))
+        click.echo(record_line(record, at=at))
     if not records:
-        say("note: there are no keys; 'kms key import' and 'kms key create' make one")
+        which = "such keys" if wanted or tenant is not None else "keys"
+        say(f"note: there are no {which}; 'kms key import' and 'kms key create' make one")
 
 
 @key.command("show")
@@ -124,22 +150,33 @@ def key_list(tenant: str | None, config: Path | None, as_json: bool, **flags: ob
 def key_show(name: KeyName, config: Path | None, as_json: bool, **flags: object) -> None:
     """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
     from kms.keys.admin import find_key
+    from kms.keys.describing import record_members, schedule_members
     from kms.references.intake import reference_members
     from kms.references.resolving import find_guard
 
     store = vault(config, flags).store
     record, policy = find_key(store, name)
+    at = moment()
     with store.reading() as reader:
         guard = find_guard(reader, record.policy_digest)
+        versions = [record_members(one, at=at) for one in reader.versions_of(name)]
+        schedule, tags = schedule_members(reader.schedule_of(name)), dict(reader.tags_of(name))
     documents = [reference_members(document) for document in guard.documents]
     obstacle = None if guard.problem is None else guard.problem.message
     if as_json:
         text = policy.decode("utf-8", errors="replace")
-        more = {"policy": text, "references": documents, "obstacle": obstacle}
-        print_json({"schema": "kms.key/1", **_members(record), **more})
+        more: dict[str, object] = {"policy": text, "references": documents, "obstacle": obstacle}
+        more |= {"versions": versions, "schedule": schedule, "tags": tags}
+        print_json({"schema": "kms.key/1", **record_members(record, at=at), **more})
         return
-    for label, value in _members(record).items():
+    for label, value in record_members(record, at=at).items():
         click.echo(f"{label + ':':15} {value}")
+    for one in versions[:-1]:
+        click.echo("before:         version {version} {state}".format(**one))
+    if schedule is not None:
+        click.echo("rotation:       due {due_at}, every {every_seconds} s".format(**schedule))
+    for tag, text in tags.items():
+        click.echo(f"tag:            {tag}={text}")
     for one in documents:
         click.echo("references:     {name} version {version} {sha256}".format(**one))
     if obstacle is not None:
@@ -148,44 +185,28 @@ def key_show(name: KeyName, config: Path | None, as_json: bool, **flags: object)
 
 
 @key.command("disable")
-@key_argument
+@reference_argument
 @with_options(*SETTINGS)
-def key_disable(name: KeyName, config: Path | None, **flags: object) -> None:
-    """Stop a key from being released, at once. Workloads that have it already keep it."""
-    from kms.actors import local_actor
-    from kms.keys.admin import set_enabled
-
-    set_enabled(vault(config, flags).store, name, enabled=False, actor=local_actor(), at=moment())
-    click.echo(f"{name} is disabled")
+def key_disable(asked: KeyReference, config: Path | None, **flags: object) -> None:
+    """Stop a key, or one version, from being released, at once. Workloads that have it already keep it."""
+    _set_enabled(vault(config, flags).store, asked, enabled=False)
+    click.echo(f"{asked} is disabled")
 
 
 @key.command("enable")
-@key_argument
+@reference_argument
 @with_options(*SETTINGS)
-def key_enable(name: KeyName, config: Path | None, **flags: object) -> None:
-    """Let a disabled key be released again."""
+def key_enable(asked: KeyReference, config: Path | None, **flags: object) -> None:
+    """Let a disabled key, or a disabled version, be released again."""
+    _set_enabled(vault(config, flags).store, asked, enabled=True)
+    click.echo(f"{asked} is enabled")
+
+
+def _set_enabled(store: Store, asked: KeyReference, *, enabled: bool) -> None:
     from kms.actors import local_actor
-    from kms.keys.admin import set_enabled
+    from kms.keys.admin import set_enabled, set_version_enabled
 
-    set_enabled(vault(config, flags).store, name, enabled=True, actor=local_actor(), at=moment())
-    click.echo(f"{name} is enabled")
-
-
-def _members(record: KeyRecord) -> dict[str, object]:
-    from attest.encoding import rfc3339_text
-
-    return {
-        "tenant": record.name.tenant,
-        "key_id": record.name.key_id,
-        "version": record.version,
-        "purpose": str(record.purpose),
-        "algorithm": record.algorithm,
-        "state": "enabled" if record.enabled else "disabled",
-        "policy_sha256": record.policy_digest.hex(),
-        "created_at": rfc3339_text(record.created_at),
-    }
-
-
-def _line(record: KeyRecord) -> str:
-    members = _members(record)
-    return f"{record.name}  " + "version {version}  {purpose}  {state}  policy {policy_sha256}".format(**members)
+    if asked.version is None:
+        set_enabled(store, asked.name, enabled=enabled, actor=local_actor(), at=moment())
+    else:
+        set_version_enabled(store, asked, enabled=enabled, actor=local_actor(), at=moment())

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import click
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
-    from kms.keys.records import KeyName
+    from kms.keys.records import KeyName, KeyReference
     from kms.references.records import StoredDocument
     from kms.services import Vault
     from kms.settings import LoadedSettings
@@ -25,6 +25,7 @@ __all__ = [
     "AS_JSON",
     "SERVING",
     "SETTINGS",
+    "duration_option",
     "key_argument",
     "load",
     "moment",
@@ -32,6 +33,7 @@ __all__ = [
     "read_documents",
     "read_input",
     "read_policy_input",
+    "reference_argument",
     "references_options",
     "say",
     "vault",
@@ -94,6 +96,7 @@ SERVING = (
     click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
     click.option("--witnesses-file", type=click.Path(path_type=Path), help="Who is asked to cosign the log."),
     click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
+    click.option("--destroy-delay-seconds", type=int, help="Shortest time to undo a destruction (default 604800)."),
     click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
     click.option("--lease-seconds", type=int, help="How long a released key is meant to be used (default 86400)."),
     click.option("--max-body-bytes", type=int, help="Longest request body (default 16777216)."),
@@ -120,6 +123,27 @@ def _read_key(_context: click.Context, _parameter: click.Parameter, value: str) 
 
 key_argument = click.argument("name", metavar="KEY", callback=_read_key)
 """A key, as ``KEY`` or ``TENANT/KEY``; the command gets it as ``name``."""
+
+
+def _read_reference(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyReference:
+    from attest.release import KeyReference
+
+    return KeyReference.parse(value)
+
+
+reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=_read_reference)
+"""A key, or one of its versions; the command gets it as ``asked``."""
+
+
+def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own
+    """Make an option that takes a length of time, such as ``30d``; None when it is not given."""
+
+    def read(_context: click.Context, _parameter: click.Parameter, value: str | None) -> timedelta | None:
+        from kms.keys.durations import parse_duration
+
+        return None if value is None else parse_duration(value)
+
+    return click.option(name, metavar="DURATION", callback=read, help=text)
 
 
 def with_options(

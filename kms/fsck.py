@@ -13,7 +13,7 @@ from kms.brakes.admin import logged_freezes
 from kms.configuration import examine_configuration
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
-from kms.keys.records import Wrapped
+from kms.keys.records import KeyRecord, Wrapped
 from kms.keys.wrapping.records import KekState
 from kms.leases.examining import lease_problems
 from kms.log.verifying import LogState, verify_log
@@ -125,12 +125,21 @@ def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
 def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
     """Open every version of every key, and load the policy that guards it."""
     records, tenants = reader.all_keys(), reader.tenants()
-    opened = _each("keys", records, lambda record: kek.unwrap(record.wrapped, context=record.context))
+    opened = _each("keys", records, lambda record: _open_key(record, kek))
     stray = [f"the key {one.name} is of no tenant there is" for one in records if one.name.tenant not in tenants]
-    guards = {str(record.name): find_guard(reader, record.policy_digest).problem for record in records}
+    lost = {one.name for one in records} - {one.name for one in records if one.is_current}
+    lost_keys = [f"the key {name} has no current version" for name in sorted(lost)]
+    reader.schedules()  # each has to be one that can be read
+    guards = {str(one.name): find_guard(reader, one.policy_digest).problem for one in records if one.is_current}
     blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
-    problems = (*opened.problems, *dict.fromkeys(stray))
+    problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys)
     return Finding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
+
+
+def _open_key(record: KeyRecord, kek: KeyEncryptionKey) -> None:
+    """Open a version, unless it was destroyed."""
+    if not record.is_destroyed:
+        kek.unwrap(record.wrapped, context=record.context)
 
 
 def _policies(reader: Reader) -> Finding:

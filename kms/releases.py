@@ -33,6 +33,7 @@ from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, Rele
 from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes
+from kms.keys.states import version_hindrances
 from kms.leases import Attester
 from kms.leases.attester import attester_of
 from kms.leases.granting import NOTHING_GRANTED, Granted
@@ -162,7 +163,7 @@ class ReleaseService:
         request, at = exchange.request, exchange.at
         # (2) The keys and the policies that guard them.
         with self._services.store.reading() as reader:
-            snapshot = _snapshot(reader, request.key_ids)
+            snapshot = _snapshot(reader, request.key_ids, at=at)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
             with stage("verify", tee=tee_of(request.evidence)):
@@ -273,7 +274,7 @@ class ReleaseService:
     def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
         """Do the part of it that a transaction holds together."""
         _use_up(writer, exchange)
-        now = _snapshot(writer, exchange.request.key_ids)
+        now = _snapshot(writer, exchange.request.key_ids, at=exchange.at)
         if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
             raise _StateChangedError  # which takes back what was written
         outcome = self._objected(writer, exchange, outcome)
@@ -401,19 +402,19 @@ def _use_up(writer: Writer, exchange: _Exchange) -> None:
     writer.use_nonce(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
 
 
-def _snapshot(reader: Reader, key_ids: tuple[str, ...]) -> _Snapshot:
+def _snapshot(reader: Reader, key_ids: tuple[str, ...], *, at: datetime) -> _Snapshot:
     found = reader.asked(map(KeyReference.parse, key_ids))
     records = {str(one): record for one, record in found.items()}
     freezes = reader.freezes()
     guards = {asked: find_guard(reader, record.policy_digest) for asked, record in records.items()}
     return _Snapshot(
         records=records,
-        states={asked: _state(asked, record, guards[asked], freezes) for asked, record in records.items()},
+        states={asked: _state(asked, record, guards[asked], freezes, at=at) for asked, record in records.items()},
         policies={asked: guard.policy for asked, guard in guards.items() if guard.policy is not None},
     )
 
 
-def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...]) -> KeyState:
+def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> KeyState:
     return KeyState(
         asked=asked,
         name=record.name,
@@ -425,16 +426,17 @@ def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, .
         references=tuple(
             ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
         ),
-        hindrances=tuple(_hindrances(record, guard, freezes)),
+        hindrances=tuple(_hindrances(record, guard, freezes, at=at)),
         frozen_products=frozen_products(freezes),
     )
 
 
-def _hindrances(record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...]) -> Iterator[Hindrance]:
+def _hindrances(record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> Iterator[Hindrance]:
     """List what stands against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
         text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
         yield Hindrance(code="references-unusable", text=text)
+    yield from version_hindrances(record, at=at)
     for one in freezing(freezes, key=record.name):
         yield Hindrance(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
 

@@ -7,6 +7,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ from kms.clock import Clock
 from kms.configuration import log_configuration, read_configuration
 from kms.hardening import harden
 from kms.keys.kek import RandomBytes
+from kms.keys.rotation import Rotator
 from kms.logs import set_up_logs
 from kms.proving import open_source
 from kms.services import Services, open_services
 from kms.serving import CONNECTIONS_PER_RELEASE, Listener, listen, serve
 from kms.settings import Settings
 from kms.tls.opening import open_tls, weigh_channel
+from kms.upkeep import SteadyClock, Upkeep, kept_up
 from kms.workers import Worker, supervise
 
 __all__ = ["Surroundings", "run"]
@@ -146,10 +149,13 @@ def _shared_folder() -> Iterator[Path]:
 def _services(settings: Settings, surroundings: Surroundings) -> Iterator[Services]:
     harden(lock_memory=settings.lock_memory, report=surroundings.report)  # in this process, before any key is read
     services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
+    rotator = Rotator(store=services.store, kek=services.kek, random=surroundings.random)
+    clock = SteadyClock(clock=surroundings.clock, monotonic=time.monotonic)
     try:
         configuration = read_configuration(settings, services.anchors)
         log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
-        yield services
+        with kept_up(Upkeep(rotator=rotator, clock=clock, report=surroundings.report)):
+            yield services
     finally:
         services.store.close()
 

@@ -63,6 +63,7 @@ class Settings(BaseModel):
         self_evidence: how the service proves the machine that it runs on: not at all, by whatever TEE is there, by the
             TEE that is named and nothing else, or by the simulator, which proves nothing.
         self_evidence_per_minute: most reports that each worker makes of it in a minute.
+        destroy_delay_seconds: the shortest time for which the destruction of a key can be undone.
         challenge_seconds: how long a challenge counts.
         lease_seconds: how long a released key is meant to be used before its holder attests again.
         max_body_bytes: longest request body.
@@ -117,6 +118,7 @@ class Settings(BaseModel):
     lock_memory: bool = False
     self_evidence: SelfEvidence = "off"
     self_evidence_per_minute: Annotated[int, Field(ge=1, le=6000)] = 60
+    destroy_delay_seconds: Annotated[int, Field(ge=0, le=315_360_000)] = 604_800
     challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
     lease_seconds: Annotated[int, Field(ge=SHORTEST_LEASE_SECONDS, le=LONGEST_LEASE_SECONDS)] = 86_400
     max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES

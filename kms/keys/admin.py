@@ -11,8 +11,9 @@ from attest.policy.document import read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument
 from kms.actors import Actor
 from kms.errors import KeyConflictError, KeyUnknownError
-from kms.keys.kek import KeyEncryptionKey, RandomBytes
-from kms.keys.records import SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyName, KeyPurpose, KeyRecord, WrapContext
+from kms.keys.kek import KeyEncryptionKey
+from kms.keys.material import require_material
+from kms.keys.records import SYMMETRIC_256, KeyName, KeyPurpose, KeyRecord, KeyReference, WrapContext
 from kms.keys.secret import SecretBytes
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
 from kms.references.records import StoredDocument
@@ -27,20 +28,16 @@ __all__ = [
     "add_key",
     "find_key",
     "name_members",
-    "new_key",
     "require_key",
     "set_enabled",
+    "set_version_enabled",
+    "unknown_key",
 ]
 
 KEY_CREATED = "key-created"
 KEY_IMPORTED = "key-imported"
 KEY_ENABLED = "key-enabled"
 KEY_DISABLED = "key-disabled"
-
-
-def new_key(random: RandomBytes) -> SecretBytes:
-    """Make a symmetric key."""
-    return SecretBytes(random(SYMMETRIC_KEY_BYTES))
 
 
 def add_key(
@@ -76,14 +73,7 @@ def add_key(
         UnavailableError: the database is in use, or what holds the key-encryption key does not answer.
     """
     rows = named_by(policy)
-    if len(material) != SYMMETRIC_KEY_BYTES:
-        raise KeyConflictError(
-            f"a key has exactly {SYMMETRIC_KEY_BYTES} bytes, got {len(material)}",
-            code="key-material-invalid",
-            expected=f"{SYMMETRIC_KEY_BYTES} bytes",
-            got=f"{len(material)} bytes",
-            hint="raw bytes, neither hex nor base64; 'head -c 32 /dev/urandom' makes such a file",
-        )
+    require_material(material, algorithm=SYMMETRIC_256)
     digest = identity_of(read_document(policy)).digest
     context = WrapContext(
         tenant=name.tenant,
@@ -169,6 +159,27 @@ def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at:
         writer.append(writer.prepare(kind=kind, at=at, body={**name_members(name), "actor": actor.members()}))
 
 
+def set_version_enabled(store: Store, asked: KeyReference, *, enabled: bool, actor: Actor, at: datetime) -> None:
+    """Stop one version of a key from being released, or let it be released again as far as its state lets it.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: ``key-state-unchanged``.
+        UnavailableError: the database is in use.
+    """
+    with store.writing() as writer:
+        record = writer.asked((asked,)).get(asked)
+        if record is None:
+            raise unknown_key(asked)
+        if record.version_enabled is enabled:
+            problem = f"{str(asked)!r} is {'enabled' if enabled else 'disabled'} already"
+            raise KeyConflictError(problem, code="key-state-unchanged", field=str(asked))
+        writer.set_version_enabled(record, enabled=enabled)
+        kind = KEY_ENABLED if enabled else KEY_DISABLED
+        body = {**name_members(record.name), "version": record.version, "actor": actor.members()}
+        writer.append(writer.prepare(kind=kind, at=at, body=body))
+
+
 def require_key(reader: Reader, name: KeyName) -> KeyRecord:
     """Return the newest version of a key.
 
@@ -177,10 +188,15 @@ def require_key(reader: Reader, name: KeyName) -> KeyRecord:
     """
     record = reader.newest((name,)).get(name)
     if record is None:
-        raise KeyUnknownError(
-            f"there is no key {str(name)!r}",
-            code="key-unknown",
-            field=str(name),
-            hint="'kms key list' shows those there are",
-        )
+        raise unknown_key(name)
     return record
+
+
+def unknown_key(asked: KeyName | KeyReference) -> KeyUnknownError:
+    """Make the error that says that there is no such key, or no such version of it."""
+    return KeyUnknownError(
+        f"there is no key {str(asked)!r}",
+        code="key-unknown",
+        field=str(asked),
+        hint="'kms key list' shows those there are",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from attest.encoding import cbor_bytes
 from attest.release import DEFAULT_TENANT, KeyName, KeyReference
@@ -17,6 +17,7 @@ __all__ = [
     "KeyPurpose",
     "KeyRecord",
     "KeyReference",
+    "RotationSchedule",
     "WrapContext",
     "Wrapped",
 ]
@@ -56,9 +57,14 @@ class KeyRecord:
         purpose: what it is for.
         algorithm: what the material is (``symmetric-256``: 32 bytes).
         policy_digest: SHA-256 of the policy that a workload must meet, 32 bytes.
-        enabled: whether it may be released at all.
+        enabled: whether any version of the key may be released at all.
+        version_enabled: whether this one may.
+        overlap_until: from when on it is released no longer, since another version took its place; None while it is
+            the current one.
+        destroy_at: when its material is destroyed; None while nobody asked for that. Set, it is released to nobody.
         created_at: when this version was made or imported, UTC.
-        wrapped: the material, encrypted under a key-encryption key and tied to everything above but the state.
+        wrapped: the material, encrypted under a key-encryption key and tied to name, version, purpose, algorithm and
+            policy; nothing once it is destroyed.
     """
 
     name: KeyName
@@ -69,6 +75,19 @@ class KeyRecord:
     enabled: bool
     created_at: datetime
     wrapped: Wrapped
+    version_enabled: bool = True
+    overlap_until: datetime | None = None
+    destroy_at: datetime | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no other version took its place; a key has exactly one such version."""
+        return self.overlap_until is None
+
+    @property
+    def is_destroyed(self) -> bool:
+        """Whether its material is gone for good."""
+        return self.destroy_at is not None and not self.wrapped.content
 
     @property
     def context(self) -> WrapContext:
@@ -108,3 +127,30 @@ class WrapContext:
         return cbor_bytes(
             (_FORMAT, self.tenant, self.key_id, self.version, self.purpose, self.algorithm, self.policy_digest)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationSchedule:
+    """That a key gets a new version by itself.
+
+    Attributes:
+        name: which key.
+        every: how long after one rotation the next is due.
+        overlap: how long the version before is still released to who asks for it by its number.
+        due_at: when the next rotation is due.
+    """
+
+    name: KeyName
+    every: timedelta
+    overlap: timedelta
+    due_at: datetime
+
+    def __post_init__(self) -> None:
+        """Refuse lengths of time that make no schedule.
+
+        Raises:
+            ValueError: it would never end, or overlap with the version after the next.
+        """
+        if not timedelta(0) <= self.overlap <= self.every or self.every < timedelta(seconds=1):
+            msg = "a key overlaps with the version after it, and not with more"
+            raise ValueError(msg)

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from sqlalchemy import (
     Connection,
     Engine,
-    Integer,
-    Row,
     Select,
     Table,
-    and_,
     delete,
     exists,
     insert,
-    or_,
     select,
-    type_coerce,
-    update,
 )
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
-from attest.encoding import JsonValue, rfc3339, rfc3339_text
-from attest.errors import AttestError
-from kms.errors import ChallengeUsedError, IntegrityError, KeyConflictError, UnavailableError
-from kms.keys.records import KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
+from attest.encoding import JsonValue, rfc3339_text
+from kms.errors import ChallengeUsedError, UnavailableError
+from kms.keys.records import Wrapped
 from kms.log.entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
 from kms.store.batching import Batching
@@ -37,12 +30,15 @@ from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.freezes import FreezeReader, FreezeWriter
 from kms.store.grants import GrantReader, GrantWriter
 from kms.store.keks import KekReader, KekWriter
+from kms.store.keys import KeyReader, KeyWriter
 from kms.store.leases import LeaseReader, LeaseWriter
+from kms.store.lifecycles import LifecycleReader, LifecycleWriter
 from kms.store.limits import LimitReader, LimitWriter
 from kms.store.log import LogReader, LogWriter
+from kms.store.moments import milliseconds
 from kms.store.quorum import QuorumReader, QuorumWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
-from kms.store.schema import key_versions, keys, meta, metadata, policies, secrets, tenants, used_nonces
+from kms.store.schema import meta, metadata, policies, secrets, used_nonces
 from kms.store.waiting import BUSY_MILLISECONDS, WRITING
 from kms.telemetry import stage
 
@@ -53,7 +49,6 @@ CLOCK_TOLERANCE_SECONDS = 60
 after its end, so a clock that goes back by less revives none, and one that goes back by more is refused."""
 T = TypeVar("T")
 _PAGE_ROWS = 500
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Store:
@@ -140,7 +135,18 @@ class Store:
         self._engine.dispose()
 
 
-class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader, KekReader, QuorumReader, LimitReader):
+class Reader(
+    LogReader,
+    KeyReader,
+    LifecycleReader,
+    ReferenceReader,
+    GrantReader,
+    FreezeReader,
+    LeaseReader,
+    KekReader,
+    QuorumReader,
+    LimitReader,
+):
     """What can be read in one transaction."""
 
     def fact(self, name: str) -> bytes | None:
@@ -160,37 +166,6 @@ class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader,
     def policy_document(self, digest: bytes) -> bytes | None:
         """Return the policy of this digest as its author wrote it."""
         return self._scalar(select(policies.c.document).where(policies.c.digest == digest))
-
-    def newest(self, names: Iterable[KeyName]) -> Mapping[KeyName, KeyRecord]:
-        """Return the newest version of each of these keys; unknown ones are absent."""
-        found = self.asked(KeyReference(name=name) for name in names)
-        return {one.name: record for one, record in found.items()}
-
-    def asked(self, references: Iterable[KeyReference]) -> Mapping[KeyReference, KeyRecord]:
-        """Return what is asked for: a version, or the newest one; what there is none of is absent."""
-        wanted = tuple(references)
-        named = {one.name: and_(keys.c.tenant == one.name.tenant, keys.c.key_id == one.name.key_id) for one in wanted}
-        found: dict[KeyReference, KeyRecord] = {}
-        if named:
-            for row in self._connection.execute(_KEY_VERSIONS.where(or_(*named.values()))):
-                record = _record(row)
-                found[KeyReference(name=record.name)] = record  # in the order of versions, so that the newest one stays
-                found[KeyReference(name=record.name, version=record.version)] = record
-        return {one: found[one] for one in wanted if one in found}
-
-    def all_keys(self, tenant: str | None = None) -> tuple[KeyRecord, ...]:
-        """Return every version of every key of a tenant, or of all, in the order of names and versions."""
-        statement = _KEY_VERSIONS if tenant is None else _KEY_VERSIONS.where(keys.c.tenant == tenant)
-        return tuple(_record(row) for row in self._connection.execute(statement))
-
-    def tenants(self) -> Mapping[str, datetime]:
-        """Return every tenant, and since when there is it."""
-        rows = self._connection.execute(select(tenants).order_by(tenants.c.name))
-        return {row.name: rfc3339(row.created_at, what="created_at") for row in rows}
-
-    def is_tenant(self, name: str) -> bool:
-        """Say whether there is a tenant of this name."""
-        return self._connection.execute(select(exists().where(tenants.c.name == name))).scalar_one()
 
     def require_unused(self, digest: bytes) -> None:
         """Refuse the nonce of this digest when it was used before.
@@ -228,7 +203,17 @@ class Reader(LogReader, ReferenceReader, GrantReader, FreezeReader, LeaseReader,
 
 
 class Writer(
-    Reader, LogWriter, ReferenceWriter, GrantWriter, FreezeWriter, LeaseWriter, KekWriter, QuorumWriter, LimitWriter
+    Reader,
+    LogWriter,
+    KeyWriter,
+    LifecycleWriter,
+    ReferenceWriter,
+    GrantWriter,
+    FreezeWriter,
+    LeaseWriter,
+    KekWriter,
+    QuorumWriter,
+    LimitWriter,
 ):
     """What can be written in one transaction, all or nothing."""
 
@@ -267,67 +252,6 @@ class Writer(
             return
         values = {"digest": digest, "name": name, "version": version, "document": document}
         self._connection.execute(insert(policies).values(added_at=rfc3339_text(at), **values))
-
-    def add_tenant(self, name: str, *, at: datetime) -> None:
-        """Keep a tenant that is not there yet.
-
-        Raises:
-            KeyConflictError: ``tenant-exists``.
-        """
-        try:
-            self._connection.execute(insert(tenants).values(name=name, created_at=rfc3339_text(at)))
-        except ConstraintError as exc:
-            raise KeyConflictError(
-                f"there is a tenant {name!r} already",
-                code="tenant-exists",
-                field=name,
-                hint="'kms tenant list' shows all of them",
-            ) from exc
-
-    def add_key(self, record: KeyRecord) -> None:
-        """Keep a key that is not there yet.
-
-        Raises:
-            KeyConflictError: ``key-exists`` or ``tenant-unknown``.
-            UnavailableError: ``kek-changing``.
-        """
-        self.require_wrapping(record.wrapped)
-        created = rfc3339_text(record.created_at)
-        names = {"tenant": record.name.tenant, "key_id": record.name.key_id}
-        if not self.is_tenant(record.name.tenant):
-            raise KeyConflictError(
-                f"there is no tenant {record.name.tenant!r}",
-                code="tenant-unknown",
-                field=str(record.name),
-                hint=f"'kms tenant create {record.name.tenant}' makes it",
-            )
-        try:
-            self._connection.execute(
-                insert(keys).values(**names, purpose=record.purpose, enabled=record.enabled, created_at=created)
-            )
-        except ConstraintError as exc:
-            raise KeyConflictError(
-                f"there is a key {str(record.name)!r} already",
-                code="key-exists",
-                field=str(record.name),
-                hint=f"see it with 'kms key show {record.name}', or choose another id",
-            ) from exc
-        self._connection.execute(
-            insert(key_versions).values(
-                **names,
-                version=record.version,
-                algorithm=record.algorithm,
-                policy_digest=record.policy_digest,
-                wrapped=record.wrapped.content,
-                kek_id=record.wrapped.kek_id,
-                created_at=created,
-            )
-        )
-
-    def set_enabled(self, name: KeyName, *, enabled: bool) -> None:
-        """Let a key be released, or stop it, in all its versions."""
-        where = (keys.c.tenant == name.tenant) & (keys.c.key_id == name.key_id)
-        self._connection.execute(update(keys).where(where).values(enabled=enabled))
 
     def add_rows(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
         """Write rows as they were elsewhere, numbers included; ``settle_numbers`` follows the last of them."""
@@ -379,11 +303,6 @@ class Writer(
 
 
 _CHECKED = "kms_schema_checked"
-_KEY_VERSIONS = (
-    select(key_versions, keys.c.purpose, type_coerce(keys.c.enabled, Integer).label("enabled"))
-    .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
-    .order_by(keys.c.tenant, keys.c.key_id, key_versions.c.version)
-)
 
 
 def _used() -> ChallengeUsedError:
@@ -394,39 +313,8 @@ def _used() -> ChallengeUsedError:
     )
 
 
-_ENABLED = {1: True, 0: False}
-"""Read as a number: the library's boolean would take any text for true."""
-
-
-def milliseconds(moment: datetime) -> int:
-    """Return milliseconds since 1970, rounded down."""
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
 def _blob(value: object) -> bytes:
     if not isinstance(value, bytes):
         msg = "expected bytes in the database"
         raise TypeError(msg)
     return value
-
-
-def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
-    """Read a row; one that was altered into nonsense is an integrity failure and no crash."""
-    try:
-        return KeyRecord(
-            name=KeyName(tenant=row.tenant, key_id=row.key_id),
-            version=row.version,
-            purpose=KeyPurpose(row.purpose),
-            algorithm=row.algorithm,
-            policy_digest=_blob(row.policy_digest),
-            enabled=_ENABLED[row.enabled],
-            created_at=rfc3339(row.created_at, what="created_at"),
-            wrapped=Wrapped(kek_id=_blob(row.kek_id), content=_blob(row.wrapped)),
-        )
-    except (ValueError, TypeError, KeyError, AttestError) as exc:
-        raise IntegrityError(
-            f"the stored record of key {row.key_id!r} cannot be read",
-            code="key-record-invalid",
-            field=str(row.key_id),
-            hint="the database was altered or damaged; restore it from a backup",
-        ) from exc

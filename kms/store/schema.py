@@ -16,6 +16,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    true,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -27,6 +28,8 @@ __all__ = [
     "grants",
     "keks",
     "key_limits",
+    "key_schedules",
+    "key_tags",
     "key_versions",
     "keys",
     "lease_claims",
@@ -48,7 +51,7 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010", "0011")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010", "0011", "0006")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = (
@@ -178,9 +181,47 @@ key_versions = Table(
     Column("wrapped", LargeBinary, nullable=False),
     Column("kek_id", LargeBinary, ForeignKey("keks.id"), nullable=False),
     Column("created_at", String(40), nullable=False),
+    Column("enabled", Boolean, nullable=False, server_default=true()),
+    Column("overlap_until", BigInteger),
+    Column("destroy_at", BigInteger),
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
     Index("key_versions_kek_id", "kek_id"),
 )
+"""``overlap_until`` and ``destroy_at`` are milliseconds since 1970, UTC."""
+Index(
+    "key_versions_current",
+    key_versions.c.tenant,
+    key_versions.c.key_id,
+    unique=True,
+    sqlite_where=key_versions.c.overlap_until.is_(None),
+    postgresql_where=key_versions.c.overlap_until.is_(None),
+)
+Index("key_versions_destroy_at", key_versions.c.destroy_at)
+
+key_schedules = Table(
+    "key_schedules",
+    metadata,
+    Column("tenant", _name(64), primary_key=True),
+    Column("key_id", _name(128), primary_key=True),
+    Column("every_seconds", BigInteger, nullable=False),
+    Column("overlap_seconds", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("key_schedules_due_at", "due_at"),
+)
+"""Which keys get a new version by themselves, and when the next time; milliseconds since 1970, UTC."""
+
+key_tags = Table(
+    "key_tags",
+    metadata,
+    Column("tenant", _name(64), primary_key=True),
+    Column("key_id", _name(128), primary_key=True),
+    Column("name", _name(64), primary_key=True),
+    Column("value", _name(256), nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("key_tags_name", "name", "value"),
+)
+"""What operators call keys by, beside their names; nothing is decided by it."""
 
 used_nonces = Table(
     "used_nonces",

@@ -101,11 +101,14 @@ def _require_private(path: Path) -> None:
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:
-    """Durable commits, checked foreign keys; and transactions begin when we say so, not when the driver guesses."""
+    """Durable commits, checked foreign keys, and zeros over what is removed, such as a key that is destroyed.
+
+    Transactions begin when we say so, not when the driver guesses.
+    """
     del record
     setattr(connection, "isolation_level", None)  # noqa: B010  sqlite3's own attribute, unknown to the protocol
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF", "secure_delete=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

@@ -14,8 +14,9 @@ from kms.fsck import examine
 from kms.keys.admin import set_enabled
 from kms.keys.tenants import create_tenant
 from kms.services import Vault
-from kms.store import locate, migrate_database, open_store
-from tests.kms.support import ACTOR, AT, MATERIAL, Harness, Workload, open_release
+from kms.store import migrate_database
+from kms.store.schema import REVISIONS
+from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, Harness, Workload, open_release
 from tests.kms.test_store import at_revision
 
 OURS, THEIRS = b"o" * 32, b"t" * 32
@@ -149,27 +150,26 @@ _MADE_SINCE = """SELECT name FROM main.sqlite_master WHERE type = 'table'
     EXCEPT SELECT name FROM before.sqlite_master"""
 
 
-def test_keys_from_before_there_were_tenants_are_of_the_default_one(harness: Harness) -> None:
+def test_keys_from_before_there_were_tenants_and_versions_go_on(harness: Harness) -> None:
     if harness.on_postgres:
-        pytest.skip("the statements of the migration are the same, and tests of migrations run on both")
+        pytest.skip("the statements of the migrations are the same on both, and other tests run them there")
     harness.add_key("model")
     harness.close()
-    path = locate(harness.settings.database)
-    before = harness.folder / "before.db"
-    at_revision(str(before), "0012").dispose()
-    with closing(sqlite3.connect(str(path), isolation_level=None)) as database:
-        database.execute("ATTACH ? AS before", (str(before),))
-        for (table,) in database.execute(_MADE_SINCE).fetchall():
-            database.execute(f"DROP TABLE {table}")
-        database.execute("UPDATE alembic_version SET version_num = '0012'")
-    migrate_database(harness.settings.database)
-    store = open_store(harness.settings.database)
-    with store.reading() as reader:
+    old = harness.folder / "old.db"
+    at_revision(str(old), "0012").dispose()
+    with closing(sqlite3.connect(old, isolation_level=None)) as database:
+        database.execute("ATTACH ? AS new", (harness.settings.database,))
+        for table in ("meta", "secrets", "policies", "keys", "key_versions", "log_entries", "log_nodes"):
+            names = ", ".join(row[1] for row in database.execute(f"PRAGMA main.table_info({table})"))
+            database.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")  # noqa: S608  ours
+        database.execute("INSERT INTO main.meta SELECT 'kek_id', id FROM new.keks")
+    assert migrate_database(str(old)) == ("0012", REVISIONS[-1])
+    again = harness.reopened(database=str(old))
+    with again.services.store.reading() as reader:
         assert reader.tenants() == {"default": AT}
-        assert [record.name for record in reader.all_keys("default")] == [KeyName(key_id="model")]
+        (record,) = reader.all_keys("default")
         assert reader.all_keys("acme") == ()
-    store.close()
-    again = harness.reopened()
+    assert (record.name, record.is_current, record.version_enabled) == (MODEL, True, True)
     challenge = again.releases.challenge()
     request = Workload().request(challenge, "model")
     opened = open_release(Workload(), challenge, request, again.releases.release(request), again)

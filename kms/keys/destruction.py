@@ -1,0 +1,213 @@
+"""Destroying keys: asked for, waited for, and then for good.
+
+From the moment in which it is asked for, a key is released to nobody; until its moment comes, it can be restored. Then
+its wrapped material is overwritten in the database. The row stays, so that its name and number are never used again.
+Copies elsewhere (backups, pages that a database has not reused yet) hold it in wrapped form; ``docs/keys.md`` says what
+to do about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError
+from kms.actors import SCHEDULE, Actor
+from kms.errors import KeyConflictError
+from kms.keys.admin import name_members, unknown_key
+from kms.keys.durations import duration_text
+from kms.keys.records import KeyRecord, KeyReference
+from kms.store import Reader, Store
+from kms.store.moments import whole_millisecond
+
+__all__ = [
+    "DESTROYED",
+    "DESTRUCTION_CANCELLED",
+    "DESTRUCTION_SCHEDULED",
+    "PlannedDestruction",
+    "destroy_due",
+    "plan_destruction",
+    "restore_key",
+    "schedule_destruction",
+]
+
+DESTRUCTION_SCHEDULED = "key-destruction-scheduled"
+DESTRUCTION_CANCELLED = "key-destruction-cancelled"
+DESTROYED = "key-destroyed"
+MAX_DUE: Final = 256
+"""Of destructions that are due, at most so many are done in one go; the others are done in the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDestruction:
+    """What would be destroyed, and when.
+
+    Attributes:
+        versions: which versions, the oldest first.
+        at: the moment.
+    """
+
+    versions: tuple[KeyRecord, ...]
+    at: datetime
+
+
+def plan_destruction(
+    reader: Reader, asked: KeyReference, *, after: timedelta, minimum: timedelta, at: datetime
+) -> PlannedDestruction:
+    """Find out what a destruction would do, and do nothing.
+
+    Args:
+        reader: sees the database.
+        asked: a key with all its versions, or one version that is not the current one.
+        after: how long it can be undone.
+        minimum: the shortest time that is allowed.
+        at: now.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: ``destroy-delay-too-short``; ``key-version-current``; ``key-state-unchanged``: all of it is
+            to be destroyed, or was.
+    """
+    if after < minimum:
+        raise KeyConflictError(
+            f"a key is destroyed after {duration_text(minimum)} at the earliest",
+            code="destroy-delay-too-short",
+            field=str(asked),
+            expected=f"at least {duration_text(minimum)}",
+            got=duration_text(after),
+            hint="disable it: that is at once. The setting destroy_delay_seconds says how long a mistake can be undone",
+        )
+    versions = _versions(reader, asked)
+    if asked.version is not None and versions[0].is_current:
+        raise KeyConflictError(
+            f"{str(asked)!r} is the current version of its key",
+            code="key-version-current",
+            field=str(asked),
+            hint=f"'kms key rotate {asked.name}' makes another one current; 'kms key destroy {asked.name}' ends all",
+        )
+    living = tuple(one for one in versions if one.destroy_at is None)
+    if not living:
+        raise KeyConflictError(
+            f"{str(asked)!r} is to be destroyed already, or was", code="key-state-unchanged", field=str(asked)
+        )
+    return PlannedDestruction(versions=living, at=whole_millisecond(at + after))
+
+
+def schedule_destruction(
+    store: Store, asked: KeyReference, *, after: timedelta, minimum: timedelta, actor: Actor, at: datetime
+) -> PlannedDestruction:
+    """Release a key, or one of its versions, to nobody from now on, and destroy it later.
+
+    Args:
+        store: where it is kept.
+        asked: a key with all its versions, or one version that is not the current one.
+        after: how long it can be undone.
+        minimum: the shortest time that is allowed.
+        actor: who asks for it.
+        at: now.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: as ``plan_destruction``.
+        UnavailableError: the database is in use.
+    """
+    with store.writing() as writer:
+        planned = plan_destruction(writer, asked, after=after, minimum=minimum, at=at)
+        for record in planned.versions:
+            writer.set_destruction(record, destroy_at=planned.at)
+        body = _body(planned.versions, actor) | {"destroy_at": rfc3339_text(planned.at)}
+        writer.append(writer.prepare(kind=DESTRUCTION_SCHEDULED, at=at, body=body))
+    return planned
+
+
+def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime) -> tuple[KeyRecord, ...]:
+    """Cancel a destruction before its moment. The key is released again as it was before.
+
+    Args:
+        store: where it is kept.
+        asked: a key with all its versions that are to be destroyed, or one version.
+        actor: who asks for it.
+        at: now; the moment of the destruction is too late.
+
+    Returns:
+        What was restored.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: ``key-destroyed``: its moment has come; ``key-state-unchanged``: nothing is to be destroyed.
+        UnavailableError: the database is in use.
+    """
+    with store.writing() as writer:
+        ending = tuple(one for one in _versions(writer, asked) if one.destroy_at is not None)
+        if not ending:
+            raise KeyConflictError(
+                f"{str(asked)!r} is not to be destroyed", code="key-state-unchanged", field=str(asked)
+            )
+        saved = tuple(one for one in ending if one.destroy_at is not None and at < one.destroy_at)
+        if not saved:
+            raise KeyConflictError(
+                f"{str(asked)!r} was destroyed", code="key-destroyed", field=str(asked), hint="nothing brings it back"
+            )
+        for record in saved:
+            writer.set_destruction(record, destroy_at=None)
+        writer.append(writer.prepare(kind=DESTRUCTION_CANCELLED, at=at, body=_body(saved, actor)))
+    return saved
+
+
+def destroy_due(
+    store: Store, *, at: datetime, failed: Callable[[KeyReference, AttestError], None]
+) -> tuple[KeyReference, ...]:
+    """Destroy the material whose moment has come, each once, however many replicas do this.
+
+    Args:
+        store: where it is kept.
+        at: when.
+        failed: is told of a version that could not be destroyed; the others are.
+
+    Returns:
+        What was destroyed here.
+
+    Raises:
+        UnavailableError: the database is in use.
+    """
+    with store.reading() as reader:
+        due = reader.due_destructions(at, limit=MAX_DUE)
+    done: list[KeyReference] = []
+    for one in due:
+        try:
+            done += [one] if _destroy_if_due(store, one, at=at) else []
+        except AttestError as exc:
+            failed(one, exc)
+    return tuple(done)
+
+
+def _destroy_if_due(store: Store, asked: KeyReference, *, at: datetime) -> bool:
+    """Look again under the write lock: it may have been restored, or destroyed by another replica."""
+    with store.writing() as writer:
+        record = writer.asked((asked,)).get(asked)
+        if record is None or record.destroy_at is None or record.destroy_at > at or record.is_destroyed:
+            return False
+        writer.erase(record)
+        if record.is_current:
+            writer.drop_schedule(record.name)
+        writer.append(writer.prepare(kind=DESTROYED, at=at, body=_body((record,), SCHEDULE)))
+    return True
+
+
+def _versions(reader: Reader, asked: KeyReference) -> tuple[KeyRecord, ...]:
+    found = tuple(one for one in reader.versions_of(asked.name) if asked.version in {None, one.version})
+    if not found:
+        raise unknown_key(asked)
+    return found
+
+
+def _body(versions: Iterable[KeyRecord], actor: Actor) -> dict[str, JsonValue]:
+    each = tuple(versions)
+    return {
+        **name_members(each[0].name),
+        "versions": [record.version for record in each],
+        "actor": actor.members(),
+    }

@@ -1,0 +1,88 @@
+"""Tags: what operators call keys by, beside their names. Nothing is decided by them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from kms.actors import Actor
+from kms.errors import KeyConflictError
+from kms.keys.admin import name_members, require_key
+from kms.keys.records import KeyName
+from kms.store import Store, Writer
+
+__all__ = ["KEY_TAGGED", "MAX_TAGS", "change_tags", "parse_tags"]
+
+KEY_TAGGED = "key-tagged"
+MAX_TAGS = 32
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/@+-]{0,254}[A-Za-z0-9]|[A-Za-z0-9]")
+
+
+def parse_tags(texts: Iterable[str]) -> dict[str, str]:
+    """Read ``name=value`` texts, each name once.
+
+    Raises:
+        ConfigurationError: ``tag-invalid``.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name in found or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ConfigurationError(
+                f"{text[:80]!r} is no tag",
+                code="tag-invalid",
+                expected="name=value, each name once; the name of up to 64 lower-case letters, digits, '.', '_', '-', "
+                "the value of up to 256 letters, digits, spaces and ._:/@+-",
+                got=repr(text[:80]),
+            )
+        found[name] = value
+    return found
+
+
+def change_tags(
+    store: Store, name: KeyName, *, put: Mapping[str, str], remove: Iterable[str], actor: Actor, at: datetime
+) -> Mapping[str, str]:
+    """Tag a key, and remove tags of it.
+
+    Args:
+        store: where it is kept.
+        name: which key.
+        put: tags by their names, as ``parse_tags`` read them; one of the same name is replaced.
+        remove: names of tags that it has.
+        actor: who asks for it.
+        at: when.
+
+    Returns:
+        All tags that it has now.
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: ``key-state-unchanged``: it has no such tag; ``tags-too-many``.
+        UnavailableError: the database is in use.
+    """
+    removed = tuple(remove)
+    with store.writing() as writer:
+        require_key(writer, name)
+        for tag in removed:
+            _remove(writer, name, tag)
+        for tag, value in put.items():
+            writer.put_tag(name, tag, value)
+        tags = writer.tags_of(name)
+        if len(tags) > MAX_TAGS:
+            problem = f"a key has at most {MAX_TAGS} tags"
+            raise KeyConflictError(problem, code="tags-too-many", field=str(name), got=str(len(tags)))
+        told: dict[str, JsonValue] = dict(tags)
+        body = {**name_members(name), "tags": told, "actor": actor.members()}
+        writer.append(writer.prepare(kind=KEY_TAGGED, at=at, body=body))
+    return tags
+
+
+def _remove(writer: Writer, name: KeyName, tag: str) -> None:
+    if tag not in writer.tags_of(name):
+        problem = f"the key {str(name)!r} has no tag {tag[:64]!r}"
+        raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
+    writer.drop_tag(name, tag)

@@ -1,0 +1,33 @@
+"""Moments as numbers, so that the database can compare them: milliseconds since 1970, UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["milliseconds", "moment_of", "whole_millisecond"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(moment: datetime) -> int:
+    """Return milliseconds since 1970, rounded down."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def moment_of(number: int) -> datetime:
+    """Return the moment of a number of milliseconds.
+
+    Raises:
+        OverflowError: after the year 9999.
+        TypeError: no integer.
+    """
+    if type(number) is not int:  # a boolean is none, and SQLite keeps whatever is written into a column
+        msg = "a moment is a number of milliseconds"
+        raise TypeError(msg)
+    return _EPOCH + number * _MILLISECOND
+
+
+def whole_millisecond(moment: datetime) -> datetime:
+    """Return a moment as the database will give it back."""
+    return moment_of(milliseconds(moment))

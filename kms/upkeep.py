@@ -1,0 +1,107 @@
+"""What a running service does by itself: rotations that are due, and destructions whose moment has come.
+
+Every process of every replica does this; each thing is done once, since the database decides who does it.
+
+A destruction cannot be undone, so a clock that leaps must not bring one about: as long as the clock has not run evenly
+for ten minutes, beside the machine's monotonic one, nothing is destroyed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from attest.errors import AttestError
+from kms.clock import Clock
+from kms.keys.destruction import destroy_due
+from kms.keys.rotation import Rotator, rotate_due
+
+__all__ = ["SETTLING_SECONDS", "UPKEEP_SECONDS", "SteadyClock", "Upkeep", "kept_up"]
+
+UPKEEP_SECONDS: Final = 30.0
+SETTLING_SECONDS: Final = 600.0
+LEAP_SECONDS: Final = 60.0
+"""Beyond this the clock was set, and did not only run a little fast or slow since the last look."""
+_log = logging.getLogger("kms")
+
+
+@dataclass(slots=True, kw_only=True)
+class SteadyClock:
+    """Says whether the clock has run evenly for a while.
+
+    Attributes:
+        clock: tells the time, as the machine believes it.
+        monotonic: seconds that pass, whatever is believed.
+    """
+
+    clock: Clock
+    monotonic: Callable[[], float]
+    _last: tuple[datetime, float] | None = field(default=None, init=False)
+    _since: float = field(default=0.0, init=False)
+
+    def look(self) -> tuple[datetime, bool]:
+        """Return the moment, and whether the clock has run evenly for ``SETTLING_SECONDS``."""
+        at, ticks = self.clock(), self.monotonic()
+        if self._last is None or abs(at - self._last[0] - timedelta(seconds=ticks - self._last[1])) > _LEAP:
+            self._since = ticks
+        self._last = (at, ticks)
+        return at, ticks - self._since >= SETTLING_SECONDS
+
+
+_LEAP = timedelta(seconds=LEAP_SECONDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """One round after the other.
+
+    Attributes:
+        rotator: what rotations are made with.
+        clock: tells the time, and whether it is steady.
+        report: takes a line for the operator.
+    """
+
+    rotator: Rotator
+    clock: SteadyClock
+    report: Callable[[str], None]
+
+    def round(self) -> None:
+        """Do what is due. What fails is reported, and tried again in the next round."""
+        at, steady = self.clock.look()
+        try:
+            for record in rotate_due(self.rotator, at=at, failed=self._failed):
+                self.report(f"the key {record.name} was rotated: version {record.version} is current")
+            if steady:
+                for one in destroy_due(self.rotator.store, at=at, failed=self._failed):
+                    self.report(f"{one} was destroyed")
+        except AttestError as exc:
+            self.report(f"error: upkeep: {exc.message} [{exc.code}]; it is tried again")
+
+    def _failed(self, what: object, error: AttestError) -> None:
+        self.report(f"error: upkeep of {what}: {error.message} [{error.code}]; it is tried again")
+
+
+@contextmanager
+def kept_up(upkeep: Upkeep, *, seconds: float = UPKEEP_SECONDS) -> Iterator[None]:
+    """Do a round every so many seconds, in a thread of its own, while the block runs."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(seconds):
+            try:
+                upkeep.round()
+            except Exception:  # noqa: BLE001  the service goes on, and so does its upkeep
+                _log.exception("internal error in the upkeep")
+
+    thread = threading.Thread(target=work, name="upkeep", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
