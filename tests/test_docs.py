@@ -62,6 +62,21 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
         assert ((ROOT / page).parent / target).exists(), target
 
 
+def test_every_test_that_a_page_names_is_there() -> None:
+    named = {
+        (path, name)
+        for page in (ROOT / "docs").rglob("*.md")
+        for path, name in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page.read_text())
+    }
+    assert named
+    missing = {
+        f"{path}::{name}"
+        for path, name in named
+        if not (ROOT / path).is_file() or f"def {name}(" not in (ROOT / path).read_text()
+    }
+    assert missing == set()
+
+
 def test_every_must_check_number_that_a_test_names_exists() -> None:
     numbers = {
         int(n)
