@@ -18,6 +18,7 @@ from kms.cli_brakes import freeze as freeze_group
 from kms.cli_brakes import thaw as thaw_group
 from kms.cli_config import config
 from kms.cli_key_life import LIFE
+from kms.cli_key_policy import policy as key_policy_group
 from kms.cli_keys import key as key_group
 from kms.cli_limits import limits as limits_group
 from kms.cli_log import log as log_group
@@ -152,6 +153,7 @@ cli.add_command(admin_group)
 cli.add_command(tenant_group)
 cli.add_command(references_group)
 key_group.add_command(limits_group)
+key_group.add_command(key_policy_group)
 cli.add_command(freeze_group)
 cli.add_command(thaw_group)
 cli.add_command(people_group)

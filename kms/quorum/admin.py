@@ -86,19 +86,27 @@ def change_now(desk: Desk, change: Change, *, actor: Actor, at: datetime) -> str
         QuorumRequiredError: ``quorum-required``.
         AttestError: whatever the change refuses.
     """
+    with desk.vault.store.reading() as reader:
+        _require_alone(change, reader.quorum(), desk)  # before anything is prepared; what counts is asked again below
+        change.state(reader)
+    prepared = change.prepare(desk.vault)
     with desk.vault.store.writing() as writer:
-        rules = change.demanded(writer.quorum(), alone=desk.alone)
-        if rules:
-            first = rules[0]
-            raise QuorumRequiredError(
-                f"a change of this kind takes {first.threshold} of {', '.join(first.people)}",
-                code="quorum-required",
-                field=str(first.kind),
-                expected=f"{first.threshold} signatures over a proposal",
-                hint="repeat the command with --propose, have the proposal signed, then 'kms proposal execute'",
-            )
+        _require_alone(change, writer.quorum(), desk)
         change.state(writer)
-        return change.apply(_changing(desk, writer, actor, at, {}))
+        return change.apply(Changing(writer=writer, actor=actor, at=at, approval={}, prepared=prepared))
+
+
+def _require_alone(change: Change, quorum: Quorum, desk: Desk) -> None:
+    rules = change.demanded(quorum, alone=desk.alone)
+    if rules:
+        first = rules[0]
+        raise QuorumRequiredError(
+            f"a change of this kind takes {first.threshold} of {', '.join(first.people)}",
+            code="quorum-required",
+            field=str(first.kind),
+            expected=f"{first.threshold} signatures over a proposal",
+            hint="repeat the command with --propose, have the proposal signed, then 'kms proposal execute'",
+        )
 
 
 def propose(
@@ -214,6 +222,10 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         ConfigurationError: ``proposal-other-service``.
         IntegrityError: ``proposal-altered``.
     """
+    # (0) What takes long is done before anything is locked; all that counts is looked at again in the transaction.
+    with desk.vault.store.reading() as reader:
+        waiting = _open(reader, digest, at)
+    prepared = read_change(waiting.action, waiting.arguments).prepare(desk.vault)
     with desk.vault.store.writing() as writer:
         # (1) It is a proposal for this service, not ended, in time, and stored as it was made.
         proposal = _open(writer, digest, at)
@@ -251,7 +263,7 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         # (4) It is done, and can never be done again.
         approved: list[JsonValue] = [f"{one.name} {one.key_id}" for one in people]
         named: dict[str, JsonValue] = {"proposal": digest, "approved_by": approved}
-        done = change.apply(_changing(desk, writer, actor, at, named))
+        done = change.apply(Changing(writer=writer, actor=actor, at=at, approval=named, prepared=prepared))
         writer.end_proposal(proposal, outcome="executed", at=at)
         _log(writer, PROPOSAL_EXECUTED, {**_named(proposal), "approved_by": approved}, actor, at)
     return done
@@ -281,10 +293,6 @@ def _lacking(
     rules = change.demanded(quorum, alone=alone)
     found = (missing(rule, proposal, people) for rule in rules)
     return tuple(one for one in found if one is not None)
-
-
-def _changing(desk: Desk, writer: Writer, actor: Actor, at: datetime, approval: dict[str, JsonValue]) -> Changing:
-    return Changing(writer=writer, kek=desk.vault.kek, actor=actor, at=at, approval=approval, alone=desk.alone)
 
 
 def _named(proposal: Proposal) -> dict[str, JsonValue]:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from attest.encoding import JsonValue
-from attest.errors import ConfigurationError
+from attest.encoding import JsonValue, base64_bytes
+from attest.errors import ConfigurationError, EvidenceError
 from kms.brakes.admin import THAWED, require_frozen, thaw_in
 from kms.brakes.freezes import Target, require_reason, target
 from kms.brakes.limits import read_limits
 from kms.errors import KeyConflictError, QuorumRequiredError
 from kms.keys.records import KeyName
-from kms.quorum.changing import Change, Changing
+from kms.quorum.changing import NOTHING_PREPARED, Change, Changing, Rewrapped
 from kms.quorum.key_limits import KeyLimitsSet
+from kms.quorum.key_policy import KeyPolicySet, read_references
 from kms.quorum.people import Kind, Quorum, Rule, read_quorum
+from kms.services import Vault
 from kms.store import Reader
 
 __all__ = ["CHANGES", "QUORUM_CHANGED", "QuorumSet", "Thaw", "read_change"]
@@ -62,6 +64,11 @@ class QuorumSet:
         """Take the rule for this, and every rule that is another one afterwards."""
         del alone
         return quorum.demanded(Kind.QUORUM, then=self.then)
+
+    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+        """Prepare nothing."""
+        del vault
+        return NOTHING_PREPARED
 
     def apply(self, changing: Changing) -> str:
         """Put the document into force."""
@@ -119,6 +126,11 @@ class Thaw:
             )
         return found
 
+    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+        """Prepare nothing."""
+        del vault
+        return NOTHING_PREPARED
+
     def apply(self, changing: Changing) -> str:
         """End it."""
         thaw_in(changing.writer, self.target)
@@ -145,10 +157,40 @@ def _key_limits_set(arguments: Mapping[str, JsonValue]) -> KeyLimitsSet:
     return KeyLimitsSet(name=KeyName.parse(str(arguments["key"])), limits=read_limits(arguments["limits"]))
 
 
+def _key_policy_set(arguments: Mapping[str, JsonValue]) -> KeyPolicySet:
+    _require_names(arguments, {"key", "policy", "policy_sha256", "references"})
+    found = KeyPolicySet(
+        name=KeyName.parse(str(arguments["key"])),
+        policy=str(arguments["policy"]).encode(),
+        references=read_references([_given(one) for one in _list(arguments["references"])]),
+    )
+    if arguments["policy_sha256"] != found.identity.digest.hex():
+        raise _wrong("the digest is not that of the policy")
+    return found
+
+
+def _given(value: JsonValue) -> tuple[bytes, list[bytes], list[bytes]]:
+    if not isinstance(value, dict) or value.keys() != {"document", "signatures", "keys"}:
+        raise _wrong("expected documents with the members document, keys, signatures")
+    try:
+        document = base64_bytes(str(value["document"]), what="document")
+        signatures = [base64_bytes(str(one), what="signature") for one in _list(value["signatures"])]
+    except EvidenceError as exc:
+        raise _wrong(exc.message) from exc
+    return document, signatures, [str(one).encode() for one in _list(value["keys"])]
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    if not isinstance(value, list):
+        raise _wrong("expected a list")
+    return value
+
+
 CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
     QuorumSet.action: _quorum_set,
     Thaw.action: _thaw,
     KeyLimitsSet.action: _key_limits_set,
+    KeyPolicySet.action: _key_policy_set,
 }
 """Everything that can be proposed, by the name of its action."""
 

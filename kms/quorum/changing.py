@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from attest.encoding import JsonValue
 from kms.actors import Actor
-from kms.keys.kek import KeyEncryptionKey
+from kms.keys.records import Wrapped
 from kms.quorum.people import Kind, Quorum, Rule
+from kms.services import Vault
 from kms.store import Reader, Writer
 
-__all__ = ["Change", "Changing"]
+__all__ = ["NOTHING_PREPARED", "Change", "Changing", "Rewrapped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrapped:
+    """The material of a version of a key, wrapped twice.
+
+    Attributes:
+        before: as it is stored.
+        after: as it is to be stored.
+    """
+
+    before: Wrapped
+    after: Wrapped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,19 +36,17 @@ class Changing:
 
     Attributes:
         writer: the transaction.
-        kek: wraps keys anew.
         actor: who executes it.
         at: when.
         approval: what the log says of the proposal and of those who signed it; empty without one.
-        alone: the setting ``allow_thaw_by_one``.
+        prepared: keys wrapped anew before anything was locked, by version.
     """
 
     writer: Writer
-    kek: KeyEncryptionKey
     actor: Actor
     at: datetime
     approval: Mapping[str, JsonValue]
-    alone: bool = False
+    prepared: Mapping[int, Rewrapped]
 
     def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
         """Write the change's entry."""
@@ -67,6 +79,13 @@ class Change(Protocol):
         """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
         ...
 
+    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+        """Do what takes long and changes nothing, before anything is locked."""
+        ...
+
     def apply(self, changing: Changing) -> str:
         """Do it, with its log entry; return a line for people."""
         ...
+
+
+NOTHING_PREPARED: Final[Mapping[int, Rewrapped]] = {}

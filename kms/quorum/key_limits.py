@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -12,8 +12,9 @@ from kms.errors import KeyConflictError
 from kms.keys.admin import name_members, require_key
 from kms.keys.records import KeyName
 from kms.log.entries import LogEntry
-from kms.quorum.changing import Changing
+from kms.quorum.changing import NOTHING_PREPARED, Changing, Rewrapped
 from kms.quorum.people import Kind, Quorum, Rule
+from kms.services import Vault
 from kms.store import Reader
 
 __all__ = ["LIMITS_CHANGED", "KeyLimitsSet", "differences"]
@@ -64,6 +65,11 @@ class KeyLimitsSet:
         """Take the rule for policies of keys, if there is one."""
         del alone
         return quorum.demanded(self.kind)
+
+    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+        """Prepare nothing."""
+        del vault
+        return NOTHING_PREPARED
 
     def apply(self, changing: Changing) -> str:
         """Put the limits into force."""

@@ -30,6 +30,7 @@ from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.freezes import FreezeReader, FreezeWriter
 from kms.store.grants import GrantReader, GrantWriter
 from kms.store.keks import KekReader, KekWriter
+from kms.store.key_policies import KeyPolicyWriter
 from kms.store.keys import KeyReader, KeyWriter
 from kms.store.leases import LeaseReader, LeaseWriter
 from kms.store.lifecycles import LifecycleReader, LifecycleWriter
@@ -214,6 +215,7 @@ class Writer(
     KekWriter,
     QuorumWriter,
     LimitWriter,
+    KeyPolicyWriter,
 ):
     """What can be written in one transaction, all or nothing."""
 

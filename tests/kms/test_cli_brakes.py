@@ -4,7 +4,9 @@ import json
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.kms.support import AT, Workload, policy_text, write_endorsements
 from tests.kms.test_cli import Shell, shell
+from tests.kms.test_leases import CHALLENGE
 from tests.kms.test_quorum import KEYS, pem
 
 __all__ = ["shell"]
@@ -155,4 +157,31 @@ def test_limits_are_set_shown_and_cleared(shell: Shell) -> None:
     assert "[window-invalid]" in shell.with_config(*set_, "--window", "always", code=2)[1]
     assert "[limits-invalid]" in shell.with_config(*set_, "--most-releases", "1/year", code=2)[1]
     assert "[key-unknown]" in shell.with_config("key", "limits", "show", "none", code=1)[1]
+    shell.with_config("fsck")
+
+
+def test_another_policy_is_tried_out_and_then_put(shell: Shell) -> None:
+    shell.init("--allow-simulated")
+    shell.add_key()
+    newer = shell.folder / "newer.yaml"
+    newer.write_bytes(policy_text().replace(b"version: 1", b"version: 2").replace(b"snp: 26", b"snp: 27"))
+    recorded = shell.folder / "recorded.json"
+    recorded.write_bytes(Workload().request(CHALLENGE, "model").evidence.to_json())
+    put = ("key", "policy", "set", "model", "--policy", str(newer))
+    tried = ("--dry-run", "--evidence", str(recorded), "--at", "2026-06-01T12:00:00Z")
+    (shell.folder / "svc" / "endorsements").mkdir()
+    write_endorsements(shell.folder / "svc", at=AT)
+    shell.config.write_text(shell.config.read_text().replace("# endorsements", "endorsements"))
+    out, err = shell.with_config(*put, *tried)
+    assert "stricter  snp.minimum_tcb" in out
+    assert "the new policy accepts less" in out
+    assert f"{recorded}: the same\n  before: affirmed\n  after:  affirmed\n" in out
+    assert "nothing was changed" in err
+    document = json.loads(shell.with_config(*put, *tried, "--json")[0])
+    assert (document["effect"], document["evidence"][0]["changed"]) == ("stricter", False)
+    shell.with_config(*put, "--evidence", str(recorded), code=2)
+    assert "model is under unit version 2" in shell.with_config(*put)[0]
+    assert "[policy-rolled-back]" in shell.with_config(*put, code=1)[1]
+    shown = json.loads(shell.with_config("key", "show", "model", "--json")[0])
+    assert shown["policy"].encode() == newer.read_bytes()
     shell.with_config("fsck")

@@ -1,0 +1,97 @@
+"""What it means to replace a key's policy, and what both policies say of recorded evidence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from attest import Endorsements, Evidence, Policy, TrustAnchors, Unchecked, appraise, verify
+from attest.encoding import JsonValue
+from attest.errors import AttestError
+from attest.policy.authoring.differing import PolicyDifference, diff_policies
+from attest.policy.document import read_document
+from attest.policy.model import decode_policy
+from attest.policy.reference_values.reference_documents import ReferenceDocument
+
+__all__ = ["Trial", "difference_members", "policy_difference", "try_evidence"]
+
+_RECORDED = Unchecked(check="freshness", reason="recorded evidence: the question that it answered is not known")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What two policies say of one piece of evidence.
+
+    Attributes:
+        name: of the evidence.
+        before: ``affirmed``, or why not: ids of failed checks, or the code of a refusal.
+        after: likewise.
+    """
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether one policy accepts it and the other does not."""
+        return (self.before == _AFFIRMED) is not (self.after == _AFFIRMED)
+
+
+_AFFIRMED = "affirmed"
+
+
+def policy_difference(
+    before: bytes, after: bytes, *, references: tuple[Mapping[str, ReferenceDocument], Mapping[str, ReferenceDocument]]
+) -> PolicyDifference:
+    """Compare two policies as they are understood, each with its documents of reference values.
+
+    Raises:
+        ConfigurationError: one of them is no policy.
+    """
+    old, new = (
+        decode_policy(read_document(data), documents=documents, incomplete=True)
+        for data, documents in zip((before, after), references, strict=True)
+    )
+    return diff_policies(old, new)
+
+
+def difference_members(difference: PolicyDifference) -> dict[str, JsonValue]:
+    """Return a difference as JSON members."""
+    changes: list[JsonValue] = [
+        {"path": one.path, "effect": str(one.effect), "text": one.text} for one in difference.changes
+    ]
+    return {"effect": None if difference.effect is None else str(difference.effect), "changes": changes}
+
+
+def try_evidence(
+    name: str,
+    evidence: Evidence,
+    *,
+    policies: tuple[Policy, Policy],
+    endorsements: Endorsements,
+    anchors: TrustAnchors,
+    at: datetime,
+) -> Trial:
+    """Judge recorded evidence by the policy before and the one after; freshness is left aside."""
+    before, after = (_verdict(evidence, one, endorsements, anchors, at) for one in policies)
+    return Trial(name=name, before=before, after=after)
+
+
+def _verdict(
+    evidence: Evidence, policy: Policy, endorsements: Endorsements, anchors: TrustAnchors, at: datetime
+) -> str:
+    try:
+        verified = verify(
+            evidence,
+            endorsements=endorsements,
+            anchors=anchors,
+            at=at,
+            unchecked=tuple(dict.fromkeys((_RECORDED, *policy.unchecked))),
+            tolerances=policy.tolerances,
+        )
+    except AttestError as exc:
+        return f"refused: {exc.code}"
+    result = appraise(verified, policy=policy, at=at)
+    return _AFFIRMED if result.affirmed else ", ".join(dict.fromkeys(check.id for check in result.failed))

@@ -1,0 +1,205 @@
+"""Another policy for a key: a higher version of the one it has, for all of its versions at once."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from attest import Policy, load_policy
+from attest.encoding import JsonValue
+from attest.policy.authoring.differing import PolicyDifference
+from attest.policy.authoring.signing import DocumentIdentity, identity_of, require_newer
+from attest.policy.document import read_document
+from attest.policy.reference_values.reference_documents import ReferenceDocument
+from kms.errors import UnavailableError
+from kms.keys.admin import name_members, require_key
+from kms.keys.policy_trials import difference_members, policy_difference
+from kms.keys.records import KeyName, KeyRecord
+from kms.quorum.changing import Changing, Rewrapped
+from kms.quorum.people import Kind, Quorum, Rule
+from kms.references.intake import (
+    REFERENCES_ADDED,
+    GivenFile,
+    added_body,
+    effects,
+    read_given,
+    reference_members,
+    require_current,
+    take_in,
+)
+from kms.references.records import StoredDocument
+from kms.references.resolving import in_force, load_guard, named_by, proved
+from kms.services import Vault
+from kms.store import Reader
+
+__all__ = ["POLICY_CHANGED", "KeyPolicySet", "read_references", "reference_arguments"]
+
+POLICY_CHANGED: Final = "key-policy-changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPolicySet:
+    """Another policy.
+
+    Attributes:
+        name: of the key.
+        policy: YAML or JSON, as its author wrote it.
+        references: documents of reference values that it names, as far as they are not in force already.
+    """
+
+    name: KeyName
+    policy: bytes
+    references: tuple[StoredDocument, ...] = ()
+
+    kind = Kind.KEY_POLICY
+    action = "key-policy-set"
+
+    @property
+    def identity(self) -> DocumentIdentity:
+        """Name, version and digest of the policy."""
+        return identity_of(read_document(self.policy))
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return the policy as a whole, so that its approvers read what they sign."""
+        return {
+            "key": str(self.name),
+            "policy": self.policy.decode(),
+            "policy_sha256": self.identity.digest.hex(),
+            "references": reference_arguments(self.references),
+        }
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Build on the policy in force, which has the same name and a lower version (MC-23).
+
+        Raises:
+            KeyUnknownError: ``key-unknown``.
+            ConfigurationError: ``policy-name-differs``, or it is no policy.
+            SignatureError: ``policy-rolled-back``.
+        """
+        record = require_key(reader, self.name)
+        before = identity_of(read_document(reader.policy_document(record.policy_digest) or b""))
+        require_newer(self.identity, than=before)
+        named_by(self.policy)
+        return {"policy": before.name, "policy_version": before.version, "policy_sha256": before.digest.hex()}
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Take the rule for policies of keys, if there is one."""
+        del alone
+        return quorum.demanded(self.kind)
+
+    def difference(self, reader: Reader) -> PolicyDifference:
+        """Say what becomes stricter, looser or other."""
+        before = reader.policy_document(require_key(reader, self.name).policy_digest) or b""
+        given = {one.name: proved(one) for one in self.references}
+        documents = _documents(reader, before), {**_documents(reader, self.policy), **given}
+        return policy_difference(before, self.policy, references=documents)
+
+    def policies(self, reader: Reader) -> tuple[Policy, Policy]:
+        """Load the policy in force, and the other one, to try them out.
+
+        Raises:
+            ConfigurationError: a document of reference values is missing, not accepted or of no use.
+        """
+        before = reader.policy_document(require_key(reader, self.name).policy_digest) or b""
+        documents = {one.name: proved(one) for one in self.references}
+        return (
+            load_policy(before, references=_documents(reader, before)),
+            load_policy(self.policy, references={**_documents(reader, self.policy), **documents}),
+        )
+
+    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+        """Wrap the material of every version anew, tied to the new policy, before anything is locked."""
+        with vault.store.reading() as reader:
+            records = _with_material(reader, self.name)
+        digest = self.identity.digest
+        return {
+            one.version: Rewrapped(
+                before=one.wrapped,
+                after=vault.kek.wrap(
+                    vault.kek.unwrap(one.wrapped, context=one.context),
+                    context=replace(one.context, policy_digest=digest),
+                ),
+            )
+            for one in records
+        }
+
+    def apply(self, changing: Changing) -> str:
+        """Keep policy and documents, and put every version of the key under it."""
+        writer, at = changing.writer, changing.at
+        difference = self.difference(writer)
+        before = self.state(writer)
+        rows = named_by(self.policy)
+        added = [one for one in self.references if take_in(writer, one, rows=rows, at=at)]
+        loaded, documents = load_guard(writer, self.policy)
+        for document in documents:
+            require_current(document, at=at)
+        writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at)
+        records = _with_material(writer, self.name)
+        for record in records:
+            rewrapped = changing.prepared.get(record.version)
+            if rewrapped is None or rewrapped.before != record.wrapped:
+                raise UnavailableError(
+                    "the key changed while its policy was being replaced",
+                    code="keys-changing",
+                    hint="repeat the command",
+                    retryable=True,
+                )
+            writer.require_wrapping(rewrapped.after)
+            writer.put_under_policy(record, digest=loaded.digest, wrapped=rewrapped.after)
+        for one in added:
+            changing.log(REFERENCES_ADDED, added_body(effects(writer, one, new=True)))
+        versions: list[JsonValue] = [record.version for record in records]
+        changing.log(
+            POLICY_CHANGED,
+            {
+                **name_members(self.name),
+                "versions": versions,
+                "before": before,
+                "policy": loaded.name,
+                "policy_version": loaded.version,
+                "policy_sha256": loaded.digest.hex(),
+                "references": [reference_members(document) for document in documents],
+                **difference_members(difference),
+            },
+        )
+        return f"{self.name} is under {loaded.name} version {loaded.version} ({loaded.digest.hex()})"
+
+
+def _with_material(reader: Reader, name: KeyName) -> tuple[KeyRecord, ...]:
+    """Return every version that still has its material; the others stay under the policy that they ended under."""
+    return tuple(one for one in reader.versions_of(name) if not one.is_destroyed)
+
+
+def _documents(reader: Reader, policy: bytes) -> dict[str, ReferenceDocument]:
+    return {one.name: proved(one) for one in in_force(reader, named_by(policy))}
+
+
+def reference_arguments(references: tuple[StoredDocument, ...]) -> list[JsonValue]:
+    """Return documents with what proves who signed them."""
+    return [
+        {
+            "document": b64encode(one.document).decode(),
+            "signatures": [b64encode(proof.signature).decode() for proof in one.proofs],
+            "keys": [proof.public_key.decode() for proof in one.proofs],
+        }
+        for one in references
+    ]
+
+
+def read_references(documents: list[tuple[bytes, list[bytes], list[bytes]]]) -> tuple[StoredDocument, ...]:
+    """Read documents with their signatures and the keys that made these.
+
+    Raises:
+        ConfigurationError: one of them is not what it should be.
+    """
+    found: list[StoredDocument] = []
+    for number, (document, signatures, keys) in enumerate(documents):
+        what = f"document {number + 1}"
+        found += read_given(
+            [GivenFile(name=what, data=document)],
+            signatures=[GivenFile(name=f"signature over {what}", data=one) for one in signatures],
+            keys=[GivenFile(name=f"key of {what}", data=one) for one in keys],
+        )
+    return tuple(found)
