@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_documents, say, vault, with_options
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from kms.references.intake import InForce
 
 __all__ = ["references"]
 
@@ -38,10 +32,11 @@ def references_add(
 
     The version only grows. A version that leaves a policy without values stops the release of its keys.
     """
+    from kms.actors import local_actor
     from kms.references.intake import add_document
 
     (given,) = read_documents((document,), signatures, keys)
-    done = add_document(vault(config, flags).store, given, at=moment())
+    done = add_document(vault(config, flags).store, given, actor=local_actor(), at=moment())
     word = "is in force" if done.new else "was there already"
     held = ", ".join(done.keys)
     click.echo(f"{given.name} version {given.version} ({given.digest.hex()}) {word} for {held}")
@@ -54,35 +49,18 @@ def references_add(
 def references_list(config: Path | None, as_json: bool, **flags: object) -> None:
     """List every version of every document, whether it counts, and for which keys it is in force."""
     from kms.references.intake import list_documents
+    from kms.references.render import in_force_members
 
     at = moment()
     with vault(config, flags).store.reading() as reader:
         found = list_documents(reader)
     if as_json:
-        print_json({"schema": "kms.references/1", "references": [_members(one, at) for one in found]})
+        print_json({"schema": "kms.references/1", "references": [in_force_members(one, at=at) for one in found]})
         return
     for one in found:
-        members = _members(one, at)
+        members = in_force_members(one, at=at)
         line = "{name}  version {version}  {sha256}  {state}, until {expires}  for {keys}"
         keys = ", ".join(one.keys) or "no key"
         click.echo(line.format(**{**members, "keys": keys, "expires": members["expires"] or "no end"}))
     if not found:
         say("note: there are no documents; 'kms key import --references' brings the first")
-
-
-def _members(one: InForce, at: datetime) -> dict[str, object]:
-    from attest.encoding import rfc3339_text
-    from attest.policy.decode import Relaxed
-
-    document = one.document
-    end = document.expires.value
-    return {
-        "name": document.name,
-        "version": document.version,
-        "sha256": document.digest.hex(),
-        "state": str(document.state(at)),
-        "issued": rfc3339_text(document.issued),
-        "expires": None if isinstance(end, Relaxed) else rfc3339_text(end),
-        "signers": [signer.hex() for signer in sorted(document.signers)],
-        "keys": list(one.keys),
-    }

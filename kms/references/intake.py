@@ -15,6 +15,7 @@ from attest.policy.decode import Relaxed
 from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
+from kms.actors import Actor
 from kms.errors import KeyConflictError
 from kms.references.records import Proof, StoredDocument
 from kms.references.resolving import find_guard, in_force, proved, stored_policy
@@ -132,7 +133,7 @@ def _pem(key: PolicyPublicKey) -> bytes:
 # -- taking it in
 
 
-def add_document(store: Store, given: StoredDocument, *, at: datetime) -> Intake:
+def add_document(store: Store, given: StoredDocument, *, actor: Actor, at: datetime) -> Intake:
     """Take in a document, or a newer version of one, for every key whose policy accepts it.
 
     Raises:
@@ -146,7 +147,8 @@ def add_document(store: Store, given: StoredDocument, *, at: datetime) -> Intake
         new = take_in(writer, given, rows=rows, at=at)
         done = effects(writer, given, new=new)
         if new:
-            writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=added_body(done)))
+            body = {**added_body(done), "actor": actor.members()}
+            writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=body))
     return done
 
 

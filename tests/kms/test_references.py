@@ -14,6 +14,7 @@ from attest.errors import AttestError, ConfigurationError
 from attest.policy.authoring.signing import identity_of
 from attest.policy.document import read_document
 from attest.release import KeyName
+from kms.actors import local_actor
 from kms.app import create_app
 from kms.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
 from kms.keys.admin import find_key
@@ -44,7 +45,7 @@ SIGNED = naming(by_signers(ALICE))
 
 
 def add(harness: Harness, document: StoredDocument) -> Intake:
-    return add_document(harness.services.store, document, at=harness.clock())
+    return add_document(harness.services.store, document, actor=local_actor(), at=harness.clock())
 
 
 def released(harness: Harness, *key_ids: str) -> None:
