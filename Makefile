@@ -99,6 +99,8 @@ coverage: tests
 drift: $(DEV_STAMP)
 	$(BIN)/python -m kms.openapi | diff -u docs/openapi.json - \
 	    || { echo 'error: docs/openapi.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
+	$(BIN)/python -m kms.openapi admin | diff -u docs/openapi-admin.json - \
+	    || { echo 'error: docs/openapi-admin.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
 
 test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 	$(BIN)/python -m pytest -n $(JOBS) -x -q
@@ -117,9 +119,10 @@ bench: $(DEV_STAMP) ## all benchmarks, or ONLY=<id>
 
 # --- generated files ----------------------------------------------------------------------------------------------------
 
-openapi: $(DEV_STAMP) ## write docs/openapi.json
+openapi: $(DEV_STAMP) ## write docs/openapi.json and docs/openapi-admin.json
 	mkdir -p docs
 	$(BIN)/python -m kms.openapi > docs/openapi.json
+	$(BIN)/python -m kms.openapi admin > docs/openapi-admin.json
 
 # Locked for every platform, by hash, from releases at least a week old. No index and no path is written, so the file is
 # the same wherever it is made. Pins that still fit are kept; UPGRADE=--upgrade takes the newest.

@@ -72,6 +72,7 @@ SETTINGS = (
 SERVING = (
     click.option("--host", help="Address to listen on (default 127.0.0.1)."),
     click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
+    click.option("--admin-port", type=int, help="Port of the administration API (default: none; 0 for any)."),
     click.option("--workers", type=int, help="Processes that serve (default 1)."),
     click.option("--drain-seconds", type=int, help="Longest time to finish requests at the end (default 10)."),
     click.option("--tls-certificate-file", type=click.Path(path_type=Path), help="Certificates for HTTPS (PEM)."),

@@ -35,19 +35,27 @@ def serve(config: Path | None, **flags: object) -> None:
         clock=system_clock,
         random=secrets.token_bytes,
         report=report,
-        announce=lambda identity, port: _announce(settings, identity, port, report=report),
+        announce=lambda identity, *ports: _announce(settings, identity, ports, report=report),
     )
     click.get_current_context().exit(run(settings, surroundings))
 
 
-def _announce(settings: Settings, identity: str, port: int, *, report: Callable[[str], None]) -> None:
+def _announce(
+    settings: Settings, identity: str, ports: tuple[int, int | None], *, report: Callable[[str], None]
+) -> None:
     from kms.relaxed import relaxed_switches
 
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    port, admin_port = ports
     for one in relaxed_switches(settings):
         report(f"warning: {one.text} ({one.name})")
     if not settings.endorsements and not settings.fetch:
         report("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
     scheme = "http" if settings.tls_certificate_file is None else "https"
-    click.echo(f"identity: {identity}\nlistening: {scheme}://{host}:{port}")
+    click.echo(f"identity: {identity}\nlistening: {scheme}://{_address(settings.host, port)}")
+    if admin_port is not None:
+        click.echo(f"administration: https://{_address(settings.admin_host, admin_port)}")
     sys.stdout.flush()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -41,6 +41,8 @@ FACT: Final = "configuration"
 """The document that was logged last."""
 LEFT_OUT: Final = frozenset(
     {
+        "admin_host",
+        "admin_port",
         "client_burst",
         "client_requests_per_second",
         "database",
@@ -59,7 +61,9 @@ LEFT_OUT: Final = frozenset(
     }
 )
 """Settings that may differ between replicas. Files that are not among ``DIGESTED`` are left out too."""
-DIGESTED: Final = frozenset({"anchors_file", "bundle_keys", "witnesses_file"})
+DIGESTED: Final = frozenset(
+    {"admin_client_ca_file", "admin_issuers_file", "anchors_file", "bundle_keys", "witnesses_file"}
+)
 """Settings that name public files, whose content is what counts."""
 
 

@@ -17,6 +17,7 @@
         │   └── KeyUnknownError       …there is no such key                              404
         ├── LogTileUnknownError       the caller: the log has no such part               404
         ├── AttestationOffError       the caller: the service proves no machine          404
+        ├── PolicyUnknownError        an administrator: no such policy of the tenant     404
         ├── GrantUnknownError         an administrator: there is no such grant         404
         ├── GrantConflictError        an administrator: it contradicts what is granted 409
         ├── KeyConflictError          the operator: the key is there already, or is not
@@ -49,6 +50,7 @@ __all__ = [
     "LogBrokenError",
     "LogTileUnknownError",
     "MediaTypeError",
+    "PolicyUnknownError",
     "QuorumRequiredError",
     "ReleaseDeniedError",
     "RequestError",
@@ -110,6 +112,10 @@ class KeyUnknownError(ReleaseDeniedError):
 
 class KeyConflictError(KmsError):
     """What the operator asks for contradicts what is stored."""
+
+
+class PolicyUnknownError(KmsError):
+    """No key of the tenant is guarded by such a policy."""
 
 
 class GrantUnknownError(KmsError):

@@ -1,19 +1,28 @@
-"""Print the OpenAPI document: ``python -m kms.openapi > docs/openapi.json``."""
+"""Print an OpenAPI document.
+
+::
+
+    python -m kms.openapi > docs/openapi.json
+    python -m kms.openapi admin > docs/openapi-admin.json
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 
+from fastapi import FastAPI
+
+from kms.admin_api.app import describe_admin
 from kms.app import describe
 
 __all__ = ["document_text"]
 
 
-def document_text() -> str:
-    """Return the document, the same on every run."""
-    return json.dumps(describe().openapi(), indent=2, sort_keys=True) + "\n"
+def document_text(app: FastAPI | None = None) -> str:
+    """Return the document of an application, that of the release plane without one; the same on every run."""
+    return json.dumps((app or describe()).openapi(), indent=2, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(document_text())
+    sys.stdout.write(document_text(describe_admin() if sys.argv[1:] == ["admin"] else None))

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from kms.actors import local_actor
+from kms.admin_api.opening import administration, listen_for_administrators
 from kms.api.observing import Watching
 from kms.app import create_app
 from kms.clock import Clock
@@ -42,13 +43,14 @@ class Surroundings:
         clock: tells the time.
         random: where nonces come from.
         report: takes a line for the operator.
-        announce: called once, when the service answers, with its identity and the port that it listens on.
+        announce: called once, when the service answers, with its identity, the port that it listens on, and that of
+            the administration API, if there is one.
     """
 
     clock: Clock
     random: RandomBytes
     report: Callable[[str], None]
-    announce: Callable[[str, int], None]
+    announce: Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +59,21 @@ class _Opened:
 
     Attributes:
         release: where keys are released.
+        admin: where administrators are served, if anywhere.
         metrics: where metrics are read, if anywhere.
         shared: where workers keep what they count, when there are several and it is read.
     """
 
     release: socket.socket
+    admin: socket.socket | None
     metrics: socket.socket | None
     shared: Path | None
 
     @property
-    def port(self) -> int:
-        """Return where keys are released."""
-        return int(self.release.getsockname()[1])
+    def ports(self) -> tuple[int, int | None]:
+        """Return where keys are released, and where administrators are served."""
+        admin = None if self.admin is None else int(self.admin.getsockname()[1])
+        return int(self.release.getsockname()[1]), admin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +106,15 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
     weigh_channel(settings, report=surroundings.report)
     if settings.workers == 1:
         with _services(settings, surroundings) as services, _opened(settings) as opened:
-            ready = partial(surroundings.announce, services.identity.public.text, opened.port)
+            ready = partial(surroundings.announce, services.identity.public.text, *opened.ports)
             _serve(settings, services, opened, _Life(ready=ready), report=surroundings.report)
         return 0
     with _opened(settings) as opened:
-        port = opened.port
+        ports = opened.ports
         found = supervise(
             settings.workers,
             drain_seconds=settings.drain_seconds,
-            announce=lambda identity: surroundings.announce(identity, port),
+            announce=lambda identity: surroundings.announce(identity, *ports),
             report=surroundings.report,
         )
         if not isinstance(found, Worker):
@@ -125,13 +130,14 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
 def _opened(settings: Settings) -> Iterator[_Opened]:
     with ExitStack() as stack:
         release = stack.enter_context(listen(settings.host, settings.port))
+        admin = stack.enter_context(listen_for_administrators(settings))
         if settings.metrics_port is None:
-            yield _Opened(release=release, metrics=None, shared=None)
+            yield _Opened(release=release, admin=admin, metrics=None, shared=None)
             return
         names = ("metrics_host", "metrics_port")
         metrics = stack.enter_context(listen(settings.metrics_host, settings.metrics_port, names=names))
         shared = stack.enter_context(_shared_folder()) if settings.workers > 1 else None
-        yield _Opened(release=release, metrics=metrics, shared=shared)
+        yield _Opened(release=release, admin=admin, metrics=metrics, shared=shared)
 
 
 @contextmanager
@@ -174,15 +180,16 @@ def _serve(
         connections=settings.max_concurrent * CONNECTIONS_PER_RELEASE,
         tls=tls,
     )
-    serve(
-        [release, *listeners],
-        services,
-        drain_seconds=settings.drain_seconds,
-        report=report,
-        ready=life.ready,
-        ending=draining.set,
-        lifeline=life.lifeline,
-    )
+    with administration(settings, services, opened.admin, watching=watching, report=report) as administrators:
+        serve(
+            [release, *administrators, *listeners],
+            services,
+            drain_seconds=settings.drain_seconds,
+            report=report,
+            ready=life.ready,
+            ending=draining.set,
+            lifeline=life.lifeline,
+        )
 
 
 def _watching(

@@ -43,12 +43,14 @@ class Listener:
         sock: listening; closed when serving ends.
         connections: most that may be open; more are answered 503.
         tls: what connections begin with; None for plain HTTP.
+        protocol: reads HTTP from a connection.
     """
 
     app: ASGIApp
     sock: socket.socket
     connections: int
     tls: ServerTls | None = None
+    protocol: type[PatientProtocol] = PatientProtocol
 
 
 def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
@@ -130,7 +132,7 @@ def _server(listener: Listener, drain_seconds: int) -> _Server:
         listener.app,
         log_config=None,
         access_log=False,  # kms.api.observing writes it, with the request's id
-        http=PatientProtocol,
+        http=listener.protocol,
         h11_max_incomplete_event_size=_HEAD_BYTES,
         lifespan="off",
         server_header=False,

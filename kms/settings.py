@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
 from kms.keys.wrapping.definitions import DEFINITION_PATHS, KEK_MEMBERS, Definition, definition_of
 from kms.leases.granting import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.logs import LogFormat
+from kms.settings_admin import ADMIN_PATHS, ADMIN_TABLE, AdminSettings
 from kms.store import Access, locate
 from kms.tls import TlsVersion
 
@@ -39,7 +40,7 @@ _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
 """Kubernetes sets these in every pod when a service is called ``kms``; they are nobody's settings."""
 
 
-class Settings(BaseModel):
+class Settings(AdminSettings):
     """What the operator decides.
 
     Attributes:
@@ -188,6 +189,13 @@ class Settings(BaseModel):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _planes_apart(self) -> Settings:
+        if self.admin_port == self.port != 0:
+            msg = "admin_port and port are the same"
+            raise ValueError(msg)
+        return self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
@@ -266,6 +274,7 @@ _STORE_TABLE: Final = {
 }
 _KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in one}), "directory")
 _TABLES: Final = {
+    "admin": {name: f"admin_{name}" for name in ADMIN_TABLE},
     "store": _STORE_TABLE,
     "kek": {name: f"kek_{name}" for name in _KEK_TABLE},
     "tls": {name: f"tls_{name}" for name in ("certificate_file", "key_file", "minimum")},
@@ -307,6 +316,7 @@ _PATHS = {
     "tls_certificate_file",
     "tls_key_file",
     "witnesses_file",
+    *(f"admin_{name}" for name in ADMIN_PATHS),
 } | _KEK_PATHS
 _PATH_LISTS = {"endorsements", "bundle_keys"}
 

@@ -18,30 +18,24 @@ from kms.releases import ReleaseService
 from kms.services import Services
 from kms.settings import Settings
 
-__all__ = ["Context", "WithContext"]
+__all__ = ["Context", "WithContext", "Workroom"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """One running application.
+class Workroom:
+    """What every running application has.
 
     Attributes:
         settings: as validated at start.
         services: opened from them.
-        releases: challenges and releases.
         limiter: bounds the work that is done at the same time.
-        attestation: proves the service itself.
-        draining: says whether the process is about to end.
     """
 
     settings: Settings
     services: Services
-    releases: ReleaseService
     limiter: CapacityLimiter
-    attestation: AttestationDesk
-    draining: Callable[[], bool]
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking work in a thread, within the limits of number and time.
@@ -61,6 +55,21 @@ class Context:
                 hint="ask for a new challenge; this one may be used up",
                 retryable=True,
             ) from exc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context(Workroom):
+    """The running release plane.
+
+    Attributes:
+        releases: challenges and releases.
+        attestation: proves the service itself.
+        draining: says whether the process is about to end.
+    """
+
+    releases: ReleaseService
+    attestation: AttestationDesk
+    draining: Callable[[], bool]
 
 
 def _context(request: Request) -> Context:

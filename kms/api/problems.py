@@ -78,9 +78,12 @@ _RETRY_AFTER_SECONDS = "1"
 _log = logging.getLogger("kms")
 
 
-def status_of(error: AttestError) -> HTTPStatus:
+Statuses = tuple[tuple[type[AttestError], HTTPStatus], ...]
+
+
+def status_of(error: AttestError, statuses: Statuses = STATUS) -> HTTPStatus:
     """Return the status that an error becomes."""
-    return next((status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    return next((status for kind, status in statuses if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def problem(
@@ -117,9 +120,9 @@ def problem(
     )
 
 
-def of_error(error: AttestError, *, simulated: bool) -> JSONResponse:
+def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS) -> JSONResponse:
     """Turn a documented refusal into an answer."""
-    status = status_of(error)
+    status = status_of(error, statuses)
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("internal: %s: %s", error.code, error.message)
         return problem(
@@ -136,18 +139,31 @@ def of_error(error: AttestError, *, simulated: bool) -> JSONResponse:
     headers = {"Retry-After": _RETRY_AFTER_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
     if headers:
         more["retryable"] = True
+    if status is HTTPStatus.UNAUTHORIZED:
+        headers = {"WWW-Authenticate": _challenge(error)}
     return problem(
         status=status, code=error.code, detail=error.message, simulated=simulated, more=more, headers=headers
     )
 
 
-def add_problem_handlers(app: FastAPI, *, simulated: bool) -> None:
-    """Answer every refusal of an application with problem details."""
+def _challenge(error: AttestError) -> str:
+    """Say how to be known (RFC 6750, section 3); of a token that was sent, that it is the reason."""
+    return 'Bearer realm="kms"' + (', error="invalid_token"' if error.code.startswith("token-") else "")
+
+
+def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = STATUS) -> None:
+    """Answer every refusal of an application with problem details.
+
+    Args:
+        app: the application.
+        simulated: whether the service accepts evidence of the simulator.
+        statuses: which class of errors becomes which status; the first that fits counts.
+    """
 
     async def on_error(_: Request, exc: Exception) -> JSONResponse:
         if not isinstance(exc, AttestError):
             raise exc
-        return of_error(exc, simulated=simulated)
+        return of_error(exc, simulated=simulated, statuses=statuses)
 
     async def on_http(_: Request, exc: Exception) -> JSONResponse:
         if not isinstance(exc, HTTPException):

@@ -17,7 +17,7 @@ __all__ = ["document_of", "refusals", "request_body"]
 
 _OF_LIMITS = (414, 429, 431, 503)
 _TEMPLATE = "#/components/schemas/{model}"
-_READ_BY_HAND = (EmptyModel, ReleaseRequestModel, ProblemModel)
+_READ_BY_HAND = (EmptyModel, ReleaseRequestModel)
 
 
 def request_body(model: type[BaseModel]) -> dict[str, Any]:  # Any: a piece of an OpenAPI document
@@ -35,11 +35,23 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:  # Any: as abov
     }
 
 
-def document_of(app: FastAPI) -> dict[str, Any]:  # Any: as above
-    """Return the OpenAPI document of an application."""
+def document_of(
+    app: FastAPI, *, also: tuple[type[BaseModel], ...] = _READ_BY_HAND, security: dict[str, Any] | None = None
+) -> dict[str, Any]:  # Any: as above
+    """Return the OpenAPI document of an application.
+
+    Args:
+        app: the application.
+        also: models that its handlers read themselves.
+        security: the ways to be known, one of which every request needs; None for a service that anybody may ask.
+    """
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
     )
-    _, definitions = models_json_schema([(model, "validation") for model in _READ_BY_HAND], ref_template=_TEMPLATE)
+    models: tuple[type[BaseModel], ...] = (*also, ProblemModel)
+    _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_TEMPLATE)
     document.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
+    if security is not None:
+        document["components"]["securitySchemes"] = security
+        document["security"] = [{name: []} for name in security]
     return document

@@ -168,6 +168,12 @@ class Reader(
         """Return the policy of this digest as its author wrote it."""
         return self._scalar(select(policies.c.document).where(policies.c.digest == digest))
 
+    def policy_title(self, digest: bytes) -> tuple[str, int] | None:
+        """Return the name and the version of the policy of this digest, as its author calls it."""
+        columns = (policies.c.name, policies.c.version)
+        row = self._connection.execute(select(*columns).where(policies.c.digest == digest)).one_or_none()
+        return None if row is None else (row.name, row.version)
+
     def require_unused(self, digest: bytes) -> None:
         """Refuse the nonce of this digest when it was used before.
 

@@ -35,6 +35,8 @@ class ServedProcess:
     process: subprocess.Popen[bytes]
     port: int
     identity: str
+    admin_port: int
+    """Where administrators are served; without them, where keys are released."""
 
     @staticmethod
     def start(config: Path, *more: str, before: Callable[[], None] | None = None) -> "ServedProcess":
@@ -46,15 +48,16 @@ class ServedProcess:
                 env=environment(),
                 preexec_fn=before,  # noqa: PLW1509  one thread, and one system call
             )
-        lines = _lines(process, 2)
+        lines = _lines(process, 3 if "--admin-port" in more else 2)
         if len(lines) < 2:
             process.kill()
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
             raise AssertionError((config.parent / "serve.log").read_text(encoding="utf-8"))
-        identity, listening = (line.partition(": ")[2] for line in lines)
-        return ServedProcess(process=process, port=int(listening.rpartition(":")[2]), identity=identity)
+        identity, listening, *admin = (line.partition(": ")[2] for line in lines)
+        ports = [int(address.rpartition(":")[2]) for address in (listening, *admin)]
+        return ServedProcess(process=process, port=ports[0], identity=identity, admin_port=ports[-1])
 
     def post(self, path: str, document: JsonValue) -> tuple[int, dict[str, JsonValue]] | None:
         """Return status and body of a whole answer, or None when there was none."""

@@ -1,0 +1,94 @@
+"""The administration application, made from settings, services and who may be known; importing this makes nothing."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from anyio import CapacityLimiter
+from fastapi import FastAPI
+
+from attest import __version__
+from attest.errors import AttestError, ConfigurationError
+from kms.admin_api import grants, keys, log, models, policies, references, settings, whoami
+from kms.admin_api.context import AdminContext
+from kms.api.context import Workroom
+from kms.api.observing import Watching
+from kms.api.problems import STATUS, add_problem_handlers
+from kms.api.schema import document_of
+from kms.app import equip
+from kms.auth.authenticating import Authenticator
+from kms.errors import (
+    ForbiddenError,
+    GrantConflictError,
+    GrantUnknownError,
+    KeyConflictError,
+    PolicyUnknownError,
+    UnauthenticatedError,
+)
+from kms.services import Services
+from kms.settings import Settings
+
+__all__ = ["ADMIN_STATUS", "create_admin_app", "describe_admin"]
+
+ADMIN_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
+    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (ForbiddenError, HTTPStatus.FORBIDDEN),
+    (GrantUnknownError, HTTPStatus.NOT_FOUND),
+    (PolicyUnknownError, HTTPStatus.NOT_FOUND),
+    (GrantConflictError, HTTPStatus.CONFLICT),
+    (KeyConflictError, HTTPStatus.CONFLICT),
+    # What somebody sent; what is wrong with the database arrives as ``UnavailableError``.
+    (ConfigurationError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    *STATUS,
+)
+_DESCRIPTION = """Administers the key-release service: keys, policies, reference values, roles and the log.
+
+Every request is made by somebody: the subject of a bearer token of a configured issuer, or the owner of a client
+certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
+_READ_BY_HAND = (
+    models.ConfirmModel,
+    models.KeyRequestModel,
+    models.ReferencesRequestModel,
+    models.RoleRequestModel,
+)
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+    "certificate": {"type": "mutualTLS"},
+}
+
+
+def describe_admin() -> FastAPI:
+    """Make the application without anything behind it, for its OpenAPI document."""
+    app = FastAPI(
+        title="Key-release service: administration",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    for module in (whoami, keys, policies, references, log, grants, settings):
+        app.include_router(module.router)
+    app.openapi = lambda: document_of(app, also=_READ_BY_HAND, security=_SCHEMES)  # type: ignore[method-assign]  # the way FastAPI documents
+    return app
+
+
+def create_admin_app(
+    settings: Settings, services: Services, authenticator: Authenticator, *, watching: Watching | None = None
+) -> FastAPI:
+    """Make the application.
+
+    Args:
+        settings: limits and what is shown.
+        services: everything that is behind it; the caller opened them and closes them.
+        authenticator: tells who somebody is.
+        watching: who is told of requests; None tells nobody.
+    """
+    app = describe_admin()
+    add_problem_handlers(app, simulated=settings.allow_simulated, statuses=ADMIN_STATUS)
+    equip(app, settings, watching=watching or Watching())
+    base = Workroom(settings=settings, services=services, limiter=CapacityLimiter(settings.max_concurrent))
+    app.state.context = AdminContext(base=base, authenticator=authenticator)
+    return app

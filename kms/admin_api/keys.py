@@ -1,0 +1,151 @@
+"""``/v1/keys``: the keys of a tenant. Nothing here ever carries one."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+
+from fastapi import APIRouter, Request
+
+from attest.release import KeyName
+from kms.admin_api.bodies import read_body
+from kms.admin_api.context import Caller, WithCaller
+from kms.admin_api.models import (
+    ConfirmModel,
+    KeyId,
+    KeyListModel,
+    KeyModel,
+    KeyRequestModel,
+    KeyStateModel,
+    Tenant,
+)
+from kms.admin_api.references import stored_documents
+from kms.api.schema import refusals, request_body
+from kms.auth.permissions import Operation
+from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled
+from kms.keys.describing import record_members
+from kms.keys.material import new_material
+from kms.keys.records import SYMMETRIC_256, KeyRecord
+from kms.references.intake import reference_members
+from kms.references.resolving import find_guard, named_by
+from kms.store import Reader
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/keys", tags=["keys"])
+_CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
+
+
+@router.get("", operation_id="listKeys", summary="The keys of a tenant", responses=refusals(401, 403, 422, 500, 503))
+async def list_keys(tenant: Tenant, caller: WithCaller) -> KeyListModel:
+    """List every version of every key of a tenant."""
+    at = caller.context.base.services.clock()
+    records = await caller.read(Operation.KEYS_READ, lambda reader: reader.all_keys(tenant), tenant=tenant)
+    return KeyListModel(keys=[_state(record, at) for record in records])
+
+
+@router.post(
+    "",
+    operation_id="createKey",
+    summary="Make a key",
+    openapi_extra=request_body(KeyRequestModel),
+    responses=_CHANGE,
+)
+async def create_key(request: Request, caller: WithCaller) -> KeyStateModel:
+    """Make a new key, which only this service and conforming workloads ever see."""
+    wanted = await read_body(request, KeyRequestModel)
+    vault = caller.vault(Operation.KEYS_CREATE, tenant=wanted.tenant)
+    at = caller.context.base.services.clock()
+
+    def make() -> KeyRecord:
+        with vault.store.reading():  # whether they may is said first, and what is wrong with what they sent after that
+            pass
+        policy = wanted.policy.encode()
+        named_by(policy)
+        return add_key(
+            vault.store,
+            vault.kek,
+            name=KeyName(tenant=wanted.tenant, key_id=wanted.key_id),
+            material=new_material(SYMMETRIC_256, random=secrets.token_bytes),
+            policy=policy,
+            kind=KEY_CREATED,
+            actor=caller.identity,
+            at=at,
+            references=stored_documents(wanted.references),
+        )
+
+    return _state(await caller.run(make), at)
+
+
+@router.get(
+    "/{tenant}/{key_id}",
+    operation_id="readKey",
+    summary="A key and what guards it",
+    responses=refusals(401, 403, 404, 422, 500, 503),
+)
+async def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyModel:
+    """Show a key's state, its policy, and the documents of reference values in force for it."""
+    name = KeyName(tenant=tenant, key_id=key_id)
+    store = caller.vault(Operation.KEYS_READ, key=name).store
+    at = caller.context.base.services.clock()
+
+    def look() -> KeyModel:
+        with store.reading() as reader:
+            return _key(reader, require_key(reader, name), at)
+
+    return await caller.run(look)
+
+
+@router.post(
+    "/{tenant}/{key_id}/disable",
+    operation_id="disableKey",
+    summary="Release a key to nobody",
+    openapi_extra=request_body(ConfirmModel),
+    responses=_CHANGE,
+)
+async def disable_key(tenant: Tenant, key_id: KeyId, request: Request, caller: WithCaller) -> KeyModel:
+    """Stop a key from being released, at once. Workloads that have it already keep it."""
+    await read_body(request, ConfirmModel)
+    return await _set(caller, KeyName(tenant=tenant, key_id=key_id), enabled=False)
+
+
+@router.post(
+    "/{tenant}/{key_id}/enable",
+    operation_id="enableKey",
+    summary="Let a disabled key be released again",
+    openapi_extra=request_body(ConfirmModel),
+    responses=_CHANGE,
+)
+async def enable_key(tenant: Tenant, key_id: KeyId, request: Request, caller: WithCaller) -> KeyModel:
+    """Let a disabled key be released again."""
+    await read_body(request, ConfirmModel)
+    return await _set(caller, KeyName(tenant=tenant, key_id=key_id), enabled=True)
+
+
+async def _set(caller: Caller, name: KeyName, *, enabled: bool) -> KeyModel:
+    store = caller.vault(Operation.KEYS_ENABLE if enabled else Operation.KEYS_DISABLE, key=name).store
+    at = caller.context.base.services.clock()
+
+    def change() -> KeyModel:
+        set_enabled(store, name, enabled=enabled, actor=caller.identity, at=at)
+        with store.reading() as reader:
+            return _key(reader, require_key(reader, name), at)
+
+    return await caller.run(change)
+
+
+def _state(record: KeyRecord, at: datetime) -> KeyStateModel:
+    return KeyStateModel.model_validate(record_members(record, at=at))
+
+
+def _key(reader: Reader, record: KeyRecord, at: datetime) -> KeyModel:
+    guard = find_guard(reader, record.policy_digest)
+    policy = reader.policy_document(record.policy_digest) or b""
+    return KeyModel.model_validate(
+        {
+            **record_members(record, at=at),
+            "policy": policy.decode("utf-8", errors="replace"),
+            "references": [reference_members(one) for one in guard.documents],
+            "obstacle": None if guard.problem is None else guard.problem.message,
+        }
+    )

@@ -1,0 +1,75 @@
+"""``/v1/policies``: what guards the keys of a tenant."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from kms.admin_api.context import WithCaller
+from kms.admin_api.models import Digest, PolicyListModel, PolicyModel, PolicySummaryModel, Tenant
+from kms.api.schema import refusals
+from kms.auth.permissions import Operation
+from kms.errors import PolicyUnknownError
+from kms.references.resolving import find_guard
+from kms.store import Reader
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/policies", tags=["policies"])
+
+
+@router.get(
+    "",
+    operation_id="listPolicies",
+    summary="The policies of a tenant's keys",
+    responses=refusals(401, 403, 422, 500, 503),
+)
+async def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
+    """List the policies that guard any version of a key of the tenant."""
+
+    def look(reader: Reader) -> PolicyListModel:
+        held = _held(reader, tenant)
+        return PolicyListModel(policies=[_summary(reader, digest, keys) for digest, keys in held.items()])
+
+    return await caller.read(Operation.POLICIES_READ, look, tenant=tenant)
+
+
+@router.get(
+    "/{tenant}/{digest}",
+    operation_id="readPolicy",
+    summary="A policy document",
+    responses=refusals(401, 403, 404, 422, 500, 503),
+)
+async def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyModel:
+    """Return a policy document that guards a key of the tenant; those of other tenants alone are none here."""
+
+    def look(reader: Reader) -> PolicyModel:
+        wanted = bytes.fromhex(digest)
+        document = reader.policy_document(wanted) if wanted in _held(reader, tenant) else None
+        if document is None:
+            raise PolicyUnknownError(
+                f"no key of the tenant {tenant!r} is guarded by such a policy", code="policy-unknown", field=digest
+            )
+        return PolicyModel(sha256=digest, document=document.decode("utf-8", errors="replace"))
+
+    return await caller.read(Operation.POLICIES_READ, look, tenant=tenant)
+
+
+def _held(reader: Reader, tenant: str) -> dict[bytes, list[str]]:
+    held: dict[bytes, list[str]] = {}
+    for record in reader.all_keys(tenant):
+        keys = held.setdefault(record.policy_digest, [])
+        if record.name.key_id not in keys:
+            keys.append(record.name.key_id)
+    return held
+
+
+def _summary(reader: Reader, digest: bytes, keys: list[str]) -> PolicySummaryModel:
+    guard = find_guard(reader, digest)
+    name, version = reader.policy_title(digest) or ("", 0)
+    return PolicySummaryModel(
+        sha256=digest.hex(),
+        name=name,
+        version=version,
+        keys=keys,
+        obstacle=None if guard.problem is None else guard.problem.message,
+    )

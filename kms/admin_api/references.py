@@ -1,0 +1,84 @@
+"""``/v1/references``: documents of reference values, which count for every key whose policy names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request
+
+from attest.errors import ConfigurationError
+from kms.admin_api.bodies import read_body
+from kms.admin_api.context import WithCaller
+from kms.admin_api.models import (
+    GivenReferencesModel,
+    ReferenceListModel,
+    ReferencesAddedModel,
+    ReferencesRequestModel,
+)
+from kms.api.schema import refusals, request_body
+from kms.auth.permissions import Operation
+from kms.references.intake import GivenFile, add_document, list_documents, read_given
+from kms.references.records import StoredDocument
+from kms.references.render import in_force_members
+
+__all__ = ["router", "stored_documents"]
+
+router = APIRouter(prefix="/v1/references", tags=["references"])
+
+
+@router.get(
+    "", operation_id="listReferences", summary="Documents of reference values", responses=refusals(401, 403, 500, 503)
+)
+async def list_references(caller: WithCaller) -> ReferenceListModel:
+    """List every version of every document, whether it counts, and for which keys it is in force."""
+    at = caller.context.base.services.clock()
+    found = await caller.read(Operation.REFERENCES_READ, list_documents)
+    return ReferenceListModel(references=[dict(in_force_members(one, at=at)) for one in found])
+
+
+@router.post(
+    "",
+    operation_id="addReferences",
+    summary="Put a document of reference values into force",
+    openapi_extra=request_body(ReferencesRequestModel),
+    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
+)
+async def add_references(request: Request, caller: WithCaller) -> ReferencesAddedModel:
+    """Put a newer version of a document into force, for every key whose policy accepts it, from the next request on."""
+    given = await read_body(request, ReferencesRequestModel)
+    store = caller.vault(Operation.REFERENCES_CHANGE).store
+    at = caller.context.base.services.clock()
+
+    def add() -> ReferencesAddedModel:
+        with store.reading():
+            pass
+        (document,) = stored_documents([given])
+        done = add_document(store, document, actor=caller.identity, at=at)
+        return ReferencesAddedModel(
+            name=document.name,
+            version=document.version,
+            sha256=document.digest.hex(),
+            new=done.new,
+            keys=list(done.keys),
+            blocked=dict(done.blocked),
+        )
+
+    return await caller.run(add)
+
+
+def stored_documents(given: Sequence[GivenReferencesModel]) -> tuple[StoredDocument, ...]:
+    """Read documents with what proves who signed them; each with its own proofs.
+
+    Raises:
+        ConfigurationError: one cannot be read, or is not signed by its keys.
+    """
+    found: list[StoredDocument] = []
+    for index, one in enumerate(given):
+        document, signatures, keys = (
+            [GivenFile(name=f"references[{index}]", data=text.encode()) for text in texts]
+            for texts in ([one.document], one.signatures, one.keys)
+        )
+        found += read_given(document, signatures=signatures, keys=keys)
+    if len(found) != len(given):
+        raise ConfigurationError("a document is missing", code="references-missing", field="references")
+    return tuple(found)

@@ -1,0 +1,21 @@
+"""``GET /v1/settings``: the settings in force, to be read and not to be changed."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from kms.admin_api.context import WithCaller
+from kms.admin_api.models import SettingsModel
+from kms.api.schema import refusals
+from kms.auth.permissions import Operation
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/settings", tags=["settings"])
+
+
+@router.get("", operation_id="readSettings", summary="The settings in force", responses=refusals(401, 403, 500, 503))
+async def read_settings(caller: WithCaller) -> SettingsModel:
+    """Return every setting. None of them is a secret: keys and passwords are named by the files that hold them."""
+    await caller.read(Operation.SETTINGS_READ, lambda _: None)
+    return SettingsModel(settings=caller.context.base.settings.model_dump(mode="json"))

@@ -1,0 +1,57 @@
+"""The settings of the administration listener."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["ADMIN_PATHS", "ADMIN_TABLE", "AdminSettings"]
+
+ADMIN_PATHS: Final = ("certificate_file", "client_ca_file", "issuers_file", "key_file")
+ADMIN_TABLE: Final = ("port", "host", "certificate_names", *ADMIN_PATHS)
+"""What may stand in the file's table ``[admin]``; the settings have ``admin_`` in front."""
+
+
+class AdminSettings(BaseModel):
+    """Where administrators are served, and who may be known there.
+
+    Attributes:
+        admin_port: port of the administration API; None, the default, serves none.
+        admin_host: address that it listens on.
+        admin_certificate_file: PEM certificates of its server.
+        admin_key_file: the key of the first of them.
+        admin_client_ca_file: PEM certificates of those who vouch for administrators; with it, nobody without a client
+            certificate gets past the handshake.
+        admin_certificate_names: what client certificates are known by: their key, their one URI or their subject.
+        admin_issuers_file: whose bearer tokens are accepted there.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    admin_port: Annotated[int | None, Field(ge=0, le=65535)] = None
+    admin_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    admin_certificate_file: Path | None = None
+    admin_key_file: Path | None = None
+    admin_client_ca_file: Path | None = None
+    admin_certificate_names: Literal["sha256", "uri", "subject"] = "sha256"
+    admin_issuers_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _administration(self) -> Self:
+        """Demand TLS of the listener, and somebody who may be known (MC-31)."""
+        files = (self.admin_certificate_file, self.admin_key_file)
+        known = (self.admin_client_ca_file, self.admin_issuers_file)
+        if self.admin_port is None:
+            if any(one is not None for one in (*files, *known)):
+                msg = "settings of the administration listener without admin_port"
+                raise ValueError(msg)
+            return self
+        if any(one is None for one in files):
+            msg = "admin_port needs admin_certificate_file and admin_key_file"
+            raise ValueError(msg)
+        if all(one is None for one in known):
+            msg = "admin_port needs admin_client_ca_file or admin_issuers_file: nobody is anonymous there"
+            raise ValueError(msg)
+        return self
