@@ -17,6 +17,7 @@ from kms.cli_admin import admin as admin_group
 from kms.cli_brakes import freeze as freeze_group
 from kms.cli_brakes import thaw as thaw_group
 from kms.cli_config import config
+from kms.cli_endorsements import endorsements
 from kms.cli_key_life import LIFE
 from kms.cli_key_policy import policy as key_policy_group
 from kms.cli_keys import key as key_group
@@ -145,6 +146,7 @@ def migrate(config: Path | None, **flags: object) -> None:
 
 
 cli.add_command(config)
+cli.add_command(endorsements)
 cli.add_command(serve)
 cli.add_command(key_group)
 for command in LIFE:

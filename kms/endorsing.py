@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +12,8 @@ from attest import Endorsements, Evidence, read_endorsements
 from attest.endorsements.bundle import BundleTrust, UnsignedBundles
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
-from attest.fetch import EndorsementCache, VendorServices, gather_for_evidence
+from attest.fetch import VendorServices, gather_for_evidence
+from kms.vendor_cache import NotedCache
 
 __all__ = ["EndorsementDesk", "FetchService"]
 
@@ -29,7 +29,7 @@ class FetchService:
     """The vendors' services with the cache of their answers."""
 
     vendors: VendorServices
-    cache: EndorsementCache | None
+    cache: NotedCache | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,11 @@ class EndorsementDesk:
         self._report = report
         self._files: tuple[tuple[str, bytes], ...] = ()
         self._read: _Read | None = None
-        self._fetching = threading.Lock()
+
+    @property
+    def service(self) -> FetchService | None:
+        """Whom to ask for what the files lack."""
+        return self._service
 
     def reload(self, *, at: datetime) -> None:
         """Read every file again. When one cannot be read, what was there before stays.
@@ -85,10 +89,16 @@ class EndorsementDesk:
             read = self._read = _Read(endorsements=found.endorsements, at=at)
         return read.endorsements
 
-    def fetched(self, evidence: Evidence, *, at: datetime) -> Endorsements | None:
-        """Ask the vendors' services for what this evidence needs; None when there is none to ask, or nothing came.
+    def at_hand(self, *, at: datetime) -> Endorsements:
+        """Return what the files say and what workloads lately needed of vendors, without asking anybody."""
+        current = self.current(at=at)
+        cache = None if self._service is None else self._service.cache
+        return current.merged(cache.endorsements()) if cache is not None else current
 
-        One request at a time: the services answer few, and whoever asks too often is made to wait.
+    def fetched(self, evidence: Evidence, *, at: datetime) -> Endorsements | None:
+        """Return what this evidence needs of vendors; None when there is none to ask, or nothing came.
+
+        What the cache has and is current comes from there: the services are asked for the rest alone.
 
         Raises:
             EvidenceError: the evidence cannot be read.
@@ -97,8 +107,7 @@ class EndorsementDesk:
         """
         if self._service is None:
             return None
-        with self._fetching:
-            gathered = gather_for_evidence(evidence, at=at, services=self._service.vendors, cache=self._service.cache)
+        gathered = gather_for_evidence(evidence, at=at, services=self._service.vendors, cache=self._service.cache)
         return gathered.endorsements if gathered.entries else None
 
 

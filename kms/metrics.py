@@ -211,7 +211,7 @@ class _State(Collector):
     def _endorsements(self) -> Iterable[Metric]:
         services = self._services
         soonest: dict[str, float] = {}
-        for one in dated(services.endorsements.current(at=services.clock())):
+        for one in dated(services.endorsements.at_hand(at=services.clock())):
             soonest.setdefault(one.kind, one.ends.timestamp())
         ends = GaugeMetricFamily(
             "kms_endorsement_expiry_timestamp_seconds", "The soonest end of what vendors say.", labels=("kind",)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from attest import TrustAnchors
+from attest import Endorsements, TrustAnchors, read_endorsements
 from attest.endorsements.anchors import read_anchor_file
-from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
+from attest.endorsements.bundle import (
+    MAX_ENTRIES,
+    BundleKeys,
+    BundleTrust,
+    UnsignedBundles,
+    build_bundle,
+    read_bundle_key,
+)
+from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import ConfigurationError, EndorsementError
 from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
 from kms.clock import Clock
@@ -20,8 +29,9 @@ from kms.endorsing import EndorsementDesk, FetchService
 from kms.keys.kek import RandomBytes
 from kms.log.asking import ASK_SECONDS, Witness, WitnessPanel, poster, read_witnesses
 from kms.settings import Settings
+from kms.vendor_cache import NotedCache, SharedSource
 
-__all__ = ["open_desk", "open_panel", "read_anchors", "read_panel"]
+__all__ = ["open_desk", "open_panel", "read_anchors", "read_cached", "read_panel"]
 
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -90,16 +100,16 @@ def _bundle_trust(settings: Settings) -> BundleTrust:
 def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
     if not settings.fetch:
         return None
-    cache = None if settings.cache_directory is None else EndorsementCache(settings.cache_directory)
+    cache = NotedCache(settings.cache_directory, clock=clock)
     amd, intel, rims, ocsp = (
         Timing(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
         for service in ("kds", "pcs", "rim", "ocsp")
     )
     vendors = VendorServices(
-        amd=KdsClient(timing=amd),
-        intel=PcsClient(timing=intel, base_url=settings.pcs_url),
-        rims=RimServiceClient(timing=rims, base_url=settings.rim_url),
-        ocsp=OcspClient(timing=ocsp, random=random, base_url=settings.ocsp_url),
+        amd=SharedSource(KdsClient(timing=amd)),
+        intel=SharedSource(PcsClient(timing=intel, base_url=settings.pcs_url)),
+        rims=SharedSource(RimServiceClient(timing=rims, base_url=settings.rim_url)),
+        ocsp=SharedSource(OcspClient(timing=ocsp, random=random, base_url=settings.ocsp_url)),
     )
     return FetchService(vendors=vendors, cache=cache)
 
@@ -119,3 +129,18 @@ def _read(path: Path, field: str) -> bytes:
         raise ConfigurationError(
             f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
         ) from exc
+
+
+def read_cached(settings: Settings, *, at: datetime) -> Endorsements:
+    """Return what the cache directory holds, of whatever machine; nothing without a directory.
+
+    Raises:
+        ConfigurationError: ``endorsement-cache-unusable``.
+    """
+    if settings.cache_directory is None:
+        return NO_ENDORSEMENTS
+    kept = tuple(EndorsementCache(settings.cache_directory).entries())[:MAX_ENTRIES]
+    if not kept:
+        return NO_ENDORSEMENTS
+    bundle = build_bundle(kept, created=at, expires=at + timedelta(days=1))  # the one form that holds all kinds
+    return read_endorsements([("cache", bundle.to_bytes())], at=at).endorsements

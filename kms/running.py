@@ -25,6 +25,7 @@ from kms.keys.kek import RandomBytes
 from kms.keys.rotation import Rotator
 from kms.logs import set_up_logs
 from kms.proving import open_source
+from kms.refreshing import Refresher
 from kms.services import Services, open_services
 from kms.serving import CONNECTIONS_PER_RELEASE, Listener, listen, serve
 from kms.settings import Settings
@@ -107,7 +108,7 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
     if settings.workers == 1:
         with _services(settings, surroundings) as services, _opened(settings) as opened:
             ready = partial(surroundings.announce, services.identity.public.text, *opened.ports)
-            _serve(settings, services, opened, _Life(ready=ready), report=surroundings.report)
+            _serve(settings, services, opened, _Life(ready=ready), surroundings=surroundings)
         return 0
     with _opened(settings) as opened:
         ports = opened.ports
@@ -122,7 +123,7 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
         with _services(settings, surroundings) as services:
             ready = partial(found.ready, services.identity.public.text)
             life = _Life(ready=ready, number=found.number, lifeline=found.lifeline)
-            _serve(settings, services, opened, life, report=surroundings.report)
+            _serve(settings, services, opened, life, surroundings=surroundings)
         return 0
 
 
@@ -166,12 +167,11 @@ def _services(settings: Settings, surroundings: Surroundings) -> Iterator[Servic
         services.store.close()
 
 
-def _serve(
-    settings: Settings, services: Services, opened: _Opened, life: _Life, *, report: Callable[[str], None]
-) -> None:
+def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life, *, surroundings: Surroundings) -> None:
     """Serve everything that was opened, in this process."""
     draining = threading.Event()
-    watching, listeners = _watching(settings, services, opened, life)
+    report = surroundings.report
+    watching, listeners, told = _watching(settings, services, opened, life)
     tls = open_tls(settings, at=services.clock(), report=report)
     evidence = open_source(settings, clock=services.clock)
     release = Listener(
@@ -180,7 +180,10 @@ def _serve(
         connections=settings.max_concurrent * CONNECTIONS_PER_RELEASE,
         tls=tls,
     )
-    with administration(settings, services, opened.admin, watching=watching, report=report) as administrators:
+    with (
+        administration(settings, services, opened.admin, watching=watching, report=report) as administrators,
+        _refreshed(services, surroundings, told),
+    ):
         serve(
             [release, *administrators, *listeners],
             services,
@@ -192,12 +195,34 @@ def _serve(
         )
 
 
+@contextmanager
+def _refreshed(services: Services, surroundings: Surroundings, told: Callable[[str, str], None]) -> Iterator[None]:
+    """Keep fresh what vendors say, while this process serves."""
+    asked = services.endorsements.service
+    if asked is None or asked.cache is None:
+        yield
+        return
+    refresher = Refresher(
+        asked.vendors,
+        asked.cache,
+        clock=surroundings.clock,
+        jitter=lambda: surroundings.random(1)[0] / 255,
+        told=told,
+        report=surroundings.report,
+    )
+    refresher.start()
+    try:
+        yield
+    finally:
+        refresher.stop()
+
+
 def _watching(
     settings: Settings, services: Services, opened: _Opened, life: _Life
-) -> tuple[Watching, tuple[Listener, ...]]:
-    """Say who is told of requests, and where that is read."""
+) -> tuple[Watching, tuple[Listener, ...], Callable[[str, str], None]]:
+    """Say who is told of requests, where that is read, and who is told of what vendors are asked."""
     if opened.metrics is None:
-        return Watching(), ()
+        return Watching(), (), lambda *_: None
     from kms.metrics import Meter, share_between_workers  # noqa: PLC0415  only where somebody wants to read them
     from kms.metrics_app import CONNECTIONS, MetricsApp  # noqa: PLC0415
 
@@ -205,4 +230,5 @@ def _watching(
         share_between_workers(opened.shared, life.number)
     meter = Meter(settings, services, shared=opened.shared)
     watching = Watching(observers=(meter,), answered=meter.answered, limited=meter.limited)
-    return watching, (Listener(app=MetricsApp(meter.text), sock=opened.metrics, connections=CONNECTIONS),)
+    listener = Listener(app=MetricsApp(meter.text), sock=opened.metrics, connections=CONNECTIONS)
+    return watching, (listener,), meter.refreshed

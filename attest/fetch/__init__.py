@@ -6,6 +6,7 @@ verification judges it like anything else, so a service, a proxy or a cache can 
 
 from __future__ import annotations
 
+from attest.fetch.answers import Answer, describe
 from attest.fetch.cache import EndorsementCache, default_cache_directory
 from attest.fetch.client import Timing
 from attest.fetch.devices import VendorServices, can_be_fetched, gather_for_evidence, gather_for_quote
@@ -17,6 +18,7 @@ from attest.fetch.fetcher import (
     fetch_for,
     gather_endorsements,
     gather_for,
+    refresh_endorsement,
 )
 from attest.fetch.gpus import gather_for_gpu, gather_for_gpus
 from attest.fetch.kds import KDS_URL, KdsClient
@@ -31,6 +33,7 @@ __all__ = [
     "OCSP_URL",
     "PCS_URL",
     "RIM_URL",
+    "Answer",
     "Asking",
     "EndorsementCache",
     "EndorsementSource",
@@ -45,6 +48,7 @@ __all__ = [
     "VendorServices",
     "can_be_fetched",
     "default_cache_directory",
+    "describe",
     "fetch_endorsements",
     "fetch_for",
     "gather_endorsements",
@@ -54,4 +58,5 @@ __all__ = [
     "gather_for_gpus",
     "gather_for_quote",
     "read_service_key",
+    "refresh_endorsement",
 ]

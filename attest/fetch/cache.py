@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from hashlib import sha256
 from pathlib import Path
+from typing import cast, get_args
 
 from attest.encoding import CborValue, cbor_bytes, cbor_value, rfc3339, rfc3339_text
+from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleEntry, EntryKind
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError
 from attest.fetch.answers import Answer, kind_of_request, max_answer_bytes, read_answer
@@ -116,6 +118,23 @@ class EndorsementCache:
         except OSError as exc:
             raise self._unusable(exc) from exc
 
+    def entries(self) -> Iterator[BundleEntry]:
+        """Return every answer that can be read, as a bundle would hold it, in the order of the files' names.
+
+        Raises:
+            ConfigurationError: ``endorsement-cache-unusable``.
+        """
+        try:
+            paths = sorted(self._directory.glob("*/*.cbor"))
+            for path in paths:
+                with path.open("rb") as file:
+                    record = file.read(MAX_BUNDLE_BYTES)
+                entry = _entry_of(path.parent.name, record)
+                if entry is not None:
+                    yield entry
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+
     def _path(self, request: EndorsementRequest, service: str) -> Path:
         digest = sha256(cbor_bytes((service, _name_of(request)))).hexdigest()
         return self._directory / kind_of_request(request) / f"{digest}.cbor"
@@ -165,6 +184,22 @@ def _answer_of(record: bytes, request: EndorsementRequest, service: str) -> Answ
     received = rfc3339(stated, what="received") if isinstance(stated, str) else None
     answer = read_answer(request, data, source=source, cached=True, received=received)
     return answer if cbor_bytes(_record(answer, service)) == record else None
+
+
+def _entry_of(kind: str, record: bytes) -> BundleEntry | None:
+    """Read a record without its request; None for what is damaged, or of no known kind."""
+    try:
+        found = cbor_value(record, what="cache record")
+    except EvidenceError:
+        return None
+    if not isinstance(found, Mapping) or kind not in get_args(EntryKind):
+        return None
+    rest = {name: value for name, value in found.items() if name != "digest"}
+    source, data = found.get("source"), found.get("data")
+    whole = found.get("digest") == sha256(cbor_bytes(rest)).digest()
+    if not whole or not isinstance(source, str) or not isinstance(data, bytes):
+        return None
+    return BundleEntry(kind=cast("EntryKind", kind), source=source, data=data)  # compared above
 
 
 def _make_directory(directory: Path) -> None:

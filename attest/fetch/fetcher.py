@@ -39,6 +39,7 @@ __all__ = [
     "gather_endorsements",
     "gather_for",
     "merged",
+    "refresh_endorsement",
 ]
 
 _LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
@@ -148,6 +149,29 @@ def fetch_endorsements(
         ValueError: ``at`` has no time zone, or a request names no product line.
     """
     return gather_endorsements(requests, source=source, **asking).require()
+
+
+def refresh_endorsement(
+    request: EndorsementRequest, *, source: EndorsementSource, cache: EndorsementCache, at: datetime
+) -> Answer:
+    """Ask the service once more for what the cache has, current or not; a newer answer takes the place there.
+
+    Args:
+        request: what is wanted.
+        source: the service to ask.
+        cache: has the earlier answer, which stays when the service answers with an older one.
+        at: the present moment, aware.
+
+    Returns:
+        What the service answered.
+
+    Raises:
+        EndorsementError: as ``fetch_endorsements``.
+        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
+        ValueError: ``at`` has no time zone.
+    """
+    session = Session(source=source, at=at, cache=cache)
+    return session.again(request)
 
 
 def gather_for(
@@ -279,6 +303,18 @@ class Session:
         self._answers[request] = answer
         if self._cache and not steps_back:
             self._cache.write(answer, service=self._source.service)
+
+    def again(self, request: EndorsementRequest) -> Answer:
+        """Ask the service, whatever the cache has, which is what the answer is compared with.
+
+        Raises:
+            EndorsementError: as ``fetch_endorsements``.
+        """
+        cached = self.cached(request)
+        if cached is not None:
+            self._answers[request] = cached
+        self.fetch(request)
+        return self._answers[request]
 
     def mend(self) -> None:
         """Fetch again what came from the cache and does not fit: a revoked intermediate, or a leaf of another one."""

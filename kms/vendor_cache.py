@@ -1,0 +1,147 @@
+"""What vendors' services answered, kept in a directory or in memory, with a note of what is in use."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from attest import Endorsements
+from attest.endorsements.requests import EndorsementRequest
+from attest.fetch import Answer, EndorsementCache, EndorsementSource
+from attest.fetch.client import Progress
+from kms.clock import Clock
+
+__all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "NotedCache", "SharedSource", "Wanted"]
+
+MAX_NOTED: Final = 8192
+"""Requests that are remembered, and answers that are kept in memory; the one used longest ago goes first."""
+FORGOTTEN_AFTER: Final = timedelta(days=7)
+"""What no workload has needed for a week is not kept fresh."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A request that workloads need an answer to.
+
+    Attributes:
+        request: what.
+        service: whose answer, as a source names itself.
+    """
+
+    request: EndorsementRequest
+    service: str
+
+
+class NotedCache(EndorsementCache):
+    """A cache that knows what was asked of it lately.
+
+    Args:
+        directory: where answers are kept; None keeps them in memory, as long as the process lives.
+        clock: tells the time.
+    """
+
+    def __init__(self, directory: Path | None, *, clock: Clock) -> None:
+        """Begin with nothing noted."""
+        super().__init__(directory or Path())
+        self._on_disk = directory is not None
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._noted: OrderedDict[Wanted, datetime] = OrderedDict()
+        self._kept: OrderedDict[Wanted, Answer] = OrderedDict()
+
+    def read(self, request: EndorsementRequest, *, service: str) -> Answer | None:
+        """Return the answer to a request, and note that it is needed."""
+        wanted = Wanted(request=request, service=service)
+        with self._lock:
+            self._noted[wanted] = self._clock()
+            self._noted.move_to_end(wanted)
+            if len(self._noted) > MAX_NOTED:
+                self._noted.popitem(last=False)
+        return self.look(wanted)
+
+    def look(self, wanted: Wanted) -> Answer | None:
+        """Return the answer to a request, without a note."""
+        if self._on_disk:
+            return super().read(wanted.request, service=wanted.service)
+        with self._lock:
+            answer = self._kept.get(wanted)
+        return None if answer is None else replace(answer, cached=True)
+
+    def write(self, answer: Answer, *, service: str) -> None:
+        """Keep an answer, in place of an earlier one."""
+        if self._on_disk:
+            super().write(answer, service=service)
+            return
+        wanted = Wanted(request=answer.request, service=service)
+        with self._lock:
+            self._kept[wanted] = answer
+            self._kept.move_to_end(wanted)
+            if len(self._kept) > MAX_NOTED:
+                self._kept.popitem(last=False)
+
+    def wanted(self) -> tuple[Wanted, ...]:
+        """Return what was needed lately, and forget the rest."""
+        oldest = self._clock() - FORGOTTEN_AFTER
+        with self._lock:
+            for wanted, at in list(self._noted.items()):
+                if at < oldest:
+                    del self._noted[wanted]
+            return tuple(self._noted)
+
+    def endorsements(self) -> Endorsements:
+        """Return the lists, documents and answers about revocation that were needed lately."""
+        answers = [answer for answer in map(self.look, self.wanted()) if answer is not None]
+        return Endorsements(
+            crls=tuple(crl for answer in answers for crl in answer.crls),
+            documents=tuple(document for answer in answers for document in answer.documents),
+            ocsp=tuple(status for answer in answers for status in answer.ocsp),
+        )
+
+
+class SharedSource:
+    """A vendor's service that is asked one question at a time, and each only once by all who want it just then.
+
+    Args:
+        source: the service.
+    """
+
+    def __init__(self, source: EndorsementSource) -> None:
+        """Wrap a source."""
+        self._source = source
+        self._asking = threading.Lock()
+        self._lock = threading.Lock()
+        self._under_way: dict[EndorsementRequest, Future[bytes]] = {}
+
+    @property
+    def service(self) -> str:
+        """What tells this service from others."""
+        return self._source.service
+
+    def url_of(self, request: EndorsementRequest) -> str:
+        """Return the address that answers a request."""
+        return self._source.url_of(request)
+
+    def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
+        """Return what the service answered, to this call or to one that was under way."""
+        with self._lock:
+            under_way = self._under_way.get(request)
+            mine: Future[bytes] = Future()
+            if under_way is None:
+                self._under_way[request] = mine
+        if under_way is not None:
+            return under_way.result()
+        try:
+            with self._asking:
+                mine.set_result(self._source.get(request, progress=progress))
+        except BaseException as exc:
+            mine.set_exception(exc)
+            raise
+        finally:
+            with self._lock:
+                del self._under_way[request]
+        return mine.result()
