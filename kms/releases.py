@@ -145,10 +145,8 @@ class ReleaseService:
             IntegrityError: a stored key or policy is not what it says.
         """
         at = self._services.clock()
-        # (1) The challenge is ours, in time and not used before. The last is asked again when it is used up (6).
+        # (1) The challenge is ours and in time.
         challenge = self._services.challenges.open(request.challenge, at=at)
-        with self._services.store.reading() as reader:
-            reader.require_unused(challenge.nonce_digest)
         exchange = _Exchange(request=request, challenge=challenge, at=at)
         for _ in range(MAX_ATTEMPTS):
             try:
@@ -161,8 +159,10 @@ class ReleaseService:
 
     def _attempt(self, exchange: _Exchange) -> Release:
         request, at = exchange.request, exchange.at
-        # (2) The keys and the policies that guard them.
+        # (2) The challenge was not used before, which is asked again when it is used up (6). The keys and the policies
+        # that guard them.
         with self._services.store.reading() as reader:
+            reader.require_unused(exchange.challenge.nonce_digest)
             snapshot = _snapshot(reader, request.key_ids, at=at)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:

@@ -7,22 +7,26 @@ one checkpoint and one round of witnesses.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from attest.release.tlog import Checkpoint, LogProof, sign_checkpoint, unverified_checkpoint
+from attest.release.tlog import Checkpoint, LogProof, sign_checkpoint
 from kms.errors import LogTileUnknownError
 from kms.log.asking import WitnessPanel
 from kms.log.tiles import Tile, TileSource, read_tile
-from kms.log.tree import consistency_proof, inclusion_proof, root
+from kms.log.tree import Node, consistency_proof, inclusion_proof, recent_nodes, root
 from kms.store import Store
 
 __all__ = ["LogPublisher", "signed_state"]
 
 MAX_ROUNDS = 3
 """How often a checkpoint is made anew because a witness has seen a longer log already, from another replica."""
+
+
+_RECENT_LEAVES = 64
+"""As many as one transaction writes; whoever wrote with it is given its proof without another question."""
 
 
 class Signer(Protocol):
@@ -46,8 +50,12 @@ def signed_state(source: TileSource, signer: Signer) -> Checkpoint:
         LogBrokenError: ``log-tree-broken``.
     """
     size = source.log_size()
-    note = sign_checkpoint(origin=signer.origin, size=size, root=root(size, source.nodes), key=signer.key)
-    return unverified_checkpoint(note)
+    return _signed_root(size, root(size, source.nodes), signer)
+
+
+def _signed_root(size: int, digest: bytes, signer: Signer) -> Checkpoint:
+    note = sign_checkpoint(origin=signer.origin, size=size, root=digest, key=signer.key)
+    return Checkpoint(origin=signer.origin, size=size, root=digest, note=note)
 
 
 class LogPublisher:
@@ -66,6 +74,7 @@ class LogPublisher:
         self._panel = panel
         self._lock = threading.Lock()
         self._published: Checkpoint | None = None
+        self._recent: Mapping[Node, bytes] = {}
 
     def checkpoint(self) -> Checkpoint:
         """Return the state of the log, signed, with the cosignatures that came.
@@ -86,8 +95,7 @@ class LogPublisher:
             UnavailableError: ``store-busy`` or ``store-failed``.
         """
         checkpoint = self._covering(seq)
-        with self._store.reading() as reader:
-            hashes = inclusion_proof(seq - 1, checkpoint.size, reader.nodes)
+        hashes = inclusion_proof(seq - 1, checkpoint.size, self._nodes)
         return LogProof(index=seq - 1, hashes=hashes, checkpoint=checkpoint.note)
 
     def inclusion(self, index: int, size: int) -> tuple[bytes, ...]:
@@ -148,8 +156,21 @@ class LogPublisher:
         return _with_lines(checkpoint, came.lines)
 
     def _signed(self) -> Checkpoint:
+        """Sign the state of the log, and read on the way what the proofs of its newest leaves are made of."""
         with self._store.reading() as reader:
-            return signed_state(reader, self._signer)
+            size = reader.log_size()
+            recent = reader.nodes(recent_nodes(size, leaves=_RECENT_LEAVES))
+        checkpoint = _signed_root(size, root(size, lambda _: recent), self._signer)
+        self._recent = recent
+        return checkpoint
+
+    def _nodes(self, wanted: Sequence[Node]) -> Mapping[Node, bytes]:
+        """Return nodes of what is committed; they never change, so those that were read a moment ago still hold."""
+        recent = self._recent
+        if all(node in recent for node in wanted):
+            return recent
+        with self._store.reading() as reader:
+            return reader.nodes(wanted)
 
 
 def _with_lines(checkpoint: Checkpoint, lines: Sequence[str]) -> Checkpoint:

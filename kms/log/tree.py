@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attest.release.tlog import EMPTY_ROOT, node_hash
 from kms.errors import LogBrokenError
 
-__all__ = ["Frontier", "Node", "ReadNodes", "consistency_proof", "grown", "inclusion_proof", "node_position", "root"]
+__all__ = [
+    "Frontier",
+    "Node",
+    "ReadNodes",
+    "consistency_proof",
+    "grown",
+    "inclusion_proof",
+    "node_position",
+    "recent_nodes",
+    "root",
+]
 
 Node = tuple[int, int]
 ReadNodes = Callable[[Sequence[Node]], Mapping[Node, bytes]]
@@ -106,6 +116,22 @@ def grown(size: int, leaf: bytes, read: ReadNodes) -> list[tuple[Node, bytes]]:
     for level, index in left:
         nodes.append(((level + 1, index >> 1), node_hash(stored[level, index], nodes[-1][1])))
     return nodes
+
+
+def recent_nodes(size: int, *, leaves: int) -> list[Node]:
+    """Return the nodes that the root of a tree, and the inclusion proofs of its newest leaves, are made of.
+
+    Args:
+        size: of the tree.
+        leaves: how many of the newest ones.
+    """
+    low = max(0, size - leaves)
+    nodes = _cover(0, size)
+    for level in range(size.bit_length()):
+        first = low >> level
+        # All that is whole from the oldest of these leaves on, and on its left the sibling on its way to the root.
+        nodes += [(level, index) for index in range(first - (first & 1), size >> level)]
+    return list(dict.fromkeys(nodes))
 
 
 class Frontier:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Engine,
     Select,
     Table,
+    bindparam,
     delete,
     exists,
     insert,
@@ -166,7 +167,7 @@ class Reader(
 
     def policy_document(self, digest: bytes) -> bytes | None:
         """Return the policy of this digest as its author wrote it."""
-        return self._scalar(select(policies.c.document).where(policies.c.digest == digest))
+        return self._scalar(_POLICY, {"digest": digest})
 
     def policy_title(self, digest: bytes) -> tuple[str, int] | None:
         """Return the name and the version of the policy of this digest, as its author calls it."""
@@ -180,7 +181,7 @@ class Reader(
         Raises:
             ChallengeUsedError: ``challenge-used``.
         """
-        if self._connection.execute(select(exists().where(used_nonces.c.digest == digest))).scalar_one():
+        if self._connection.execute(_IS_USED, {"digest": digest}).scalar_one():
             raise _used()
 
     def own_names(self) -> tuple[str, ...]:
@@ -203,9 +204,9 @@ class Reader(
             for row in rows.mappings():
                 yield {column.name: row[column] for column in table.columns}
 
-    def _scalar(self, statement: Select[bytes]) -> bytes | None:
+    def _scalar(self, statement: Select[bytes], values: Mapping[str, object] | None = None) -> bytes | None:
         """Return bytes, or None where there is no row; bytes that somebody made text are none of ours."""
-        value = self._connection.execute(statement).scalar_one_or_none()
+        value = self._connection.execute(statement, values).scalar_one_or_none()
         return value if value is None or isinstance(value, bytes) else b""
 
 
@@ -295,9 +296,9 @@ class Writer(
             ChallengeUsedError: ``challenge-used``.
         """
         forget = at - timedelta(seconds=CLOCK_TOLERANCE_SECONDS)
-        self._connection.execute(delete(used_nonces).where(used_nonces.c.expires_at < milliseconds(forget)))
+        self._connection.execute(_FORGET_USED, {"moment": milliseconds(forget)})
         try:
-            self._connection.execute(insert(used_nonces).values(digest=digest, expires_at=milliseconds(expires_at)))
+            self._connection.execute(_USE, {"digest": digest, "expires_at": milliseconds(expires_at)})
         except ConstraintError as exc:
             raise _used() from exc
 
@@ -311,6 +312,11 @@ class Writer(
 
 
 _CHECKED = "kms_schema_checked"
+# Statements of every release are made once: making one takes longer than the database takes to answer it.
+_POLICY = select(policies.c.document).where(policies.c.digest == bindparam("digest"))
+_IS_USED = select(exists().where(used_nonces.c.digest == bindparam("digest")))
+_FORGET_USED = delete(used_nonces).where(used_nonces.c.expires_at < bindparam("moment"))
+_USE = insert(used_nonces)
 
 
 def _used() -> ChallengeUsedError:

@@ -71,6 +71,8 @@ class LeaseReader:
 
     def lease_states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
         """Return these leases with what became of them; unknown ones are absent."""
+        if not lease_ids:
+            return {}
         found = self._states(_STATES.where(leases.c.lease_id.in_(lease_ids)))
         return {one.lease.lease_id: one for one in found}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
 from kms.errors import LogBrokenError
 from kms.log.entries import GENESIS, LogEntry, LogHead
@@ -25,7 +25,7 @@ class LogReader:
 
     def head(self) -> LogHead:
         """Return the newest entry of the log."""
-        row = self._connection.execute(_LOG.order_by(log_entries.c.seq.desc()).limit(1)).one_or_none()
+        row = self._connection.execute(_NEWEST).one_or_none()
         if row is None:
             return GENESIS
         entry = _entry(row)
@@ -48,7 +48,7 @@ class LogReader:
 
     def log_size(self) -> int:
         """Return the number of entries, which is the number of leaves of the tree."""
-        size: int | None = self._connection.execute(select(func.max(log_entries.c.seq))).scalar_one()
+        size: int | None = self._connection.execute(_SIZE).scalar_one()
         return size or 0
 
     def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
@@ -58,10 +58,7 @@ class LogReader:
             LogBrokenError: ``log-tree-broken``: a row holds something else than bytes.
         """
         positions = {node_position(node): node for node in wanted}
-        columns = log_nodes.c
-        rows = self._connection.execute(
-            select(columns.position, columns.hash).where(columns.position.in_(list(positions)))
-        )
+        rows = self._connection.execute(_NODES, {"positions": list(positions)})
         return {positions[row.position]: _hash(row.hash) for row in rows}
 
     def node_count(self) -> int:
@@ -104,6 +101,11 @@ class LogWriter(LogReader):
 
 
 _LOG = select(log_entries)
+_NEWEST = _LOG.order_by(log_entries.c.seq.desc()).limit(1)
+_SIZE = select(func.max(log_entries.c.seq))
+_NODES = select(log_nodes.c.position, log_nodes.c.hash).where(
+    log_nodes.c.position.in_(bindparam("positions", expanding=True))
+)
 _ADD_ENTRY = insert(log_entries)
 _ADD_NODES = insert(log_nodes)
 

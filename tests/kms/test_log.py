@@ -14,7 +14,7 @@ from kms.errors import LogBrokenError, LogTileUnknownError
 from kms.log import GENESIS, LogEntry, LogHead, LogState, make_entry, verify_log
 from kms.log.entries import MAX_ENTRY_BYTES
 from kms.log.tiles import Tile, parse_tile, read_tile, tiles_of
-from kms.log.tree import Frontier, Node, consistency_proof, grown, inclusion_proof, node_position, root
+from kms.log.tree import Frontier, Node, consistency_proof, grown, inclusion_proof, node_position, recent_nodes, root
 from kms.log.verifying import parse_noted
 from tests.kms.support import AT
 
@@ -93,6 +93,19 @@ def test_a_proof_reads_few_hashes_and_an_entry_adds_two_on_average() -> None:
         grown(size - 1, bytes(32), counted)
     assert max(read) <= 2 * (600).bit_length()
     assert len(LONG.stored) <= 2 * 600
+
+
+def test_the_newest_nodes_suffice_for_the_root_and_for_the_proof_of_each_of_the_newest_leaves() -> None:
+    for size in [*range(70), 599, 600]:
+        for leaves in (1, 2, 7, 64):
+            wanted = recent_nodes(size, leaves=leaves)
+            stored = LONG.nodes(wanted)
+            assert set(stored) == set(wanted)
+            assert len(wanted) <= 2 * leaves + 4 * size.bit_length()
+            assert root(size, lambda _, stored=stored: stored) == root(size, LONG.nodes)  # type: ignore[misc]
+            for index in range(max(0, size - leaves), size):
+                proof = inclusion_proof(index, size, lambda _, stored=stored: stored)  # type: ignore[misc]
+                assert proof == inclusion_proof(index, size, LONG.nodes)
 
 
 def test_every_node_has_a_place_of_its_own() -> None:
