@@ -252,9 +252,12 @@ def _cbor_head(major: int, value: int) -> bytes:
         msg = "an integer of more than 64 bits has no canonical CBOR form here"
         raise ValueError(msg)
     if value < 24:
-        return bytes([major << 5 | value])
-    power = next(power for power in range(4) if value < 1 << (8 << power))  # 1, 2, 4 or 8 bytes follow the head
-    return bytes([major << 5 | 24 + power]) + value.to_bytes(1 << power, "big")
+        return _CBOR_BYTE[major << 5 | value]
+    power = (value.bit_length() - 1).bit_length() - 3  # 1, 2, 4 or 8 bytes follow the head
+    return _CBOR_BYTE[major << 5 | 24 + power] + value.to_bytes(1 << power, "big")
+
+
+_CBOR_BYTE = tuple(bytes([value]) for value in range(256))
 
 
 def cbor_value(data: bytes, *, what: str) -> CborValue:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha384
 
 from attest.encoding import CborValue, JsonValue, base64url_bytes, base64url_text, cbor_bytes, cbor_value, json_value
@@ -88,6 +88,7 @@ class EvidenceItem:
     media_type: str
     value: bytes
     indicator: int = _EVIDENCE
+    _digest: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def essence(self) -> str:
@@ -98,7 +99,9 @@ class EvidenceItem:
     @property
     def digest(self) -> bytes:
         """SHA-384 of the canonical CBOR of name, media type and bytes: what a binding lists for this device."""
-        return sha384(cbor_bytes((self.name, self.essence, self.value))).digest()
+        if self._digest is None:  # asked for often, by what is bound, decided, logged and sealed
+            object.__setattr__(self, "_digest", sha384(cbor_bytes((self.name, self.essence, self.value))).digest())
+        return self._digest or b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
