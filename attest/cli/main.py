@@ -19,6 +19,7 @@ _COMMANDS = {
     "verify": LazyEntry("attest.cli.verify:verify", "Is this evidence genuine?"),
     "appraise": LazyEntry("attest.cli.appraise:appraise", "Is it acceptable: genuine, and does it meet the policy?"),
     "collect": LazyEntry("attest.cli.collect:collect", "Take evidence of this machine and its NVIDIA GPUs."),
+    "release": LazyEntry("attest.cli.release:release", "Get this machine's keys from a key-release service."),
     "doctor": LazyEntry("attest.cli.doctor:doctor", "Is this machine ready to attest? What is missing, and the fix."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
