@@ -20,6 +20,7 @@ from kms.cli_config import config
 from kms.cli_endorsements import endorsements
 from kms.cli_key_life import LIFE
 from kms.cli_key_policy import policy as key_policy_group
+from kms.cli_key_release import key_release
 from kms.cli_keys import key as key_group
 from kms.cli_limits import limits as limits_group
 from kms.cli_log import log as log_group
@@ -156,6 +157,7 @@ cli.add_command(tenant_group)
 cli.add_command(references_group)
 key_group.add_command(limits_group)
 key_group.add_command(key_policy_group)
+key_group.add_command(key_release)
 cli.add_command(freeze_group)
 cli.add_command(thaw_group)
 cli.add_command(people_group)

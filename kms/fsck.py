@@ -14,6 +14,7 @@ from kms.configuration import examine_configuration
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
 from kms.keys.records import KeyRecord, Wrapped
+from kms.keys.release_settings import setting_problems
 from kms.keys.wrapping.records import KekState
 from kms.leases.examining import lease_problems
 from kms.log.verifying import LogState, verify_log
@@ -132,7 +133,8 @@ def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
     reader.schedules()  # each has to be one that can be read
     guards = {str(one.name): find_guard(reader, one.policy_digest).problem for one in records if one.is_current}
     blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
-    problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys)
+    unlike = setting_problems(records, (entry.document() for entry in reader.log()))
+    problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys, *unlike)
     return Finding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
 
 

@@ -23,14 +23,15 @@ from attest import (
 )
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
 from kms.brakes.freezes import Freeze, Scope, freezing, frozen_products
 from kms.brakes.limiting import limit_objections
 from kms.challenges import OpenedChallenge
 from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
-from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
+from kms.disclosure import hides, told
+from kms.errors import UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.keys.states import version_hindrances
@@ -81,13 +82,23 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """What was decided on a snapshot, with everything that goes into its log entry."""
+    """What was decided on a snapshot, with everything that goes into its log entry.
+
+    Attributes:
+        snapshot: what was decided on.
+        decision: how.
+        results: by what was asked for, what each key's policy says.
+        secrets: likewise, the keys; none where the decision is a no.
+        attester: whom a yes releases to; None where it is a no.
+        strictly: what the workload is told instead of a no, see ``_strictly``.
+    """
 
     snapshot: _Snapshot
     decision: ReleaseDecision
     results: Mapping[str, AttestationResult]
     secrets: Mapping[str, SecretBytes]
     attester: Attester | None
+    strictly: AttestError | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +178,12 @@ class ReleaseService:
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
             with stage("verify", tee=tee_of(request.evidence)):
-                verified = self._verify(exchange, snapshot)
-        except (EvidenceError, VerificationError) as exc:
-            self._record_refusal(exc, exchange, snapshot)
-            raise
+                verified = self._verify(exchange, snapshot.policies)
+        except (EvidenceError, VerificationError, EndorsementError) as exc:
+            error = self._strictly(exchange, snapshot) or exc
+            if not isinstance(error, EndorsementError):
+                self._record_refusal(exc, exchange, snapshot)
+            raise error from exc
         # (4) Each key's own policy judges it, and one decision is made of all.
         with stage("decide"):
             results = {one: appraise(verified, policy=policy, at=at) for one, policy in snapshot.policies.items()}
@@ -180,7 +193,14 @@ class ReleaseService:
             secrets = self._unwrapped(decision, snapshot)
         # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
         attester = None if decision.recipient is None else attester_of(verified, recipient=decision.recipient)
-        outcome = _Outcome(snapshot=snapshot, decision=decision, results=results, secrets=secrets, attester=attester)
+        outcome = _Outcome(
+            snapshot=snapshot,
+            decision=decision,
+            results=results,
+            secrets=secrets,
+            attester=attester,
+            strictly=self._strictly(exchange, snapshot),
+        )
         return self._conclude(exchange, outcome)
 
     def _decided(
@@ -199,7 +219,7 @@ class ReleaseService:
             objections=objections,
         )
 
-    def _verify(self, exchange: _Exchange, snapshot: _Snapshot) -> VerifiedEvidence:
+    def _verify(self, exchange: _Exchange, policies: Mapping[str, Policy]) -> VerifiedEvidence:
         """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
         services, evidence, at = self._services, exchange.request.evidence, exchange.at
         expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=exchange.challenge.nonce)
@@ -209,8 +229,8 @@ class ReleaseService:
             anchors=services.anchors,
             at=at,
             expected=expected,
-            unchecked=_relaxed_by_all(snapshot.policies),
-            tolerances=_tolerated_by_all(snapshot.policies),
+            unchecked=_relaxed_by_all(policies),
+            tolerances=_tolerated_by_all(policies),
         )
         pool = services.endorsements.current(at=at)
         try:
@@ -264,12 +284,35 @@ class ReleaseService:
             raise written.refusal
         outcome, entry, sealed = written.outcome, written.entry, written.sealed
         if outcome.decision.verdict is not Verdict.ALLOW:
-            raise _denied(outcome.decision)
+            raise self._told(exchange, outcome)
         # (7) The log's word for it: the entry is there, and whoever keeps the proof can show it.
         with stage("prove"):
             proof = self._services.log.proof(entry.seq).to_text()
         receipt = self._receipt(exchange, outcome, sealed, entry.leaf_hash)
         return Release(keys=sealed, receipt=receipt, entry=entry.raw, proof=proof)
+
+    def _told(self, exchange: _Exchange, outcome: _Outcome) -> AttestError:
+        """Make the error of a no: as much as the keys disclose; where that is nothing, what an unknown key gives."""
+        if outcome.strictly is not None:
+            return outcome.strictly
+        levels = {asked: record.disclosure for asked, record in outcome.snapshot.records.items()}
+        return told(outcome.decision, requested=exchange.request.key_ids, levels=levels)
+
+    def _strictly(self, exchange: _Exchange, snapshot: _Snapshot) -> AttestError | None:
+        """Return what the evidence would be refused for if no policy relaxed anything.
+
+        What a policy leaves unchecked shows that there is one. So a key of which nothing is told answers a refusal as
+        an unknown key does, which has no policy.
+        """
+        levels = {asked: record.disclosure for asked, record in snapshot.records.items()}
+        relaxes = _relaxed_by_all(snapshot.policies) or _tolerated_by_all(snapshot.policies) != NO_DEVICE_TOLERANCES
+        if not relaxes or hides(exchange.request.key_ids, levels) is None:
+            return None
+        try:
+            self._verify(exchange, {})
+        except (EvidenceError, VerificationError, EndorsementError) as exc:
+            return exc
+        return None
 
     def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
         """Do the part of it that a transaction holds together."""
@@ -278,6 +321,8 @@ class ReleaseService:
         if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
             raise _StateChangedError  # which takes back what was written
         outcome = self._objected(writer, exchange, outcome)
+        if outcome.decision.verdict is not Verdict.ALLOW and isinstance(outcome.strictly, EndorsementError):
+            raise outcome.strictly  # as for an unknown key: nothing was decided, and the challenge still counts
         granted = self._leases(writer, exchange, outcome)
         entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
         try:
@@ -329,6 +374,7 @@ class ReleaseService:
             log_seq=writer.head().seq + 1,
             held=held,
             renews=exchange.request.renews,
+            seconds={asked: record.lease_seconds for asked, record in outcome.snapshot.records.items()},
             at=exchange.at,
         )
 
@@ -467,19 +513,3 @@ def _common(each: list[GpuTolerances]) -> GpuTolerances:
         waived_measurements=tuple(entry for entry in each[0].waived_measurements if entry.index in indices),
         held_rim_signers=each[0].held_rim_signers if held else None,
     )
-
-
-def _denied(decision: ReleaseDecision) -> ReleaseDeniedError:
-    """Make the error that lists every reason. A key that does not exist is told apart; nothing else is."""
-    reasons = decision.reasons
-    unknown = any(reason.code == "key-unknown" for reason in reasons)
-    kind = KeyUnknownError if unknown else ReleaseDeniedError
-    first = next((r for r in reasons if r.code == "key-unknown"), reasons[0]) if unknown else reasons[0]
-    error = kind(
-        "; ".join(dict.fromkeys(reason.text for reason in reasons)),
-        code=first.code,
-        field=first.key_id,
-        hint="the decision and its reasons are in the service's log",
-    )
-    error.checks = tuple({(c.id, c.item): c for reason in reasons for c in reason.checks}.values())
-    return error

@@ -171,8 +171,8 @@ class FailedCheckModel(_Edge):
 
     id: str
     outcome: str
-    expected: str
-    got: str
+    expected: Annotated[str | None, Field(description="Told when the key discloses it.")] = None
+    got: Annotated[str | None, Field(description="Likewise.")] = None
     clause: str
     item: str | None
 

@@ -133,7 +133,12 @@ def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS
         for name, value in error.context().items()
         if name in {"hint", "field", "expected", "got", "retryable"}
     }
-    failed: list[JsonValue] = [dict(check_members(c)) for c in error.checks if c.outcome is Outcome.FAIL]
+    # What a key does not disclose is empty, and left out.
+    failed: list[JsonValue] = [
+        {name: value for name, value in check_members(c).items() if value != ""}
+        for c in error.checks
+        if c.outcome is Outcome.FAIL
+    ]
     if failed:
         more["failed_checks"] = failed
     headers = {"Retry-After": _RETRY_AFTER_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else None

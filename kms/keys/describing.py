@@ -22,6 +22,8 @@ def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
         "state": str(state_of(record, at=at)),
         "enabled": record.enabled and record.version_enabled,
         "policy_sha256": record.policy_digest.hex(),
+        "disclosure": str(record.disclosure),
+        "lease_seconds": record.lease_seconds,
         "created_at": rfc3339_text(record.created_at),
         "overlap_until": _moment(record.overlap_until),
         "destroy_at": _moment(record.destroy_at),

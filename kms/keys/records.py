@@ -5,14 +5,17 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from attest.encoding import cbor_bytes
 from attest.release import DEFAULT_TENANT, KeyName, KeyReference
 
 __all__ = [
+    "DEFAULT_DISCLOSURE",
     "DEFAULT_TENANT",
     "SYMMETRIC_256",
     "SYMMETRIC_KEY_BYTES",
+    "Disclosure",
     "KeyName",
     "KeyPurpose",
     "KeyRecord",
@@ -32,6 +35,22 @@ class KeyPurpose(enum.StrEnum):
 
     MODEL_KEY = "model-key"
     PROMPT_KEY = "prompt-key"
+
+
+class Disclosure(enum.StrEnum):
+    """How much a refused workload learns, from nothing to everything."""
+
+    NONE = "none"
+    """Not even whether there is such a key."""
+    CODES = "codes"
+    """The codes of the reasons."""
+    CHECKS = "checks"
+    """Also which checks of the policy failed, by their ids."""
+    FULL = "full"
+    """Also what was expected, what was found, and every reason in words."""
+
+
+DEFAULT_DISCLOSURE: Final = Disclosure.CHECKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +84,8 @@ class KeyRecord:
         created_at: when this version was made or imported, UTC.
         wrapped: the material, encrypted under a key-encryption key and tied to name, version, purpose, algorithm and
             policy; nothing once it is destroyed.
+        disclosure: what a workload is told that is refused the key.
+        lease_seconds: how long a lease of it lasts; None: as the service's settings say.
     """
 
     name: KeyName
@@ -78,6 +99,8 @@ class KeyRecord:
     version_enabled: bool = True
     overlap_until: datetime | None = None
     destroy_at: datetime | None = None
+    disclosure: Disclosure = DEFAULT_DISCLOSURE
+    lease_seconds: int | None = None
 
     @property
     def is_current(self) -> bool:

@@ -55,6 +55,7 @@ class LeaseDesk:
         log_seq: int,
         held: Iterable[Lease],
         renews: Collection[str],
+        seconds: Mapping[str, int | None],
         at: datetime,
     ) -> Granted:
         """Make a lease for each key of a release.
@@ -69,6 +70,7 @@ class LeaseDesk:
             log_seq: number of the decision's entry.
             held: the leases of these keys that the holder has.
             renews: the ids of those that are to be renewed.
+            seconds: by what was asked for, how long a lease of that key lasts; None: as long as any other.
             at: the moment of the decision.
         """
         released = at.replace(microsecond=at.microsecond // 1000 * 1000)
@@ -100,7 +102,7 @@ class LeaseDesk:
                 claims_digest=attester.claims_digest,
                 log_seq=log_seq,
                 released_at=released,
-                expires_at=released + timedelta(seconds=self._lifetime_seconds),
+                expires_at=released + timedelta(seconds=seconds[key.asked] or self._lifetime_seconds),
                 renewed_from=replaced[-1].lease_id if replaced else None,
             )
         return Granted(leases=leases, ends=tuple(ended.values()))

@@ -25,7 +25,7 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 from attest.encoding import rfc3339, rfc3339_text
 from attest.errors import AttestError
 from kms.errors import IntegrityError, KeyConflictError
-from kms.keys.records import KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
+from kms.keys.records import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
 from kms.store.keks import KekWriter
 from kms.store.moments import milliseconds, moment_of
 from kms.store.schema import key_versions, keys, tenants
@@ -152,6 +152,11 @@ class KeyWriter(KeyReader, KekWriter):
         """Let a key be released, or stop it, in all its versions."""
         self._connection.execute(update(keys).where(of_key(keys, name)).values(enabled=enabled))
 
+    def set_release(self, name: KeyName, *, disclosure: str, lease_seconds: int | None) -> None:
+        """Set how a key is released, in all its versions."""
+        values = {"disclosure": str(disclosure), "lease_seconds": lease_seconds}
+        self._connection.execute(update(keys).where(of_key(keys, name)).values(**values))
+
     def set_version_enabled(self, record: KeyRecord, *, enabled: bool) -> None:
         """Let one version be released, or stop it."""
         self._update(record, enabled=enabled)
@@ -191,6 +196,8 @@ _KEY_VERSIONS: Select[tuple[object, ...]] = (
         keys.c.purpose,
         type_coerce(keys.c.enabled, Integer).label("enabled"),
         type_coerce(key_versions.c.enabled, Integer).label("version_enabled"),
+        keys.c.disclosure,
+        keys.c.lease_seconds,
     )
     .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
     .order_by(keys.c.tenant, keys.c.key_id, key_versions.c.version)
@@ -214,6 +221,8 @@ def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
             destroy_at=None if row.destroy_at is None else moment_of(row.destroy_at),
             created_at=rfc3339(row.created_at, what="created_at"),
             wrapped=Wrapped(kek_id=_blob(row.kek_id), content=_blob(row.wrapped)),
+            disclosure=DEFAULT_DISCLOSURE if row.disclosure is None else Disclosure(row.disclosure),
+            lease_seconds=row.lease_seconds,
         )
     except (ValueError, TypeError, KeyError, OverflowError, AttestError) as exc:
         raise IntegrityError(

@@ -51,7 +51,7 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010", "0011", "0006")
+REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010", "0011", "0006", "0008")
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = (
@@ -168,6 +168,8 @@ keys = Table(
     Column("purpose", String(32), nullable=False),
     Column("enabled", Boolean, nullable=False),
     Column("created_at", String(40), nullable=False),
+    Column("disclosure", String(16), nullable=True),
+    Column("lease_seconds", Integer, nullable=True),
 )
 
 key_versions = Table(

@@ -105,7 +105,7 @@ def test_what_the_policy_refuses_is_403_with_the_failed_checks(client: TestClien
     document = problem_of(*ask(client, Workload().with_measurement(b"\x01" * 48)), 403, "policy-not-met")
     (check,) = document["failed_checks"]
     assert check["id"] == "policy.snp.measurement"
-    assert check["got"] == "01" * 48
+    assert "got" not in check  # which the key does not disclose
 
 
 def test_what_is_not_genuine_is_403_with_the_failed_check(client: TestClient) -> None:

@@ -67,7 +67,7 @@ def test_mc_21_an_unknown_tenant_is_refused_like_an_unknown_key(shared: Harness)
             shared.releases.release(Workload().request(shared.releases.challenge(), asked))
         assert caught.value.field == asked
         told.append((caught.value.code, caught.value.message.replace(asked, "…"), caught.value.hint))
-    assert set(told) == {("key-unknown", "there is no key '…'", told[0][2])}
+    assert set(told) == {("key-unknown", "there is no key '…' for this workload", told[0][2])}
 
 
 def test_mc_18_a_sealed_key_of_one_tenant_is_none_of_another(shared: Harness) -> None:
@@ -144,10 +144,6 @@ def test_a_key_whose_tenant_was_removed_is_found(shared: Harness) -> None:
     vault = Vault(store=shared.services.store, kek=shared.services.kek)
     found = {one.check: one for one in examine(vault, origin=shared.settings.origin, noted=())}
     assert found["keys"].problems == ("the key acme/model is of no tenant there is",)
-
-
-_MADE_SINCE = """SELECT name FROM main.sqlite_master WHERE type = 'table'
-    EXCEPT SELECT name FROM before.sqlite_master"""
 
 
 def test_keys_from_before_there_were_tenants_and_versions_go_on(harness: Harness) -> None:

@@ -1,0 +1,50 @@
+"""``kms key release``: what a refused workload is told, and how long a lease lasts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli_options import SETTINGS, key_argument, moment, say, vault, with_options
+
+if TYPE_CHECKING:
+    from kms.keys.records import KeyName
+
+__all__ = ["key_release"]
+
+_LEVELS = ("none", "codes", "checks", "full")
+
+
+@click.command("release")
+@key_argument
+@click.option("--disclosure", type=click.Choice(_LEVELS), help="What a workload is told that is refused the key.")
+@click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
+@with_options(*SETTINGS)
+def key_release(
+    *, name: KeyName, disclosure: str | None, lease_seconds: str | None, config: Path | None, **flags: object
+) -> None:
+    """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.
+
+    With 'none' a key that is refused cannot be told from one that does not exist. The log has every reason in any case.
+    """
+    from kms.actors import local_actor
+    from kms.keys.admin import find_key
+    from kms.keys.records import Disclosure
+    from kms.keys.release_settings import ReleaseSettings, set_release_settings
+
+    store = vault(config, flags).store
+    now = ReleaseSettings.of(find_key(store, name)[0])
+    then = now if disclosure is None else replace(now, disclosure=Disclosure(disclosure))
+    if lease_seconds is not None:
+        if lease_seconds != "default" and not (lease_seconds.isascii() and lease_seconds.isdigit()):
+            raise click.UsageError("--lease-seconds: expected a number of seconds, or 'default'")
+        then = replace(then, lease_seconds=None if lease_seconds == "default" else int(lease_seconds[:12]))
+    if disclosure is not None or lease_seconds is not None:
+        set_release_settings(store, name, then, actor=local_actor(), at=moment())
+    lasts = "as the service's settings say" if then.lease_seconds is None else f"{then.lease_seconds} s"
+    click.echo(f"{name}: disclosure {then.disclosure}, lease {lasts}")
+    if lease_seconds is not None:
+        say("note: leases that are out keep their end")

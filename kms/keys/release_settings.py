@@ -1,0 +1,91 @@
+"""How a key is released: what a refused workload is told, and how long a lease lasts. Each change is logged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from kms.actors import Actor
+from kms.errors import KeyConflictError
+from kms.keys.admin import name_members, require_key
+from kms.keys.records import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyRecord
+from kms.leases.granting import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
+from kms.store import Store
+
+__all__ = ["KEY_RELEASE_SET", "ReleaseSettings", "set_release_settings", "setting_problems"]
+
+KEY_RELEASE_SET: Final = "key-release-set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseSettings:
+    """Both settings of a key.
+
+    Attributes:
+        disclosure: what a refused workload is told.
+        lease_seconds: how long a lease lasts; None: as the service's settings say.
+    """
+
+    disclosure: Disclosure
+    lease_seconds: int | None
+
+    def members(self) -> dict[str, JsonValue]:
+        """Return them for the log."""
+        return {"disclosure": str(self.disclosure), "lease_seconds": self.lease_seconds}
+
+    @staticmethod
+    def of(record: KeyRecord) -> ReleaseSettings:
+        """Return those of a key."""
+        return ReleaseSettings(disclosure=record.disclosure, lease_seconds=record.lease_seconds)
+
+
+def set_release_settings(
+    store: Store, name: KeyName, then: ReleaseSettings, *, actor: Actor, at: datetime
+) -> ReleaseSettings:
+    """Set both, for every version of a key, from the next request on. Leases that are out keep their end.
+
+    Returns:
+        What was set before.
+
+    Raises:
+        ConfigurationError: ``lease-seconds-invalid``.
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: ``key-state-unchanged``.
+        UnavailableError: the database is in use.
+    """
+    seconds = then.lease_seconds
+    if seconds is not None and not SHORTEST_LEASE_SECONDS <= seconds <= LONGEST_LEASE_SECONDS:
+        raise ConfigurationError(
+            f"a lease of {seconds} s is too short or too long",
+            code="lease-seconds-invalid",
+            field="lease_seconds",
+            expected=f"{SHORTEST_LEASE_SECONDS} to {LONGEST_LEASE_SECONDS} s",
+            got=str(seconds),
+        )
+    with store.writing() as writer:
+        before = ReleaseSettings.of(require_key(writer, name))
+        if before == then:
+            raise KeyConflictError(
+                f"the key {str(name)!r} is released like that already", code="key-state-unchanged", field=str(name)
+            )
+        writer.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds)
+        body = {**name_members(name), **then.members(), "before": before.members(), "actor": actor.members()}
+        writer.append(writer.prepare(kind=KEY_RELEASE_SET, at=at, body=body))
+    return before
+
+
+def setting_problems(records: Iterable[KeyRecord], entries: Iterable[Mapping[str, JsonValue]]) -> Iterator[str]:
+    """Compare what is set with what the log says was set last, and say what differs, a line each."""
+    logged = {
+        (entry.get("tenant"), entry.get("key_id")): (entry.get("disclosure"), entry.get("lease_seconds"))
+        for entry in entries
+        if entry.get("kind") == KEY_RELEASE_SET
+    }
+    for name, record in {one.name: one for one in records}.items():
+        default = (str(DEFAULT_DISCLOSURE), None)
+        if logged.get((name.tenant, name.key_id), default) != (str(record.disclosure), record.lease_seconds):
+            yield f"how {name} is released is not what the log says was set last [key-record-invalid]"
