@@ -51,7 +51,7 @@ def answer(web: TestClient, workload: Workload, *asked: str, renews: tuple[str, 
 def sent(web: TestClient, body: object) -> tuple[int, bytes]:
     """Send a request, and return status and body without the number that every request has of its own."""
     found = web.post("/v1/releases", json=body)
-    return found.status_code, re.sub(rb'"request_id":"[0-9a-f]{32}"', b"", found.content)
+    return found.status_code, re.sub(rb'"request_id":"[0-9a-f]{32}"', b'"request_id":"x"', found.content)
 
 
 def hidden(found: tuple[int, bytes], name: str) -> tuple[int, bytes]:
@@ -151,8 +151,7 @@ def test_mc_21_what_a_policy_relaxes_does_not_show_that_there_is_a_key(harness: 
     told_of = []
     for name in ("missing", "secret"):
         request = STRANGER.request(challenge_of(web), name).to_json()
-        for _ in range(2):  # and again: neither answer uses the challenge up
-            told_of.append(sent(web, request))
+        told_of += [sent(web, request) for _ in range(2)]  # and again: neither answer uses the challenge up
     assert told_of[0][0] == 503
     assert all(one == told_of[0] for one in told_of)
     assert len(harness.decisions()) == before
