@@ -32,7 +32,8 @@ def desk(config: Path | None, flags: dict[str, object]) -> Desk:
     settings = load(config, flags).settings
     opened = vault(config, flags)
     audience = open_identity(opened, settings).public.text
-    return Desk(vault=opened, audience=audience, alone=settings.allow_thaw_by_one)
+    longest = timedelta(seconds=settings.break_glass_seconds)
+    return Desk(vault=opened, audience=audience, alone=settings.allow_thaw_by_one, longest_glass=longest)
 
 
 def carry_out(

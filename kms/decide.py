@@ -20,7 +20,17 @@ from attest.release import KeyName
 from attest.verification import Freshness
 from kms.brakes.devices import products_of
 
-__all__ = ["Demand", "Hindrance", "KeyState", "Reason", "ReferenceState", "ReleaseDecision", "Verdict", "decide"]
+__all__ = [
+    "Demand",
+    "Hindrance",
+    "KeyState",
+    "OpenGlass",
+    "Reason",
+    "ReferenceState",
+    "ReleaseDecision",
+    "Verdict",
+    "decide",
+]
 
 
 class Verdict(enum.StrEnum):
@@ -53,6 +63,21 @@ class Hindrance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGlass:
+    """A named relaxation (break-glass) under which a key is decided on.
+
+    Attributes:
+        number: of the relaxation.
+        relaxation: what it relaxes, for the log.
+        until: when it ends, UTC.
+    """
+
+    number: int
+    relaxation: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyState:
     """What the decision needs to know of a key.
 
@@ -68,6 +93,7 @@ class KeyState:
         references: the documents that those values come from, besides the policy itself.
         hindrances: what stands against any release of the key at this moment; each is a reason against.
         frozen_products: names of products (``kms.brakes.devices``) whose evidence opens nothing at this moment.
+        break_glass: the named relaxations that all this was found under; they stand in everything that comes of it.
     """
 
     asked: str
@@ -80,6 +106,7 @@ class KeyState:
     references: tuple[ReferenceState, ...] = ()
     hindrances: tuple[Hindrance, ...] = ()
     frozen_products: frozenset[str] = frozenset()
+    break_glass: tuple[OpenGlass, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from kms.keys.release_settings import setting_problems
 from kms.keys.wrapping.records import KekState
 from kms.leases.examining import lease_problems
 from kms.log.verifying import LogState, verify_log
+from kms.quorum.break_glass import differences as glass_differences
 from kms.quorum.examining import differences as quorum_differences
 from kms.quorum.key_limits import differences as limit_differences
 from kms.references.intake import list_documents
@@ -75,6 +76,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("keks", _keks),
         ("quorum", _quorum),
         ("limits", _limits),
+        ("break-glass", _break_glass),
     )
     with vault.store.reading() as reader:
         for name, check in checks:
@@ -194,6 +196,12 @@ def _quorum(reader: Reader) -> Finding:
     """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
     found = len(reader.quorum_versions()) + reader.proposal_count()
     return Finding(check="quorum", looked_at=found, problems=tuple(quorum_differences(reader)))
+
+
+def _break_glass(reader: Reader) -> Finding:
+    """Compare relaxations with those that the log says were opened and closed."""
+    found = reader.all_glasses()
+    return Finding(check="break-glass", looked_at=len(found), problems=tuple(glass_differences(found, reader.log())))
 
 
 def _limits(reader: Reader) -> Finding:

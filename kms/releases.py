@@ -6,6 +6,7 @@ workload that proved itself and by nobody else.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,7 +28,9 @@ from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, 
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
 from kms.brakes.freezes import Freeze, Scope, freezing, frozen_products
+from kms.brakes.glass import counting_freezes, judging_policy, open_glass_of, within_glass
 from kms.brakes.limiting import limit_objections
+from kms.brakes.unsealing import GlassDesk
 from kms.challenges import OpenedChallenge
 from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
 from kms.disclosure import hides, told
@@ -48,6 +51,7 @@ from kms.telemetry import carried, stage, tee_of
 
 __all__ = ["ReleaseService"]
 
+_log = logging.getLogger("kms")
 MAX_ATTEMPTS: Final = 3
 """How often a release starts over because a key or what judges for it changed while it was being decided."""
 _FROZEN = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.ALL: "service-frozen"}
@@ -133,6 +137,7 @@ class ReleaseService:
         """Keep the services."""
         self._services = services
         self._audience = services.identity.public.text
+        self._glass = GlassDesk(services.kek)
 
     def challenge(self) -> Challenge:
         """Issue a challenge."""
@@ -174,7 +179,7 @@ class ReleaseService:
         # that guard them.
         with self._services.store.reading() as reader:
             reader.require_unused(exchange.challenge.nonce_digest)
-            snapshot = _snapshot(reader, request.key_ids, at=at)
+            snapshot = _snapshot(reader, request.key_ids, glass=self._glass, at=at)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
             with stage("verify", tee=tee_of(request.evidence)):
@@ -283,6 +288,8 @@ class ReleaseService:
         if written.refusal is not None:
             raise written.refusal
         outcome, entry, sealed = written.outcome, written.entry, written.sealed
+        if any(state.break_glass for state in outcome.decision.keys):
+            _log.warning("BREAK-GLASS: a decision was made under it, see entry %d of the log", entry.seq)
         if outcome.decision.verdict is not Verdict.ALLOW:
             raise self._told(exchange, outcome)
         # (7) The log's word for it: the entry is there, and whoever keeps the proof can show it.
@@ -317,7 +324,7 @@ class ReleaseService:
     def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
         """Do the part of it that a transaction holds together."""
         _use_up(writer, exchange)
-        now = _snapshot(writer, exchange.request.key_ids, at=exchange.at)
+        now = _snapshot(writer, exchange.request.key_ids, glass=self._glass, at=exchange.at)
         if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
             raise _StateChangedError  # which takes back what was written
         outcome = self._objected(writer, exchange, outcome)
@@ -367,7 +374,7 @@ class ReleaseService:
         if attester is None:
             return NOTHING_GRANTED
         held = writer.leases_of({state.name for state in keys}, holder=attester.holder, at=exchange.at)
-        return self._services.leases.grant(
+        granted = self._services.leases.grant(
             keys=keys,
             attester=attester,
             evidence_digest=exchange.request.evidence.digest,
@@ -377,6 +384,7 @@ class ReleaseService:
             seconds={asked: record.lease_seconds for asked, record in outcome.snapshot.records.items()},
             at=exchange.at,
         )
+        return within_glass(granted, keys)
 
     def _body(self, exchange: _Exchange, outcome: _Outcome, granted: Granted) -> dict[str, JsonValue]:
         return decision_body(
@@ -438,6 +446,7 @@ class ReleaseService:
             keys=sealed,
             released_at=outcome.decision.at,
             simulated=any(result.verified.simulated for result in outcome.results.values()),
+            break_glass=any(state.break_glass for state in outcome.decision.keys),
         )
         identity = self._services.identity
         return sign_note(text, name=identity.public.name, key=identity.key)
@@ -448,14 +457,27 @@ def _use_up(writer: Writer, exchange: _Exchange) -> None:
     writer.use_nonce(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
 
 
-def _snapshot(reader: Reader, key_ids: tuple[str, ...], *, at: datetime) -> _Snapshot:
+def _snapshot(reader: Reader, key_ids: tuple[str, ...], *, glass: GlassDesk, at: datetime) -> _Snapshot:
     found = reader.asked(map(KeyReference.parse, key_ids))
     records = {str(one): record for one, record in found.items()}
     freezes = reader.freezes()
-    guards = {asked: find_guard(reader, record.policy_digest) for asked, record in records.items()}
+    opened = glass.open_for(reader, {record.name for record in records.values()}, at=at)
+    broken = {asked: opened.get(record.name, ()) for asked, record in records.items()}
+    guards = {
+        asked: find_guard(reader, judging_policy(record.policy_digest, broken[asked]))
+        for asked, record in records.items()
+    }
+    states = {
+        asked: replace(
+            _state(asked, record, guards[asked], counting_freezes(freezes, broken[asked]), at=at),
+            policy_digest=judging_policy(record.policy_digest, broken[asked]),
+            break_glass=open_glass_of(broken[asked]),
+        )
+        for asked, record in records.items()
+    }
     return _Snapshot(
         records=records,
-        states={asked: _state(asked, record, guards[asked], freezes, at=at) for asked, record in records.items()},
+        states=states,
         policies={asked: guard.policy for asked, guard in guards.items() if guard.policy is not None},
     )
 

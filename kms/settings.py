@@ -82,6 +82,7 @@ class Settings(AdminSettings):
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
         allow_thaw_by_one: let one person thaw what was frozen, as long as no quorum is set up for it.
+        break_glass_seconds: how long break-glass may be open at most.
         log_format: ``text`` for people or ``json`` for programs, on standard error.
         metrics_host: address where metrics are read.
         metrics_port: port where metrics are read, without a proof of who asks; without it there are none.
@@ -137,6 +138,7 @@ class Settings(AdminSettings):
     publish_entries: bool = False
     allow_simulated: bool = False
     allow_thaw_by_one: bool = False
+    break_glass_seconds: Annotated[int, Field(ge=60, le=86_400)] = 14_400
     log_format: LogFormat = "text"
     metrics_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None

@@ -310,6 +310,7 @@ def receipt_text(
     keys: Iterable[SealedKey],
     released_at: datetime,
     simulated: bool,
+    break_glass: bool = False,
 ) -> str:
     """Return the text of a receipt: who got what, on what evidence, under which policies, when and until when."""
     document: dict[str, JsonValue] = {
@@ -320,6 +321,7 @@ def receipt_text(
         "keys": [key.told() for key in keys],
         "released_at": rfc3339_text(released_at),
         "simulated": simulated,
+        **({"break_glass": True} if break_glass else {}),
     }
     return f"{RECEIPT}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
 

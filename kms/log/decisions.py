@@ -78,6 +78,7 @@ def decision_body(
         ],
         "reasons": [{"code": r.code, "key_id": r.key_id, "text": r.text} for r in decision.reasons],
         "failed_checks": [check_members(check) for check in failed.values()],
+        **_break_glass(decision.keys),
     }
 
 
@@ -112,7 +113,18 @@ def refusal_body(
         ],
         "reasons": [{"code": error.code, "key_id": None, "text": error.message}],
         "failed_checks": [check_members(c) for c in error.checks if c.outcome is Outcome.FAIL],
+        **_break_glass(tuple(keys)),
     }
+
+
+def _break_glass(keys: Iterable[KeyState]) -> dict[str, JsonValue]:
+    """Say loudly under which relaxations it was decided; nothing where there were none."""
+    opened: list[JsonValue] = [
+        {"key": state.asked, "number": one.number, "relaxation": one.relaxation, "until": rfc3339_text(one.until)}
+        for state in keys
+        for one in state.break_glass
+    ]
+    return {"break_glass": True, "break_glass_open": opened} if opened else {}
 
 
 def _references(state: KeyState) -> list[JsonValue]:

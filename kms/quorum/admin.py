@@ -11,7 +11,7 @@ from kms.actors import Actor
 from kms.brakes.freezes import require_reason
 from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
 from kms.quorum.changes import read_change
-from kms.quorum.changing import Change, Changing
+from kms.quorum.changing import Change, Changing, Prepared
 from kms.quorum.people import Person, Quorum
 from kms.quorum.proposals import (
     DEFAULT_LIFETIME,
@@ -55,11 +55,13 @@ class Desk:
         vault: the database and the key-encryption key.
         audience: the service's verifier key: no approval for another service counts here.
         alone: the setting ``allow_thaw_by_one``.
+        longest_glass: the setting ``break_glass_seconds``.
     """
 
     vault: Vault
     audience: str
     alone: bool
+    longest_glass: timedelta = timedelta(hours=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ def change_now(desk: Desk, change: Change, *, actor: Actor, at: datetime) -> str
     with desk.vault.store.writing() as writer:
         _require_alone(change, writer.quorum(), desk)
         change.state(writer)
-        return change.apply(Changing(writer=writer, actor=actor, at=at, approval={}, prepared=prepared))
+        return change.apply(_changing(desk, writer, actor=actor, at=at, approval={}, prepared=prepared))
 
 
 def _require_alone(change: Change, quorum: Quorum, desk: Desk) -> None:
@@ -263,7 +265,7 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         # (4) It is done, and can never be done again.
         approved: list[JsonValue] = [f"{one.name} {one.key_id}" for one in people]
         named: dict[str, JsonValue] = {"proposal": digest, "approved_by": approved}
-        done = change.apply(Changing(writer=writer, actor=actor, at=at, approval=named, prepared=prepared))
+        done = change.apply(_changing(desk, writer, actor=actor, at=at, approval=named, prepared=prepared))
         writer.end_proposal(proposal, outcome="executed", at=at)
         _log(writer, PROPOSAL_EXECUTED, {**_named(proposal), "approved_by": approved}, actor, at)
     return done
@@ -293,6 +295,14 @@ def _lacking(
     rules = change.demanded(quorum, alone=alone)
     found = (missing(rule, proposal, people) for rule in rules)
     return tuple(one for one in found if one is not None)
+
+
+def _changing(
+    desk: Desk, writer: Writer, *, actor: Actor, at: datetime, approval: dict[str, JsonValue], prepared: Prepared
+) -> Changing:
+    return Changing(
+        writer=writer, actor=actor, at=at, approval=approval, prepared=prepared, longest_glass=desk.longest_glass
+    )
 
 
 def _named(proposal: Proposal) -> dict[str, JsonValue]:

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from attest.encoding import JsonValue, base64_bytes
+from attest.encoding import JsonValue, base64_bytes, rfc3339
 from attest.errors import ConfigurationError, EvidenceError
 from kms.brakes.admin import THAWED, require_frozen, thaw_in
 from kms.brakes.freezes import Target, require_reason, target
 from kms.brakes.limits import read_limits
 from kms.errors import KeyConflictError, QuorumRequiredError
 from kms.keys.records import KeyName
-from kms.quorum.changing import NOTHING_PREPARED, Change, Changing, Rewrapped
+from kms.quorum.break_glass import BreakGlassOpen
+from kms.quorum.changing import NOTHING_PREPARED, Change, Changing, Prepared
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
 from kms.quorum.people import Kind, Quorum, Rule, read_quorum
@@ -65,7 +66,7 @@ class QuorumSet:
         del alone
         return quorum.demanded(Kind.QUORUM, then=self.then)
 
-    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+    def prepare(self, vault: Vault) -> Prepared:
         """Prepare nothing."""
         del vault
         return NOTHING_PREPARED
@@ -126,7 +127,7 @@ class Thaw:
             )
         return found
 
-    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+    def prepare(self, vault: Vault) -> Prepared:
         """Prepare nothing."""
         del vault
         return NOTHING_PREPARED
@@ -186,11 +187,34 @@ def _list(value: JsonValue) -> list[JsonValue]:
     return value
 
 
+def _break_glass_open(arguments: Mapping[str, JsonValue]) -> BreakGlassOpen:
+    _require_names(arguments, {"key", "lifts", "policy", "policy_sha256", "reason", "until"})
+    lifts, policy = arguments["lifts"], arguments["policy"]
+    if (lifts is None) is (policy is None):
+        raise _wrong("break-glass lifts one freeze, or puts one policy in place: one of the two")
+    frozen = lifts if isinstance(lifts, dict) else {}
+    try:
+        until = rfc3339(str(arguments["until"]), what="until")
+    except EvidenceError as exc:
+        raise _wrong(exc.message) from exc
+    found = BreakGlassOpen(
+        name=KeyName.parse(str(arguments["key"])),
+        lifts=None if lifts is None else target(str(frozen.get("scope")), str(frozen.get("name", "")) or None),
+        policy=None if policy is None else str(policy).encode(),
+        reason=require_reason(str(arguments["reason"])),
+        until=until,
+    )
+    if found.arguments() != dict(arguments):
+        raise _wrong("its digest or its time is not as it would be written")
+    return found
+
+
 CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
     QuorumSet.action: _quorum_set,
     Thaw.action: _thaw,
     KeyLimitsSet.action: _key_limits_set,
     KeyPolicySet.action: _key_policy_set,
+    BreakGlassOpen.action: _break_glass_open,
 }
 """Everything that can be proposed, by the name of its action."""
 

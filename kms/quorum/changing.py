@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from attest.encoding import JsonValue
@@ -14,7 +14,7 @@ from kms.quorum.people import Kind, Quorum, Rule
 from kms.services import Vault
 from kms.store import Reader, Writer
 
-__all__ = ["NOTHING_PREPARED", "Change", "Changing", "Rewrapped"]
+__all__ = ["NOTHING_PREPARED", "Change", "Changing", "Prepared", "Rewrapped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,22 @@ class Rewrapped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What was wrapped before anything was locked: what holds the key-encryption key may be far away.
+
+    Attributes:
+        rewrapped: keys, by version.
+        seal: of a relaxation.
+    """
+
+    rewrapped: Mapping[int, Rewrapped] = field(default_factory=dict)
+    seal: Wrapped | None = None
+
+
+NOTHING_PREPARED: Final = Prepared()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Changing:
     """What a change is done with, in one transaction.
 
@@ -39,14 +55,16 @@ class Changing:
         actor: who executes it.
         at: when.
         approval: what the log says of the proposal and of those who signed it; empty without one.
-        prepared: keys wrapped anew before anything was locked, by version.
+        prepared: what was wrapped before anything was locked.
+        longest_glass: the setting ``break_glass_seconds``.
     """
 
     writer: Writer
     actor: Actor
     at: datetime
     approval: Mapping[str, JsonValue]
-    prepared: Mapping[int, Rewrapped]
+    prepared: Prepared
+    longest_glass: timedelta
 
     def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
         """Write the change's entry."""
@@ -79,13 +97,10 @@ class Change(Protocol):
         """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
         ...
 
-    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+    def prepare(self, vault: Vault) -> Prepared:
         """Do what takes long and changes nothing, before anything is locked."""
         ...
 
     def apply(self, changing: Changing) -> str:
         """Do it, with its log entry; return a line for people."""
         ...
-
-
-NOTHING_PREPARED: Final[Mapping[int, Rewrapped]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -12,7 +12,7 @@ from kms.errors import KeyConflictError
 from kms.keys.admin import name_members, require_key
 from kms.keys.records import KeyName
 from kms.log.entries import LogEntry
-from kms.quorum.changing import NOTHING_PREPARED, Changing, Rewrapped
+from kms.quorum.changing import NOTHING_PREPARED, Changing, Prepared
 from kms.quorum.people import Kind, Quorum, Rule
 from kms.services import Vault
 from kms.store import Reader
@@ -66,7 +66,7 @@ class KeyLimitsSet:
         del alone
         return quorum.demanded(self.kind)
 
-    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+    def prepare(self, vault: Vault) -> Prepared:
         """Prepare nothing."""
         del vault
         return NOTHING_PREPARED

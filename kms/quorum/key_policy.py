@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +16,7 @@ from kms.errors import UnavailableError
 from kms.keys.admin import name_members, require_key
 from kms.keys.policy_trials import difference_members, policy_difference
 from kms.keys.records import KeyName, KeyRecord
-from kms.quorum.changing import Changing, Rewrapped
+from kms.quorum.changing import Changing, Prepared, Rewrapped
 from kms.quorum.people import Kind, Quorum, Rule
 from kms.references.intake import (
     REFERENCES_ADDED,
@@ -109,12 +108,12 @@ class KeyPolicySet:
             load_policy(self.policy, references={**_documents(reader, self.policy), **documents}),
         )
 
-    def prepare(self, vault: Vault) -> Mapping[int, Rewrapped]:
+    def prepare(self, vault: Vault) -> Prepared:
         """Wrap the material of every version anew, tied to the new policy, before anything is locked."""
         with vault.store.reading() as reader:
             records = _with_material(reader, self.name)
         digest = self.identity.digest
-        return {
+        rewrapped = {
             one.version: Rewrapped(
                 before=one.wrapped,
                 after=vault.kek.wrap(
@@ -124,6 +123,7 @@ class KeyPolicySet:
             )
             for one in records
         }
+        return Prepared(rewrapped=rewrapped)
 
     def apply(self, changing: Changing) -> str:
         """Keep policy and documents, and put every version of the key under it."""
@@ -138,7 +138,7 @@ class KeyPolicySet:
         writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at)
         records = _with_material(writer, self.name)
         for record in records:
-            rewrapped = changing.prepared.get(record.version)
+            rewrapped = changing.prepared.rewrapped.get(record.version)
             if rewrapped is None or rewrapped.before != record.wrapped:
                 raise UnavailableError(
                     "the key changed while its policy was being replaced",

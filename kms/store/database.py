@@ -29,6 +29,7 @@ from kms.store import postgres
 from kms.store.batching import Batching
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.freezes import FreezeReader, FreezeWriter
+from kms.store.glass import GlassReader, GlassWriter
 from kms.store.grants import GrantReader, GrantWriter
 from kms.store.keks import KekReader, KekWriter
 from kms.store.key_policies import KeyPolicyWriter
@@ -148,6 +149,7 @@ class Reader(
     KekReader,
     QuorumReader,
     LimitReader,
+    GlassReader,
 ):
     """What can be read in one transaction."""
 
@@ -223,6 +225,7 @@ class Writer(
     QuorumWriter,
     LimitWriter,
     KeyPolicyWriter,
+    GlassWriter,
 ):
     """What can be written in one transaction, all or nothing."""
 

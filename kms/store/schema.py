@@ -24,6 +24,8 @@ __all__ = [
     "PROTECTED",
     "REVISIONS",
     "approvals",
+    "break_glass",
+    "break_glass_ends",
     "freezes",
     "grants",
     "keks",
@@ -51,7 +53,21 @@ __all__ = [
     "used_nonces",
 ]
 
-REVISIONS: Final = ("0001", "0002", "0003", "0012", "0005", "0009", "0007", "0004", "0010", "0011", "0006", "0008")
+REVISIONS: Final = (
+    "0001",
+    "0002",
+    "0003",
+    "0012",
+    "0005",
+    "0009",
+    "0007",
+    "0004",
+    "0010",
+    "0011",
+    "0006",
+    "0008",
+    "0014",
+)
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
 PROTECTED: Final = (
@@ -69,6 +85,8 @@ PROTECTED: Final = (
     "approvals",
     "proposal_ends",
     "key_limits",
+    "break_glass",
+    "break_glass_ends",
 )
 """Tables whose rows are never changed and never removed; triggers see to it."""
 
@@ -392,3 +410,30 @@ key_limits = Table(
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
 )
 """Limits of keys, see ``kms/brakes/limits.py``; the highest version is in force. Triggers refuse changes."""
+
+break_glass = Table(
+    "break_glass",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("tenant", _name(64), nullable=False),
+    Column("key_id", _name(128), nullable=False),
+    Column("lifts_scope", _name(16)),
+    Column("lifts_name", _name(256)),
+    Column("policy_digest", LargeBinary, ForeignKey("policies.digest")),
+    Column("reason", String(1000), nullable=False),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("kek_id", LargeBinary, nullable=False),
+    Column("seal", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("break_glass_until", "until"),
+)
+"""Named relaxations, see ``kms/brakes/glass.py``; milliseconds since 1970, UTC. Triggers refuse changes."""
+
+break_glass_ends = Table(
+    "break_glass_ends",
+    metadata,
+    Column("number", Integer, ForeignKey("break_glass.number"), primary_key=True, autoincrement=False),
+    Column("closed_at", BigInteger, nullable=False),
+)
+"""Those that were closed early. Triggers refuse changes."""

@@ -1,9 +1,12 @@
 """Freezing and thawing at the command line."""
 
 import json
+from datetime import timedelta
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from attest.encoding import rfc3339_text
+from kms.clock import system_clock
 from tests.kms.support import AT, Workload, policy_text, write_endorsements
 from tests.kms.test_cli import Shell, shell
 from tests.kms.test_leases import CHALLENGE
@@ -185,3 +188,31 @@ def test_another_policy_is_tried_out_and_then_put(shell: Shell) -> None:
     shown = json.loads(shell.with_config("key", "show", "model", "--json")[0])
     assert shown["policy"].encode() == newer.read_bytes()
     shell.with_config("fsck")
+
+
+def test_break_glass_is_proposed_listed_and_closed(shell: Shell) -> None:
+    people = founded(shell)
+    shell.add_key()
+    assert "never opened" in shell.with_config("break-glass", "list")[1]
+    named = [word for name in ("alice", "bob") for word in ("--person", name)]
+    people.run("quorum", "set", "break-glass", "--of", "2", *named, "--propose", "--reason", "x")
+    people.sign(1, "alice", "bob")
+    people.run("proposal", "execute", "1")
+    people.run("freeze", "tenant", "default", "--reason", "x")
+    until = rfc3339_text((system_clock() + timedelta(hours=1)).replace(microsecond=0))
+    opening = ("break-glass", "open", "--key", "model", "--until", until, "--reason", "4711")
+    people.run(*opening, code=2)
+    lifting = (*opening, "--lift-freeze", "tenant:default")
+    assert "[quorum-required]" in people.run(*lifting, code=1)
+    people.run(*lifting, "--propose")
+    people.run(*opening, "--policy", str(shell.policy), "--propose")
+    for number in (2, 3):
+        people.sign(number, "alice", "bob")
+    assert people.run("proposal", "execute", "2").startswith("BREAK-GLASS 1: thaw tenant default for model until ")
+    people.run("proposal", "execute", "3")
+    people.run("break-glass", "close", "1", "--reason", "over")
+    listed = json.loads(people.run("break-glass", "list", "--json"))["break_glass"]
+    assert [one["state"] for one in listed] == ["closed", "OPEN"]
+    assert "2  OPEN  policy " in people.run("break-glass", "list")
+    assert "[break-glass-not-open]" in people.run("break-glass", "close", "1", "--reason", "x", code=1)
+    people.run("fsck")

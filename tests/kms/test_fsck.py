@@ -27,6 +27,7 @@ CHECKS = [
     "keks",
     "quorum",
     "limits",
+    "break-glass",
 ]
 
 

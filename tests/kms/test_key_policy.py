@@ -4,6 +4,7 @@ import base64
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -17,7 +18,7 @@ from kms.keys.policy_trials import try_evidence
 from kms.log import verify_log
 from kms.quorum.admin import Desk, change_now
 from kms.quorum.changes import read_change
-from kms.quorum.changing import Changing
+from kms.quorum.changing import Changing, Prepared
 from kms.quorum.key_policy import KeyPolicySet
 from kms.quorum.people import Kind
 from kms.services import Vault
@@ -143,14 +144,20 @@ def test_mc_19_a_policy_that_changes_while_a_release_is_decided_counts(harness: 
     assert {entry["outcome"] for entry in after} == {"deny"}
 
 
+def apply(harness: Harness, change: KeyPolicySet, prepared: Prepared) -> None:
+    longest = timedelta(hours=1)
+    with harness.services.store.writing() as writer:
+        change.apply(Changing(writer=writer, actor=ACTOR, at=AT, approval={}, prepared=prepared, longest_glass=longest))
+
+
 def test_a_version_that_changed_while_it_was_wrapped_is_not_overwritten(harness: Harness) -> None:
     harness.add_key("model")
     change = KeyPolicySet(name=MODEL, policy=version(2))
     prepared = change.prepare(desk(harness).vault)
-    stale = {number: replace(one, before=one.after) for number, one in prepared.items()}
-    for wrong in (stale, {}):
-        with pytest.raises(UnavailableError) as caught, harness.services.store.writing() as writer:
-            change.apply(Changing(writer=writer, actor=ACTOR, at=AT, approval={}, prepared=wrong))
+    stale = {number: replace(one, before=one.after) for number, one in prepared.rewrapped.items()}
+    for wrong in (Prepared(rewrapped=stale), Prepared()):
+        with pytest.raises(UnavailableError) as caught:
+            apply(harness, change, wrong)
         assert caught.value.code == "keys-changing"
     assert released(harness) == {"model": MATERIAL}
 

@@ -1,0 +1,208 @@
+"""Opening break-glass, always by a quorum; closing it early, which anybody who administers may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final, cast
+
+import rfc8785
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.policy.authoring.signing import identity_of
+from attest.policy.document import read_document
+from kms.actors import Actor
+from kms.brakes.admin import require_frozen
+from kms.brakes.freezes import Target, require_reason
+from kms.brakes.glass import Glass, glass_context, glass_members
+from kms.errors import KeyConflictError, QuorumRequiredError, UnavailableError
+from kms.keys.admin import require_key
+from kms.keys.records import KeyName
+from kms.keys.secret import SecretBytes
+from kms.log.entries import LogEntry
+from kms.quorum.changing import Changing, Prepared
+from kms.quorum.people import Kind, Quorum, Rule
+from kms.references.resolving import load_guard, named_by
+from kms.services import Vault
+from kms.store import Reader, Store
+
+__all__ = ["GLASS_CLOSED", "GLASS_OPENED", "BreakGlassOpen", "close_glass", "differences"]
+
+GLASS_OPENED: Final = "break-glass-opened"
+GLASS_CLOSED: Final = "break-glass-closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakGlassOpen:
+    """One relaxation for one key. Exactly one of ``lifts`` and ``policy`` is given.
+
+    Attributes:
+        name: of the key.
+        lifts: the freeze that is not to count for it.
+        policy: the document that is to judge for it, instead of its own policy.
+        reason: why.
+        until: the first moment at which it no longer counts, whole seconds, UTC.
+    """
+
+    name: KeyName
+    lifts: Target | None
+    policy: bytes | None
+    reason: str
+    until: datetime
+
+    kind = Kind.BREAK_GLASS
+    action = "break-glass-open"
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return all of it; of a policy the whole text, so that its approvers read what they sign."""
+        digest = self.policy_digest
+        return {
+            "key": str(self.name),
+            "lifts": None if self.lifts is None else {"scope": str(self.lifts.scope), "name": self.lifts.name},
+            "policy": None if self.policy is None else self.policy.decode(),
+            "policy_sha256": None if digest is None else digest.hex(),
+            "reason": self.reason,
+            "until": rfc3339_text(self.until),
+        }
+
+    @property
+    def policy_digest(self) -> bytes | None:
+        """SHA-256 of the policy, or None."""
+        return None if self.policy is None else identity_of(read_document(self.policy)).digest
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Build on the policy in force, and on the very freeze that is lifted.
+
+        Raises:
+            KeyUnknownError: ``key-unknown``.
+            KeyConflictError: ``not-frozen``.
+        """
+        record = require_key(reader, self.name)
+        if self.policy is not None:
+            named_by(self.policy)
+        return {
+            "policy_sha256": record.policy_digest.hex(),
+            "freeze": None if self.lifts is None else require_frozen(reader, self.lifts).members(),
+        }
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Take the rule, and nothing instead of it.
+
+        Raises:
+            QuorumRequiredError: ``quorum-required``.
+        """
+        del alone
+        found = quorum.demanded(self.kind)
+        if not found:
+            raise QuorumRequiredError(
+                "nobody breaks glass alone, and no quorum is set up for it",
+                code="quorum-required",
+                field=str(self.kind),
+                expected="a rule for 'break-glass'",
+                hint="set one up while nothing burns: 'kms quorum set break-glass --of M --person NAME …'",
+            )
+        return found
+
+    def prepare(self, vault: Vault) -> Prepared:
+        """Seal it, before anything is locked."""
+        context = glass_context(self.name, self._members())
+        return Prepared(seal=vault.kek.wrap(SecretBytes(context.policy_digest or b""), context=context))
+
+    def apply(self, changing: Changing) -> str:
+        """Open it.
+
+        Raises:
+            ConfigurationError: the policy does not load.
+            KeyConflictError: ``break-glass-time``: it would end too late, or has ended; ``break-glass-open``.
+        """
+        writer, at, seal = changing.writer, changing.at, changing.prepared.seal
+        if seal is None:
+            raise UnavailableError("nothing was sealed", code="keys-changing", retryable=True)
+        self._require_time(at, changing.longest_glass)
+        if self.policy is not None:
+            loaded, _ = load_guard(writer, self.policy)
+            writer.add_policy(
+                digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at
+            )
+        for one in writer.open_glasses(at=at):
+            if one.key == self.name and (one.lifts, one.policy_digest is None) == (self.lifts, self.policy is None):
+                raise KeyConflictError(
+                    f"break-glass {one.number} relaxes the same already",
+                    code="break-glass-open",
+                    field=str(self.name),
+                    hint=f"'kms break-glass close {one.number}' ends it",
+                )
+        writer.require_wrapping(seal)
+        glass = Glass(
+            number=writer.glass_count() + 1,
+            key=self.name,
+            lifts=self.lifts,
+            policy_digest=self.policy_digest,
+            reason=self.reason,
+            opened_at=at.replace(microsecond=at.microsecond // 1000 * 1000),
+            until=self.until,
+            seal=seal,
+        )
+        writer.add_glass(glass)
+        body: dict[str, JsonValue] = {"break_glass": True, "number": glass.number, "relaxation": glass.relaxation}
+        changing.log(GLASS_OPENED, {**body, **glass.members(), "sha256": _digest(glass)})
+        return f"BREAK-GLASS {glass.number}: {glass.relaxation} for {self.name} until {rfc3339_text(self.until)}"
+
+    def _require_time(self, at: datetime, longest: timedelta) -> None:
+        if not at < self.until <= at + longest:
+            raise KeyConflictError(
+                f"break-glass until {rfc3339_text(self.until)} cannot be opened now",
+                code="break-glass-time",
+                field="until",
+                expected=f"after {rfc3339_text(at)}, and at most {longest} later",
+                got=rfc3339_text(self.until),
+                hint="the setting break_glass_seconds says how long it may be open; propose it anew for another time",
+            )
+
+    def _members(self) -> dict[str, JsonValue]:
+        return glass_members(
+            self.name, lifts=self.lifts, policy_digest=self.policy_digest, reason=self.reason, until=self.until
+        )
+
+
+def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: datetime) -> None:
+    """End a relaxation before its time. One person suffices: it makes the service stricter.
+
+    Raises:
+        ConfigurationError: ``reason-invalid``.
+        KeyConflictError: ``break-glass-not-open``.
+    """
+    require_reason(reason)
+    with store.writing() as writer:
+        if number not in {one.number for one in writer.open_glasses(at=at)}:
+            raise KeyConflictError(
+                f"break-glass {number} is not open",
+                code="break-glass-not-open",
+                field=str(number),
+                hint="'kms break-glass list' shows what is",
+            )
+        writer.close_glass(number, at=at)
+        body: dict[str, JsonValue] = {"number": number, "reason": reason, "actor": actor.members()}
+        writer.append(writer.prepare(kind=GLASS_CLOSED, at=at, body=body))
+
+
+def differences(stored: Iterable[tuple[Glass, datetime | None]], entries: Iterable[LogEntry]) -> Iterator[str]:
+    """Yield a line for each relaxation that is not as the log says."""
+    logged: dict[int, list[object]] = {}
+    for entry in entries:
+        document = entry.document()
+        number = document.get("number")
+        if document.get("kind") == GLASS_OPENED and isinstance(number, int):
+            logged[number] = [document.get("sha256"), False]
+        elif document.get("kind") == GLASS_CLOSED and isinstance(number, int) and number in logged:
+            logged[number][1] = True
+    there = {one.number: [_digest(one), closed is not None] for one, closed in stored}
+    for number in sorted(logged.keys() | there.keys()):
+        if logged.get(number) != there.get(number):
+            yield f"break-glass {number} is not as the log says"
+
+
+def _digest(glass: Glass) -> str:
+    return sha256(rfc8785.dumps(cast("dict[str, Any]", glass.members()))).hexdigest()  # Any: JSON, as annotated
