@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-LOCK_FILES = tuple(f"requirements/{name}.txt" for name in ("build", "dev", "run", "tpm", "tpm-build"))
+LOCK_FILES = tuple(f"requirements/{name}.txt" for name in ("build", "dev", "run", "service", "tpm", "tpm-build"))
 SOURCE_ONLY = {"tpm2-pytss"}
 """Packages without wheels, which stand beside what the checks need and not among it."""
 
@@ -104,6 +104,7 @@ def test_a_lock_file_pins_every_requirement_by_hash_and_names_no_place(name: str
     ("name", "extras"),
     [
         ("requirements/run.txt", ("cli", "kms")),
+        ("requirements/service.txt", ("cli", "kms", "pkcs11", "postgres", "transit")),
         ("requirements/dev.txt", ("cli", "kms", "pkcs11", "postgres", "transit", "dev")),
         ("requirements/tpm.txt", ("tpm",)),
     ],
@@ -118,7 +119,7 @@ def test_a_lock_file_satisfies_what_the_project_asks_for(name: str, extras: tupl
     assert unmet == [], "run `make lock`"
 
 
-@pytest.mark.parametrize("name", ["requirements/run.txt", "requirements/build.txt"])
+@pytest.mark.parametrize("name", ["requirements/run.txt", "requirements/service.txt", "requirements/build.txt"])
 def test_the_lock_files_agree_with_each_other(name: str) -> None:
     everything = locked("requirements/dev.txt")
     assert {package: pin for package, pin in locked(name).items() if everything.get(package) != pin} == {}
