@@ -15,6 +15,7 @@ from kms.api.limits import Limits
 from kms.api.observing import Observing, Watching
 from kms.api.problems import add_problem_handlers
 from kms.api.schema import document_of
+from kms.auth.authenticating import Authenticator
 from kms.proving import EvidenceSource
 from kms.proving.opening import open_attestation
 from kms.releases import ReleaseService
@@ -56,6 +57,7 @@ def create_app(
     evidence: EvidenceSource | None = None,
     watching: Watching | None = None,
     draining: Callable[[], bool] = lambda: False,
+    callers: Authenticator | None = None,
 ) -> FastAPI:
     """Make the application.
 
@@ -66,7 +68,14 @@ def create_app(
         evidence: proves the machine that it runs on; None for a machine that proves nothing.
         watching: who is told of requests; None tells nobody.
         draining: whether the process is about to end.
+        callers: tells who asks for keys, where the settings want to know; None where anybody may.
+
+    Raises:
+        ValueError: the settings want to know, and there is nothing that tells.
     """
+    if (settings.callers == "identified") is not (callers is not None):
+        msg = "the settings say whether callers are identified, and what identifies them has to be there"
+        raise ValueError(msg)
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
     equip(app, settings, watching=watching or Watching())
@@ -77,6 +86,7 @@ def create_app(
         limiter=CapacityLimiter(settings.max_concurrent),
         attestation=open_attestation(settings, services, tls=tls, evidence=evidence),
         draining=draining,
+        callers=callers,
     )
     return app
 

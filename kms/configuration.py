@@ -62,7 +62,14 @@ LEFT_OUT: Final = frozenset(
 )
 """Settings that may differ between replicas. Files that are not among ``DIGESTED`` are left out too."""
 DIGESTED: Final = frozenset(
-    {"admin_client_ca_file", "admin_issuers_file", "anchors_file", "bundle_keys", "witnesses_file"}
+    {
+        "admin_client_ca_file",
+        "admin_issuers_file",
+        "callers_issuers_file",
+        "anchors_file",
+        "bundle_keys",
+        "witnesses_file",
+    }
 )
 """Settings that name public files, whose content is what counts."""
 

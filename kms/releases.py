@@ -27,6 +27,8 @@ from attest.errors import AttestError, EndorsementError, EvidenceError, Verifica
 from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.wire import ROLE, receipt_text
+from kms.actors import Actor
+from kms.auth.callers import within_reach
 from kms.brakes.freezes import Freeze, Scope, freezing, frozen_products
 from kms.brakes.glass import counting_freezes, judging_policy, open_glass_of, within_glass
 from kms.brakes.limiting import limit_objections
@@ -81,6 +83,7 @@ class _Exchange:
 
     request: ReleaseRequest
     challenge: OpenedChallenge
+    caller: Actor | None
     at: datetime
 
 
@@ -144,8 +147,11 @@ class ReleaseService:
         with stage("challenge"):
             return self._services.challenges.issue(at=self._services.clock())
 
-    def release(self, request: ReleaseRequest) -> Release:
+    def release(self, request: ReleaseRequest, *, caller: Actor | None = None) -> Release:
         """Decide on a request and release all of its keys, or none.
+
+        With a caller, keys of tenants in which they have not the role ``workload`` do not exist, at the moment of the
+        decision. That the workload proves itself is demanded all the same.
 
         A challenge is used up by every decision, yes or no. It is not when the answer is ``UnavailableError`` or
         ``EndorsementError``: nothing was decided then, and the same request may be sent again. With the one code
@@ -163,7 +169,7 @@ class ReleaseService:
         at = self._services.clock()
         # (1) The challenge is ours and in time.
         challenge = self._services.challenges.open(request.challenge, at=at)
-        exchange = _Exchange(request=request, challenge=challenge, at=at)
+        exchange = _Exchange(request=request, challenge=challenge, caller=caller, at=at)
         for _ in range(MAX_ATTEMPTS):
             try:
                 return self._attempt(exchange)
@@ -179,7 +185,7 @@ class ReleaseService:
         # that guard them.
         with self._services.store.reading() as reader:
             reader.require_unused(exchange.challenge.nonce_digest)
-            snapshot = _snapshot(reader, request.key_ids, glass=self._glass, at=at)
+            snapshot = _snapshot(reader, exchange, glass=self._glass)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
             with stage("verify", tee=tee_of(request.evidence)):
@@ -279,7 +285,7 @@ class ReleaseService:
             at=exchange.at,
             allow_simulated=self._services.allow_simulated,
         )
-        return writer.prepare(kind=DECISION, at=exchange.at, body=body)
+        return writer.prepare(kind=DECISION, at=exchange.at, body={**body, **_caller(exchange)})
 
     def _conclude(self, exchange: _Exchange, outcome: _Outcome) -> Release:
         """Use the challenge up and log the decision, in one transaction that still sees what was decided on."""
@@ -324,7 +330,7 @@ class ReleaseService:
     def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
         """Do the part of it that a transaction holds together."""
         _use_up(writer, exchange)
-        now = _snapshot(writer, exchange.request.key_ids, glass=self._glass, at=exchange.at)
+        now = _snapshot(writer, exchange, glass=self._glass)
         if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
             raise _StateChangedError  # which takes back what was written
         outcome = self._objected(writer, exchange, outcome)
@@ -387,7 +393,7 @@ class ReleaseService:
         return within_glass(granted, keys)
 
     def _body(self, exchange: _Exchange, outcome: _Outcome, granted: Granted) -> dict[str, JsonValue]:
-        return decision_body(
+        body = decision_body(
             outcome.decision,
             nonce_digest=exchange.challenge.nonce_digest,
             evidence=exchange.request.evidence,
@@ -396,6 +402,7 @@ class ReleaseService:
             allow_simulated=self._services.allow_simulated,
             leases=granted.leases,
         )
+        return {**body, **_caller(exchange)}
 
     def _sealed(
         self, exchange: _Exchange, outcome: _Outcome, granted: Granted, decision_digest: bytes
@@ -457,8 +464,15 @@ def _use_up(writer: Writer, exchange: _Exchange) -> None:
     writer.use_nonce(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
 
 
-def _snapshot(reader: Reader, key_ids: tuple[str, ...], *, glass: GlassDesk, at: datetime) -> _Snapshot:
-    found = reader.asked(map(KeyReference.parse, key_ids))
+def _caller(exchange: _Exchange) -> dict[str, JsonValue]:
+    """Say who asked, where the service wants to know."""
+    return {} if exchange.caller is None else {"caller": exchange.caller.members()}
+
+
+def _snapshot(reader: Reader, exchange: _Exchange, *, glass: GlassDesk) -> _Snapshot:
+    at = exchange.at
+    asked_for = map(KeyReference.parse, exchange.request.key_ids)
+    found = reader.asked(within_reach(reader, asked_for, caller=exchange.caller))
     records = {str(one): record for one, record in found.items()}
     freezes = reader.freezes()
     opened = glass.open_for(reader, {record.name for record in records.values()}, at=at)

@@ -18,6 +18,7 @@ from kms.actors import local_actor
 from kms.admin_api.opening import administration, listen_for_administrators
 from kms.api.observing import Watching
 from kms.app import create_app
+from kms.auth.callers import identified_callers
 from kms.clock import Clock
 from kms.configuration import log_configuration, read_configuration
 from kms.hardening import harden
@@ -174,16 +175,22 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
     watching, listeners, told = _watching(settings, services, opened, life)
     tls = open_tls(settings, at=services.clock(), report=report)
     evidence = open_source(settings, clock=services.clock)
-    release = Listener(
-        app=create_app(settings, services, tls=tls, evidence=evidence, watching=watching, draining=draining.is_set),
-        sock=opened.release,
-        connections=settings.max_concurrent * CONNECTIONS_PER_RELEASE,
-        tls=tls,
-    )
     with (
+        identified_callers(settings, services.store, clock=services.clock, report=report) as callers,
         administration(settings, services, opened.admin, watching=watching, report=report) as administrators,
         _refreshed(services, surroundings, told),
     ):
+        app = create_app(
+            settings,
+            services,
+            tls=tls,
+            evidence=evidence,
+            watching=watching,
+            draining=draining.is_set,
+            callers=callers,
+        )
+        connections = settings.max_concurrent * CONNECTIONS_PER_RELEASE
+        release = Listener(app=app, sock=opened.release, connections=connections, tls=tls)
         serve(
             [release, *administrators, *listeners],
             services,

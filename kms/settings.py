@@ -319,6 +319,7 @@ _PATHS = {
     "tls_key_file",
     "witnesses_file",
     *(f"admin_{name}" for name in ADMIN_PATHS),
+    "callers_issuers_file",
 } | _KEK_PATHS
 _PATH_LISTS = {"endorsements", "bundle_keys"}
 

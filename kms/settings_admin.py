@@ -1,4 +1,4 @@
-"""The settings of the administration listener."""
+"""The settings of who may be known: administrators, and callers of the release plane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADMIN_TABLE: Final = ("port", "host", "certificate_names", *ADMIN_PATHS)
 
 
 class AdminSettings(BaseModel):
-    """Where administrators are served, and who may be known there.
+    """Where administrators are served, and who may be known there and on the release plane.
 
     Attributes:
         admin_port: port of the administration API; None, the default, serves none.
@@ -26,6 +26,9 @@ class AdminSettings(BaseModel):
             certificate gets past the handshake.
         admin_certificate_names: what client certificates are known by: their key, their one URI or their subject.
         admin_issuers_file: whose bearer tokens are accepted there.
+        callers: whether anybody may ask for keys, or those alone who are known and have the role ``workload``; what
+            they prove of their machine is demanded of everybody.
+        callers_issuers_file: whose bearer tokens are accepted of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -37,6 +40,17 @@ class AdminSettings(BaseModel):
     admin_client_ca_file: Path | None = None
     admin_certificate_names: Literal["sha256", "uri", "subject"] = "sha256"
     admin_issuers_file: Path | None = None
+
+    callers: Literal["anyone", "identified"] = "anyone"
+    callers_issuers_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _callers(self) -> Self:
+        """Demand issuers exactly where callers are to be identified."""
+        if (self.callers == "identified") is not (self.callers_issuers_file is not None):
+            msg = 'callers = "identified" and callers_issuers_file belong together; one of them is not set'
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _administration(self) -> Self:

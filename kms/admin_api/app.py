@@ -24,7 +24,6 @@ from kms.errors import (
     GrantUnknownError,
     KeyConflictError,
     PolicyUnknownError,
-    UnauthenticatedError,
 )
 from kms.services import Services
 from kms.settings import Settings
@@ -32,7 +31,6 @@ from kms.settings import Settings
 __all__ = ["ADMIN_STATUS", "create_admin_app", "describe_admin"]
 
 ADMIN_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
-    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
     (ForbiddenError, HTTPStatus.FORBIDDEN),
     (GrantUnknownError, HTTPStatus.NOT_FOUND),
     (PolicyUnknownError, HTTPStatus.NOT_FOUND),

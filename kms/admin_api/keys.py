@@ -135,7 +135,7 @@ async def _set(caller: Caller, name: KeyName, *, enabled: bool) -> KeyModel:
 
 
 def _state(record: KeyRecord, at: datetime) -> KeyStateModel:
-    return KeyStateModel.model_validate(record_members(record, at=at))
+    return KeyStateModel.model_validate(_members(record, at))
 
 
 def _key(reader: Reader, record: KeyRecord, at: datetime) -> KeyModel:
@@ -143,9 +143,14 @@ def _key(reader: Reader, record: KeyRecord, at: datetime) -> KeyModel:
     policy = reader.policy_document(record.policy_digest) or b""
     return KeyModel.model_validate(
         {
-            **record_members(record, at=at),
+            **_members(record, at),
             "policy": policy.decode("utf-8", errors="replace"),
             "references": [reference_members(one) for one in guard.documents],
             "obstacle": None if guard.problem is None else guard.problem.message,
         }
     )
+
+
+def _members(record: KeyRecord, at: datetime) -> dict[str, object]:
+    """Return what this API says of a version; members that the command line alone knows stay out."""
+    return {name: value for name, value in record_members(record, at=at).items() if name in KeyStateModel.model_fields}

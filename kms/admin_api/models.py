@@ -116,6 +116,8 @@ class KeyStateModel(_Edge):
         str, Field(description="current, overlap, retired, destroying or destroyed.", examples=["current"])
     ]
     enabled: bool
+    disclosure: Annotated[str, Field(description="How much a refused workload is told.")]
+    lease_seconds: int | None
     policy_sha256: Digest
     created_at: Moment
     overlap_until: Moment | None = None

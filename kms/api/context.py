@@ -12,6 +12,8 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from kms.actors import Actor
+from kms.auth.authenticating import Authenticator
 from kms.errors import UnavailableError
 from kms.proving import AttestationDesk
 from kms.releases import ReleaseService
@@ -65,11 +67,25 @@ class Context(Workroom):
         releases: challenges and releases.
         attestation: proves the service itself.
         draining: says whether the process is about to end.
+        callers: tells who asks for keys; None where anybody may.
     """
 
     releases: ReleaseService
     attestation: AttestationDesk
     draining: Callable[[], bool]
+    callers: Authenticator | None = None
+
+    async def caller(self, request: Request) -> Actor | None:
+        """Return who asks for keys, or None where anybody may; nothing else of the request is read before.
+
+        Raises:
+            UnauthenticatedError: nobody who is known.
+            UnavailableError: as ``Authenticator``.
+        """
+        if self.callers is None:
+            return None
+        headers = tuple(request.headers.getlist("authorization"))
+        return await self.run(partial(self.callers.identify, authorization=headers, certificate=None))
 
 
 def _context(request: Request) -> Context:

@@ -35,6 +35,7 @@ from kms.errors import (
     ReleaseDeniedError,
     RequestError,
     SchemaError,
+    UnauthenticatedError,
     UnavailableError,
 )
 from kms.log.decisions import check_members
@@ -57,6 +58,7 @@ STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (KeyUnknownError, HTTPStatus.NOT_FOUND),
     (LogTileUnknownError, HTTPStatus.NOT_FOUND),
     (AttestationOffError, HTTPStatus.NOT_FOUND),
+    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
     (ReleaseDeniedError, HTTPStatus.FORBIDDEN),
     (QuorumRequiredError, HTTPStatus.FORBIDDEN),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),

@@ -21,13 +21,16 @@ router = APIRouter(prefix="/v1/releases", tags=["releases"])
     operation_id="createRelease",
     summary="Prove the workload and receive its keys",
     openapi_extra=request_body(ReleaseRequestModel),
-    responses=refusals(400, 403, 404, 409, 410, 413, 415, 422, 500, 503),
+    responses=refusals(400, 401, 403, 404, 409, 410, 413, 415, 422, 500, 503),
 )
 async def create_release(request: Request, context: WithContext) -> ReleaseModel:
     """Decide on the keys that are asked for, log the decision, and seal them to the workload's key."""
     settings = context.settings
+    caller = await context.caller(request)
     _, document = await read_json(
         request, ReleaseRequestModel, limit=settings.max_body_bytes, seconds=settings.request_seconds
     )
-    release = await context.run(lambda: counted(lambda: context.releases.release(ReleaseRequest.from_json(document))))
+    release = await context.run(
+        lambda: counted(lambda: context.releases.release(ReleaseRequest.from_json(document), caller=caller))
+    )
     return ReleaseModel.model_validate(release.to_json())

@@ -82,6 +82,20 @@ class GuardedStore(Store):
             self._demand(writer)
             yield writer
 
+    def write(self, work: Callable[[Writer], T]) -> T:
+        """Do work in a writing transaction that others may share, if the demand holds in it."""
+
+        def demanded(writer: Writer) -> T:
+            self._demand(writer)
+            return work(writer)
+
+        return self._store.write(demanded)
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work wait to be written."""
+        return self._store.waiting
+
     def close(self) -> None:
         """Leave the database open: it is not ours."""
 

@@ -1,0 +1,75 @@
+"""Callers of the release plane, where the service wants to know them: a role is needed beside attestation (MC-21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from attest.errors import ConfigurationError
+from attest.release import KeyReference
+from kms.actors import Actor
+from kms.auth.authenticating import Authenticator
+from kms.auth.issuers import read_issuers
+from kms.auth.keysets import KeySets, read_key_set
+from kms.auth.permissions import Operation, may
+from kms.clock import Clock
+from kms.settings import Settings
+from kms.store import Reader, Store
+
+__all__ = ["identified_callers", "within_reach"]
+
+
+def within_reach(reader: Reader, asked: Iterable[KeyReference], *, caller: Actor | None) -> tuple[KeyReference, ...]:
+    """Return what a caller may ask for; of the rest they are told that it does not exist.
+
+    Args:
+        reader: sees the grants of the moment.
+        asked: what is asked for.
+        caller: who asks; None where the service does not ask who.
+    """
+    if caller is None:
+        return tuple(asked)
+    grants = reader.grants_of(caller)
+    return tuple(
+        one
+        for one in asked
+        if may(caller, grants=grants, operation=Operation.KEYS_RELEASE, tenant=one.name.tenant) is not None
+    )
+
+
+@contextmanager
+def identified_callers(
+    settings: Settings, store: Store, *, clock: Clock, report: Callable[[str], None]
+) -> Iterator[Authenticator | None]:
+    """Open what tells who calls the release plane, or None where anybody may; key sets are read until the end.
+
+    Args:
+        settings: validated.
+        store: remembers tokens that count once.
+        clock: tells the time.
+        report: takes a line for the operator.
+
+    Raises:
+        ConfigurationError: ``issuers-invalid``: also when administrators could use a token of a workload, or a
+            workload one of an administrator.
+    """
+    if settings.callers_issuers_file is None:
+        yield None
+        return
+    issuers = read_issuers(settings.callers_issuers_file)
+    admins = () if settings.admin_issuers_file is None else read_issuers(settings.admin_issuers_file)
+    shared = {(one.issuer, one.audience) for one in issuers} & {(one.issuer, one.audience) for one in admins}
+    if shared:
+        raise ConfigurationError(
+            f"tokens of {min(shared)[0]} would count for workloads and for administrators alike",
+            code="issuers-invalid",
+            field="callers_issuers_file",
+            expected="another audience for each of the two",
+            got=min(shared)[1],
+        )
+    key_sets = KeySets(issuers, fetch=read_key_set, clock=clock, report=report)
+    key_sets.start()
+    try:
+        yield Authenticator(store=store, key_sets=key_sets, certificate_names=None, clock=clock)
+    finally:
+        key_sets.stop()
