@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 
 from kms.cli_admin import admin as admin_group
+from kms.cli_anchors import anchors as anchors_group
 from kms.cli_brakes import freeze as freeze_group
 from kms.cli_brakes import thaw as thaw_group
 from kms.cli_break_glass import break_glass as break_glass_group
@@ -162,6 +163,7 @@ key_group.add_command(key_release)
 cli.add_command(freeze_group)
 cli.add_command(thaw_group)
 cli.add_command(break_glass_group)
+cli.add_command(anchors_group)
 cli.add_command(people_group)
 cli.add_command(quorum_group)
 cli.add_command(proposal_group)

@@ -6,7 +6,7 @@ stands for its content. No file that holds a secret is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -29,6 +29,8 @@ __all__ = [
     "LEFT_OUT",
     "SETTINGS_CHANGED",
     "Configuration",
+    "anchor_lines",
+    "anchors_digest",
     "examine_configuration",
     "log_configuration",
     "read_configuration",
@@ -109,7 +111,7 @@ class Configuration:
     @property
     def anchors_digest(self) -> bytes:
         """SHA-256 of the sorted lines, 32 bytes."""
-        return sha256("".join(f"{line}\n" for line in sorted(self.anchors)).encode()).digest()
+        return anchors_digest(self.anchors)
 
 
 def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configuration:
@@ -122,7 +124,6 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
     Raises:
         ConfigurationError: ``file-unreadable``.
     """
-    lines = {f"{one.role} {one.product} {one.spki_sha256.hex()} {one.name}" for one in anchors.anchors}
     values: dict[str, JsonValue] = {}
     for name in type(settings).model_fields:
         value = getattr(settings, name)
@@ -131,8 +132,18 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
         elif name not in LEFT_OUT and not _names_files(value):
             values[name] = list(value) if isinstance(value, tuple) else value
     return Configuration(
-        document={"schema": SCHEMA, "version": __version__, "settings": values, "anchors": [*sorted(lines)]}
+        document={"schema": SCHEMA, "version": __version__, "settings": values, "anchors": [*anchor_lines(anchors)]}
     )
+
+
+def anchor_lines(anchors: TrustAnchors) -> tuple[str, ...]:
+    """Return a line for each accepted root, each once, sorted."""
+    return tuple(sorted({f"{one.role} {one.product} {one.spki_sha256.hex()} {one.name}" for one in anchors.anchors}))
+
+
+def anchors_digest(lines: Iterable[str]) -> bytes:
+    """Return SHA-256 of the sorted lines, 32 bytes."""
+    return sha256("".join(f"{line}\n" for line in sorted(lines)).encode()).digest()
 
 
 def _names_files(value: object) -> bool:

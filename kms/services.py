@@ -19,6 +19,7 @@ from kms.auth.granting import write_grant
 from kms.auth.permissions import EVERY_TENANT, Role
 from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
+from kms.configuration import anchor_lines, anchors_digest
 from kms.continuity import require_continuity
 from kms.endorsing import EndorsementDesk
 from kms.errors import IntegrityError
@@ -33,6 +34,7 @@ from kms.keys.wrapping.records import KekRecord, KekState
 from kms.leases import LeaseDesk
 from kms.log.publishing import LogPublisher
 from kms.outside import open_desk, open_panel, read_anchors
+from kms.quorum.approved_anchors import require_approved
 from kms.recovery import RESTORED_AT
 from kms.relaxed import require_strict
 from kms.settings import Settings
@@ -238,7 +240,8 @@ def open_services(
         report: takes a line for the operator.
 
     Raises:
-        ConfigurationError: something that the settings name is missing, wrong or not ours; or ``production-relaxed``.
+        ConfigurationError: something that the settings name is missing, wrong or not ours; ``production-relaxed``; or
+            ``anchors-not-approved``.
         IntegrityError: one of the service's own keys does not open.
         UnavailableError: the database is in use by something else.
     """
@@ -249,6 +252,8 @@ def open_services(
         with vault.store.reading() as reader:
             mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
             restored_at = _restored_at(reader)
+            anchors = read_anchors(settings)
+            require_approved(reader, anchors_digest(anchor_lines(anchors)))
         return Services(
             store=vault.store,
             kek=vault.kek,
@@ -264,7 +269,7 @@ def open_services(
             ),
             leases=LeaseDesk(lifetime_seconds=settings.lease_seconds, random=random),
             endorsements=open_desk(settings, clock=clock, random=random, report=report),
-            anchors=read_anchors(settings),
+            anchors=anchors,
             clock=clock,
             allow_simulated=settings.allow_simulated,
         )

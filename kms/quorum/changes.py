@@ -13,6 +13,7 @@ from kms.brakes.freezes import Target, require_reason, target
 from kms.brakes.limits import read_limits
 from kms.errors import KeyConflictError, QuorumRequiredError
 from kms.keys.records import KeyName
+from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changing import NOTHING_PREPARED, Change, Changing, Prepared
 from kms.quorum.key_limits import KeyLimitsSet
@@ -209,12 +210,21 @@ def _break_glass_open(arguments: Mapping[str, JsonValue]) -> BreakGlassOpen:
     return found
 
 
+def _anchors_approve(arguments: Mapping[str, JsonValue]) -> AnchorsApprove:
+    _require_names(arguments, {"anchors", "sha256"})
+    found = AnchorsApprove(lines=tuple(str(one) for one in _list(arguments["anchors"])))
+    if found.arguments() != dict(arguments) or list(found.lines) != sorted(set(found.lines)):
+        raise _wrong("the digest is not that of the anchors, or these are not each once and sorted")
+    return found
+
+
 CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
     QuorumSet.action: _quorum_set,
     Thaw.action: _thaw,
     KeyLimitsSet.action: _key_limits_set,
     KeyPolicySet.action: _key_policy_set,
     BreakGlassOpen.action: _break_glass_open,
+    AnchorsApprove.action: _anchors_approve,
 }
 """Everything that can be proposed, by the name of its action."""
 

@@ -216,3 +216,12 @@ def test_break_glass_is_proposed_listed_and_closed(shell: Shell) -> None:
     assert "2  OPEN  policy " in people.run("break-glass", "list")
     assert "[break-glass-not-open]" in people.run("break-glass", "close", "1", "--reason", "x", code=1)
     people.run("fsck")
+
+
+def test_anchors_are_shown_and_approved(shell: Shell) -> None:
+    shell.init()
+    assert ": not approved, and no rule demands it" in shell.with_config("anchors", "show")[0]
+    assert "trust anchors are approved" in shell.with_config("anchors", "approve")[0]
+    out, _ = shell.with_config("anchors", "show")
+    assert ": approved, and no rule demands it" in out
+    assert "ARK" in out

@@ -1,0 +1,59 @@
+"""``kms anchors``: the trust anchors of the settings, and those that were approved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_options import SETTINGS, load, vault, with_options
+
+if TYPE_CHECKING:
+    from kms.quorum.anchors import AnchorsApprove
+
+__all__ = ["anchors"]
+
+_FILE = click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML).")
+
+
+@click.group()
+def anchors() -> None:
+    """See and approve the roots that evidence may rest on. Under a rule for 'anchors' no others are started with."""
+
+
+@anchors.command("show")
+@with_options(*SETTINGS, _FILE)
+def anchors_show(config: Path | None, **flags: object) -> None:
+    """Show the trust anchors of the settings, and whether they are those that were approved."""
+    from kms.quorum.approved_anchors import APPROVED_ANCHORS
+    from kms.quorum.people import Kind
+
+    change = _change(config, flags)
+    with vault(config, flags).store.reading() as reader:
+        approved, rule = reader.fact(APPROVED_ANCHORS), reader.quorum().rule(Kind.ANCHORS)
+    for line in change.lines:
+        click.echo(line)
+    state = "approved" if approved == change.digest else "not approved"
+    click.echo(f"{change.digest.hex()}: {state}{'' if rule else ', and no rule demands it'}")
+
+
+@anchors.command("approve")
+@click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
+@with_options(*PROPOSING, *SETTINGS, _FILE)
+def anchors_approve(
+    *, reason: str, propose: bool, hours: int, person: str | None, config: Path | None, **flags: object
+) -> None:
+    """Approve the trust anchors of the settings. Do it before the rule for 'anchors' is set, or propose it."""
+    change = _change(config, flags)
+    opened = desk(config, flags)
+    carry_out(change, at_desk=opened, reason=reason, propose=propose, hours=hours, person=person)
+
+
+def _change(config: Path | None, flags: dict[str, object]) -> AnchorsApprove:
+    from kms.configuration import anchor_lines
+    from kms.outside import read_anchors
+    from kms.quorum.anchors import AnchorsApprove
+
+    return AnchorsApprove(lines=anchor_lines(read_anchors(load(config, flags).settings)))

@@ -1,0 +1,33 @@
+"""Under a rule for ``anchors`` a service starts with the trust anchors that were approved, and with no others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attest.errors import ConfigurationError
+from kms.quorum.people import Kind
+from kms.store import Reader
+
+__all__ = ["APPROVED_ANCHORS", "require_approved"]
+
+APPROVED_ANCHORS: Final = "approved_anchors"
+"""Fact: SHA-256 of the approved set, 32 bytes, as ``kms.configuration`` computes it."""
+
+
+def require_approved(reader: Reader, digest: bytes) -> None:
+    """Refuse trust anchors that nobody approved, where that is demanded.
+
+    Raises:
+        ConfigurationError: ``anchors-not-approved``.
+    """
+    approved = reader.fact(APPROVED_ANCHORS)
+    if reader.quorum().rule(Kind.ANCHORS) is None or approved == digest:
+        return
+    raise ConfigurationError(
+        "the trust anchors of these settings are not those that were approved",
+        code="anchors-not-approved",
+        field="anchors_file",
+        expected="none was approved" if approved is None else approved.hex(),
+        got=digest.hex(),
+        hint="'kms anchors show' shows both; 'kms anchors approve --propose --reason TEXT' proposes these",
+    )
