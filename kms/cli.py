@@ -20,6 +20,7 @@ from kms.cli_brakes import thaw as thaw_group
 from kms.cli_break_glass import break_glass as break_glass_group
 from kms.cli_config import config
 from kms.cli_endorsements import endorsements
+from kms.cli_kek import kek as kek_group
 from kms.cli_key_life import LIFE
 from kms.cli_key_policy import policy as key_policy_group
 from kms.cli_key_release import key_release
@@ -151,6 +152,7 @@ def migrate(config: Path | None, **flags: object) -> None:
 cli.add_command(config)
 cli.add_command(endorsements)
 cli.add_command(serve)
+cli.add_command(kek_group)
 cli.add_command(key_group)
 for command in LIFE:
     key_group.add_command(command)

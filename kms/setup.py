@@ -14,6 +14,7 @@ _TEMPLATE = """\
 origin = "{origin}"
 database = "kms.db"
 kek_file = "kek"  # better on another disk, and not in the same backup
+kek_directory = "keks"  # what describes a further key-encryption key, before 'kms kek rotate'
 
 host = "127.0.0.1"
 port = 8750

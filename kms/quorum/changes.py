@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from kms.keys.records import KeyName
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changing import NOTHING_PREPARED, Change, Changing, Prepared
+from kms.quorum.keks import KekRetirement, KekRotation
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
 from kms.quorum.people import Kind, Quorum, Rule, read_quorum
@@ -154,6 +156,22 @@ def _thaw(arguments: Mapping[str, JsonValue]) -> Thaw:
     return Thaw(target=target(scope, name or None), reason=require_reason(reason))
 
 
+def _kek(arguments: Mapping[str, JsonValue]) -> bytes:
+    _require_names(arguments, {"kek"})
+    text = str(arguments["kek"])
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise _wrong("expected the id of a key-encryption key, 64 hex digits")
+    return bytes.fromhex(text)
+
+
+def _kek_rotation(arguments: Mapping[str, JsonValue]) -> KekRotation:
+    return KekRotation(kek_id=_kek(arguments))
+
+
+def _kek_retirement(arguments: Mapping[str, JsonValue]) -> KekRetirement:
+    return KekRetirement(kek_id=_kek(arguments))
+
+
 def _key_limits_set(arguments: Mapping[str, JsonValue]) -> KeyLimitsSet:
     _require_names(arguments, {"key", "limits"})
     return KeyLimitsSet(name=KeyName.parse(str(arguments["key"])), limits=read_limits(arguments["limits"]))
@@ -225,6 +243,8 @@ CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
     KeyPolicySet.action: _key_policy_set,
     BreakGlassOpen.action: _break_glass_open,
     AnchorsApprove.action: _anchors_approve,
+    KekRetirement.action: _kek_retirement,
+    KekRotation.action: _kek_rotation,
 }
 """Everything that can be proposed, by the name of its action."""
 

@@ -1,0 +1,161 @@
+"""Another key-encryption key that wraps, and one that is retired: changes that the rule for ``kek`` governs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from attest.encoding import JsonValue
+from kms.errors import KeyConflictError
+from kms.keys.wrapping.records import KekRecord, KekState
+from kms.quorum.changing import NOTHING_PREPARED, Changing, Prepared
+from kms.quorum.people import Kind, Quorum, Rule
+from kms.services import Vault
+from kms.store import Reader
+
+__all__ = ["KEK_RETIRED", "KEK_ROTATED", "KekRetirement", "KekRotation", "find_kek"]
+
+KEK_ROTATED: Final = "kek-rotated"
+KEK_RETIRED: Final = "kek-retired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KekRotation:
+    """The beginning of a rotation: from then on another key wraps, and what others wrap can be moved to it.
+
+    Attributes:
+        kek_id: the key that takes over.
+    """
+
+    kek_id: bytes
+
+    kind = Kind.KEK
+    action = "kek-rotate"
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return the key's id."""
+        return {"kek": self.kek_id.hex()}
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Build on the key that wraps now.
+
+        Raises:
+            KeyConflictError: ``kek-not-found``, ``kek-is-retired``, or ``kek-state-unchanged``: it wraps already.
+        """
+        record = find_kek(reader, self.kek_id)
+        if record.wraps:
+            raise KeyConflictError(
+                f"the key-encryption key {record.short_id} wraps already",
+                code="kek-state-unchanged",
+                field=record.short_id,
+                hint="'kms kek rotate' moves what is still wrapped under another",
+            )
+        if record.state is KekState.RETIRED:
+            raise KeyConflictError(
+                f"the key-encryption key {record.short_id} is retired",
+                code="kek-is-retired",
+                field=record.short_id,
+                hint="make another with 'kms kek create'",
+            )
+        return {"wraps": [one.id.hex() for one in reader.keks() if one.wraps]}
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Take the rule for key-encryption keys, if there is one."""
+        del alone
+        return quorum.demanded(self.kind)
+
+    def prepare(self, vault: Vault) -> Prepared:
+        """Prepare nothing: no key is wrapped anew in the transaction of this."""
+        del vault
+        return NOTHING_PREPARED
+
+    def apply(self, changing: Changing) -> str:
+        """Let it wrap, and log the beginning."""
+        writer = changing.writer
+        before = [one for one in writer.keks() if one.wraps]
+        for one in before:
+            writer.set_kek_state(one.id, KekState.LEAVING)
+        writer.set_kek_state(self.kek_id, KekState.ENTERING)
+        record = find_kek(writer, self.kek_id)
+        under = writer.wrapped_under()
+        waiting = sum(sum(tables.values()) for kek_id, tables in under.items() if kek_id != self.kek_id)
+        moved: dict[str, JsonValue] = {"phase": "begin", "kek": record.members(), "to_rewrap": waiting}
+        changing.log(KEK_ROTATED, {**moved, "before": [dict(one.members()) for one in before]})
+        return f"{record.short_id} wraps now; {waiting} wrapped keys are to follow: 'kms kek rotate {record.short_id}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KekRetirement:
+    """The end of a key under which nothing is wrapped any more.
+
+    Attributes:
+        kek_id: that key.
+    """
+
+    kek_id: bytes
+
+    kind = Kind.KEK
+    action = "kek-retire"
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return the key's id."""
+        return {"kek": self.kek_id.hex()}
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Build on its having nothing left.
+
+        Raises:
+            KeyConflictError: ``kek-not-found``, ``kek-in-use`` or ``kek-state-unchanged``.
+        """
+        record = find_kek(reader, self.kek_id)
+        if record.state is KekState.RETIRED:
+            raise KeyConflictError(
+                f"the key-encryption key {record.short_id} is retired already",
+                code="kek-state-unchanged",
+                field=record.short_id,
+            )
+        left = sum(reader.wrapped_under().get(record.id, {}).values())
+        if record.wraps or left:
+            raise KeyConflictError(
+                f"the key-encryption key {record.short_id} is still needed",
+                code="kek-in-use",
+                field=record.short_id,
+                expected="a key that does not wrap, with nothing wrapped under it",
+                got=f"state {record.state}, {left} wrapped keys",
+                hint="'kms kek rotate' moves everything to another key first",
+            )
+        return {"state": str(record.state)}
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Take the rule for key-encryption keys, if there is one."""
+        del alone
+        return quorum.demanded(self.kind)
+
+    def prepare(self, vault: Vault) -> Prepared:
+        """Prepare nothing: no key is wrapped anew in the transaction of this."""
+        del vault
+        return NOTHING_PREPARED
+
+    def apply(self, changing: Changing) -> str:
+        """Retire it."""
+        record = find_kek(changing.writer, self.kek_id)
+        changing.writer.set_kek_state(record.id, KekState.RETIRED)
+        changing.log(KEK_RETIRED, {"kek": record.members()})
+        return f"{record.short_id} is retired: backups of before need it, this database does not"
+
+
+def find_kek(reader: Reader, kek_id: bytes) -> KekRecord:
+    """Return what the database knows of a key-encryption key.
+
+    Raises:
+        KeyConflictError: ``kek-not-found``.
+    """
+    for record in reader.keks():
+        if record.id == kek_id:
+            return record
+    raise KeyConflictError(
+        f"the database knows no key-encryption key {kek_id.hex()[:16]!r}",
+        code="kek-not-found",
+        field="kek",
+        hint="'kms kek status' lists those there are",
+    )
