@@ -8,7 +8,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 
 from attest import __version__
-from kms.api import attestation, challenges, health, identity, log, releases
+from kms.api import attestation, challenges, health, identity, log, prompt_keys, releases
 from kms.api.context import Context
 from kms.api.headers import AnswerHeaders
 from kms.api.limits import Limits
@@ -43,8 +43,8 @@ def describe() -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
     )
-    for router in (challenges.router, releases.router, identity.router, attestation.router, log.router, health.router):
-        app.include_router(router)
+    for module in (challenges, releases, prompt_keys, identity, attestation, log, health):
+        app.include_router(module.router)
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign]  # the way FastAPI documents
     return app
 

@@ -43,21 +43,32 @@ def key() -> None:
 @key.command("create")
 @key_argument
 @click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
+@click.option("--purpose", type=click.Choice(["model-key", "prompt-key"]), default="model-key", help="What it is for.")
+@click.option("--algorithm", help="For prompt keys hpke-mlkem768-x25519 (default) or hpke-x25519.")
 @references_options
 @with_options(*SETTINGS)
 def key_create(
-    *, name: KeyName, policy_file: Path, references: tuple[StoredDocument, ...], config: Path | None, **flags: object
+    *,
+    name: KeyName,
+    policy_file: Path,
+    purpose: str,
+    algorithm: str | None,
+    references: tuple[StoredDocument, ...],
+    config: Path | None,
+    **flags: object,
 ) -> None:
     """Make a new key that only this service and conforming workloads ever see."""
     from kms.actors import local_actor
     from kms.keys.admin import KEY_CREATED, add_key
     from kms.keys.describing import record_line
-    from kms.keys.material import new_material
-    from kms.keys.records import SYMMETRIC_256
+    from kms.keys.material import DEFAULT_ALGORITHMS, new_material, require_algorithm
+    from kms.keys.records import KeyPurpose
 
     policy = read_policy_input(policy_file)
+    chosen = KeyPurpose(purpose)
+    named = require_algorithm(algorithm or DEFAULT_ALGORITHMS[chosen], purpose=chosen)
     opened = vault(config, flags)
-    material = new_material(SYMMETRIC_256, random=secrets.token_bytes)
+    material = new_material(named, random=secrets.token_bytes)
     record = add_key(
         opened.store,
         opened.kek,
@@ -67,6 +78,7 @@ def key_create(
         kind=KEY_CREATED,
         actor=local_actor(),
         at=moment(),
+        algorithm=named,
         references=references,
     )
     click.echo(record_line(record, at=record.created_at))

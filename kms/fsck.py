@@ -13,6 +13,8 @@ from kms.brakes.admin import logged_freezes
 from kms.configuration import examine_configuration
 from kms.errors import IntegrityError, UnavailableError
 from kms.keys.kek import KeyEncryptionKey
+from kms.keys.material import public_half
+from kms.keys.publishing import publication_problems
 from kms.keys.records import KeyRecord, Wrapped
 from kms.keys.release_settings import setting_problems
 from kms.keys.wrapping.records import KekState
@@ -67,6 +69,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("log", partial(_log, noted=noted)),
         ("own-keys", partial(_own_keys, kek=vault.kek, origin=origin)),
         ("keys", partial(_keys, kek=vault.kek)),
+        ("prompt-keys", _prompt_keys),
         ("policies", _policies),
         ("references", _references),
         ("configuration", _configuration),
@@ -128,7 +131,7 @@ def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
 def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
     """Open every version of every key, and load the policy that guards it."""
     records, tenants = reader.all_keys(), reader.tenants()
-    opened = _each("keys", records, lambda record: _open_key(record, kek))
+    opened = _each("keys", records, lambda record: _open_key(record, kek, reader))
     stray = [f"the key {one.name} is of no tenant there is" for one in records if one.name.tenant not in tenants]
     lost = {one.name for one in records} - {one.name for one in records if one.is_current}
     lost_keys = [f"the key {name} has no current version" for name in sorted(lost)]
@@ -140,10 +143,24 @@ def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
     return Finding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
 
 
-def _open_key(record: KeyRecord, kek: KeyEncryptionKey) -> None:
-    """Open a version, unless it was destroyed."""
-    if not record.is_destroyed:
-        kek.unwrap(record.wrapped, context=record.context)
+def _open_key(record: KeyRecord, kek: KeyEncryptionKey, reader: Reader) -> None:
+    """Open a version, unless it was destroyed, and compare its public half with the one that is published."""
+    if record.is_destroyed:
+        return
+    material = kek.unwrap(record.wrapped, context=record.context)
+    if public_half(material, algorithm=record.algorithm) != reader.public_half(record):
+        raise IntegrityError(
+            f"the published half of {record.name}@{record.version} is not that of the key",
+            code="key-record-invalid",
+            field=str(record.name),
+            hint="the database was altered or damaged; restore it from a backup",
+        )
+
+
+def _prompt_keys(reader: Reader) -> Finding:
+    """Compare every published key with the entry of the log that published it."""
+    number = sum(1 for _ in reader.all_prompt_keys())
+    return Finding(check="prompt-keys", looked_at=number, problems=tuple(publication_problems(reader)))
 
 
 def _policies(reader: Reader) -> Finding:

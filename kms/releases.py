@@ -57,7 +57,7 @@ _log = logging.getLogger("kms")
 MAX_ATTEMPTS: Final = 3
 """How often a release starts over because a key or what judges for it changed while it was being decided."""
 _FROZEN = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.ALL: "service-frozen"}
-_PURPOSES = frozenset({str(KeyPurpose.MODEL_KEY)})
+_PURPOSES = frozenset(map(str, KeyPurpose))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ key, the answer is signed by it, and the keys are sealed to a key that never lea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -24,8 +24,9 @@ from attest.errors import (
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.mutual import Answer, MutualAttestation, ProvenService, ServiceExpectation, tls_key_seen
-from attest.release.names import KeyReference
+from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
+from attest.release.prompt_keys import PromptKey, PublishedPromptKey, verify_prompt_key
 from attest.release.sealing import KEM_HYBRID, WorkloadKey
 from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
 from attest.release.watching import LogWatch
@@ -307,6 +308,34 @@ class KeyReleaseClient:
             lease_id=sealed.lease_id,
             expires_at=sealed.expires_at,
             recipient=key,
+        )
+
+    def prompt_key(self, key: str, *, policies: Collection[bytes], at: datetime) -> PromptKey:
+        """Obtain a prompt key to encrypt to, and make sure that it is the one that is logged for a policy.
+
+        Args:
+            key: as ``KEY`` or ``TENANT/KEY``.
+            policies: digests of the policies whose workloads may read what is encrypted; none accepts no key.
+            at: now.
+
+        Raises:
+            ReleaseRefusedError: the service has no such prompt key.
+            AttestError: as ``verify_prompt_key``.
+            EndorsementError: ``service-unreachable``.
+            ConfigurationError: what is asked for is no name of a key.
+        """
+        asked = KeyReference(name=KeyName.parse(key))
+        if self._mutual is not None:
+            self._mutual.require(self._ask)
+        path = f"/v1/prompt-keys/{asked.name.tenant}/{asked.name.key_id}"
+        return verify_prompt_key(
+            PublishedPromptKey.from_json(self._request("GET", path)),
+            asked=asked,
+            policies=policies,
+            service=self._service,
+            watch=self._watch,
+            fetch=self._consistency,
+            at=at,
         )
 
     @property

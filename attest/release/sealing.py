@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.hpke import (
 
 from attest.errors import BindingError, VerificationError
 
-__all__ = ["KEM_HYBRID", "KEM_X25519", "WorkloadKey", "seal"]
+__all__ = ["KEM_HYBRID", "KEM_X25519", "MATERIAL_BYTES", "WorkloadKey", "seal"]
 
 KEM_HYBRID = 0x647A
 """X-Wing: ML-KEM-768 and X25519 (IANA HPKE KEM id)."""
@@ -33,6 +33,9 @@ KEM_X25519 = 0x0020
 _ID_BYTES = 2
 _MLKEM_PUBLIC_BYTES = 1184
 _X25519_BYTES = 32
+_SEED_BYTES = 64
+MATERIAL_BYTES = {KEM_HYBRID: _SEED_BYTES + _X25519_BYTES, KEM_X25519: _X25519_BYTES}
+"""How long a private half is where it is kept as bytes."""
 _SUITES = {
     KEM_HYBRID: Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM),
     KEM_X25519: Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM),
@@ -70,6 +73,28 @@ class WorkloadKey:
             return WorkloadKey(public=_tagged(kem, raw), _private=MLKEM768X25519PrivateKey(lattice, curve))
         msg = f"KEM {kem:#06x} is not offered: expected {KEM_HYBRID:#06x} or {KEM_X25519:#06x}"
         raise ValueError(msg)
+
+    @staticmethod
+    def from_material(kem: int, material: bytes) -> WorkloadKey:
+        """Make a key pair from its private half.
+
+        Args:
+            kem: HPKE KEM.
+            material: 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
+
+        Raises:
+            ValueError: a KEM that is not offered, or another number of bytes.
+        """
+        if len(material) != MATERIAL_BYTES.get(kem):
+            msg = f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}"
+            raise ValueError(msg)
+        curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
+        point = curve.public_key().public_bytes_raw()
+        if kem == KEM_X25519:
+            return WorkloadKey(public=_tagged(kem, point), _private=curve)
+        lattice = MLKEM768PrivateKey.from_seed_bytes(material[:_SEED_BYTES])
+        raw = lattice.public_key().public_bytes_raw() + point
+        return WorkloadKey(public=_tagged(kem, raw), _private=MLKEM768X25519PrivateKey(lattice, curve))
 
     def open(self, sealed: bytes, *, info: bytes) -> bytes:
         """Open what was sealed to this key in this exchange.

@@ -20,6 +20,8 @@ __all__ = [
     "IdentityModel",
     "InclusionModel",
     "ProblemModel",
+    "PromptKeyModel",
+    "PromptKeysModel",
     "ReadinessModel",
     "ReleaseModel",
     "ReleaseRequestModel",
@@ -127,6 +129,21 @@ class ConsistencyModel(_Edge):
     old: int
     new: int
     proof: Hashes
+
+
+class PromptKeyModel(_Edge):
+    """A prompt key. Nothing in it counts before all of it was checked; docs/keys.md says how."""
+
+    note: Annotated[str, Field(description="C2SP signed note: key, version, algorithm, public key, policy, dates.")]
+    entry: Annotated[str, Field(description="The log's entry that published it, base64url.", pattern=_BASE64URL)]
+    proof: Annotated[str, Field(description="C2SP tlog-proof: that the log holds the entry.")]
+
+
+class PromptKeysModel(_Edge):
+    """Prompt keys in the order of tenants and ids."""
+
+    prompt_keys: list[PromptKeyModel]
+    next: Annotated[str | None, Field(description="Ask for what comes after this name; null when there is no more.")]
 
 
 class IdentityModel(_Edge):

@@ -12,8 +12,9 @@ from attest.policy.reference_values.reference_documents import ReferenceDocument
 from kms.actors import Actor
 from kms.errors import KeyConflictError, KeyUnknownError
 from kms.keys.kek import KeyEncryptionKey
-from kms.keys.material import require_material
-from kms.keys.records import SYMMETRIC_256, KeyName, KeyPurpose, KeyRecord, KeyReference, WrapContext
+from kms.keys.material import ALGORITHMS, public_half, require_material
+from kms.keys.publishing import publish
+from kms.keys.records import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, WrapContext
 from kms.keys.secret import SecretBytes
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
 from kms.references.records import StoredDocument
@@ -50,6 +51,7 @@ def add_key(
     kind: str,
     actor: Actor,
     at: datetime,
+    algorithm: str = SYMMETRIC_256,
     references: tuple[StoredDocument, ...] = (),
 ) -> KeyRecord:
     """Wrap a key, tie it to a policy and keep both.
@@ -58,12 +60,13 @@ def add_key(
         store: where it is kept.
         kek: wraps it.
         name: one that is not taken, of a tenant that there is.
-        material: 32 bytes.
+        material: as many bytes as the algorithm says.
         policy: the policy document, YAML or JSON; it is checked, digested and kept as it is.
         references: documents of reference values that it names, as far as they are not in force already.
         kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
         actor: who asks for it.
         at: when.
+        algorithm: what the material is; with it goes what the key is for.
 
     Raises:
         ConfigurationError: the policy cannot be read; or a document of reference values that it names is missing, not
@@ -73,14 +76,16 @@ def add_key(
         UnavailableError: the database is in use, or what holds the key-encryption key does not answer.
     """
     rows = named_by(policy)
-    require_material(material, algorithm=SYMMETRIC_256)
+    require_material(material, algorithm=algorithm)
+    purpose = ALGORITHMS[algorithm].purpose
+    public_key = public_half(material, algorithm=algorithm)
     digest = identity_of(read_document(policy)).digest
     context = WrapContext(
         tenant=name.tenant,
         key_id=name.key_id,
         version=1,
-        purpose=KeyPurpose.MODEL_KEY,
-        algorithm=SYMMETRIC_256,
+        purpose=purpose,
+        algorithm=algorithm,
         policy_digest=digest,
     )
     # Wrapped before anything is locked: what holds the key-encryption key may be far away.
@@ -93,8 +98,8 @@ def add_key(
         record = KeyRecord(
             name=name,
             version=1,
-            purpose=KeyPurpose.MODEL_KEY,
-            algorithm=SYMMETRIC_256,
+            purpose=purpose,
+            algorithm=algorithm,
             policy_digest=digest,
             enabled=True,
             created_at=at,
@@ -106,6 +111,7 @@ def add_key(
             body = {**added_body(effects(writer, one, new=True)), "actor": actor.members()}
             writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=body))
         writer.append(writer.prepare(kind=kind, at=at, body=_body(record, loaded, documents, actor)))
+        publish(writer, record, public_key, actor=actor, at=at)
     return record
 
 
@@ -116,6 +122,7 @@ def _body(
         **name_members(record.name),
         "version": record.version,
         "purpose": str(record.purpose),
+        "algorithm": record.algorithm,
         "policy": policy.name,
         "policy_version": policy.version,
         "policy_sha256": policy.digest.hex(),

@@ -19,7 +19,8 @@ from kms.errors import KeyConflictError, UnavailableError
 from kms.keys.admin import name_members, require_key
 from kms.keys.durations import duration_text
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
-from kms.keys.material import new_material, require_material
+from kms.keys.material import new_material, public_half, require_material
+from kms.keys.publishing import publish
 from kms.keys.records import KeyName, KeyRecord, RotationSchedule
 from kms.keys.secret import SecretBytes
 from kms.store import Store, Writer
@@ -95,11 +96,12 @@ def rotate_key(
         with rotator.store.reading() as reader:
             before = require_key(reader, name)
         _require_living(before)
-        record = _next_version(rotator, before, material=material, at=at)
+        record, public_key = _next_version(rotator, before, material=material, at=at)
         with rotator.store.writing() as writer:
             if require_key(writer, name) != before:
                 continue
             _put_in_place(writer, before, record, overlap=overlap, made=material is None, actor=actor, at=at)
+            publish(writer, record, public_key, actor=actor, at=at)
             schedule = writer.schedule_of(name)
             if schedule is not None:
                 writer.put_schedule(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
@@ -201,21 +203,29 @@ def _rotate_if_due(rotator: Rotator, name: KeyName, *, at: datetime) -> KeyRecor
         before, schedule = require_key(reader, name), reader.schedule_of(name)
     if schedule is None or schedule.due_at > at or before.destroy_at is not None:
         return None
-    record = _next_version(rotator, before, material=None, at=at)
+    record, public_key = _next_version(rotator, before, material=None, at=at)
     with rotator.store.writing() as writer:
         if (require_key(writer, name), writer.schedule_of(name)) != (before, schedule):
             return None
         _put_in_place(writer, before, record, overlap=schedule.overlap, made=True, actor=SCHEDULE, at=at)
+        publish(writer, record, public_key, actor=SCHEDULE, at=at)
         writer.put_schedule(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
     return record
 
 
-def _next_version(rotator: Rotator, before: KeyRecord, *, material: SecretBytes | None, at: datetime) -> KeyRecord:
-    """Make and wrap the next version, before anything is locked: the key-encryption key may be far away."""
+def _next_version(
+    rotator: Rotator, before: KeyRecord, *, material: SecretBytes | None, at: datetime
+) -> tuple[KeyRecord, bytes | None]:
+    """Make and wrap the next version, before anything is locked: the key-encryption key may be far away.
+
+    Returns:
+        The version, and its public half if it has one.
+    """
     fresh = new_material(before.algorithm, random=rotator.random) if material is None else material
     require_material(fresh, algorithm=before.algorithm)
     record = replace(before, version=before.version + 1, created_at=at, version_enabled=True)
-    return replace(record, wrapped=rotator.kek.wrap(fresh, context=record.context))
+    wrapped = replace(record, wrapped=rotator.kek.wrap(fresh, context=record.context))
+    return wrapped, public_half(fresh, algorithm=record.algorithm)
 
 
 def _put_in_place(

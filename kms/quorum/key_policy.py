@@ -15,6 +15,7 @@ from attest.policy.reference_values.reference_documents import ReferenceDocument
 from kms.errors import UnavailableError
 from kms.keys.admin import name_members, require_key
 from kms.keys.policy_trials import difference_members, policy_difference
+from kms.keys.publishing import publish_again
 from kms.keys.records import KeyName, KeyRecord
 from kms.quorum.changing import Changing, Prepared, Rewrapped
 from kms.quorum.people import Kind, Quorum, Rule
@@ -148,6 +149,7 @@ class KeyPolicySet:
                 )
             writer.require_wrapping(rewrapped.after)
             writer.put_under_policy(record, digest=loaded.digest, wrapped=rewrapped.after)
+            publish_again(writer, replace(record, policy_digest=loaded.digest), actor=changing.actor, at=at)
         for one in added:
             changing.log(REFERENCES_ADDED, added_body(effects(writer, one, new=True)))
         versions: list[JsonValue] = [record.version for record in records]

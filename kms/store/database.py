@@ -39,6 +39,7 @@ from kms.store.lifecycles import LifecycleReader, LifecycleWriter
 from kms.store.limits import LimitReader, LimitWriter
 from kms.store.log import LogReader, LogWriter
 from kms.store.moments import milliseconds
+from kms.store.prompt_keys import PromptKeyReader, PromptKeyWriter
 from kms.store.quorum import QuorumReader, QuorumWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import meta, metadata, policies, secrets, used_nonces
@@ -150,6 +151,7 @@ class Reader(
     QuorumReader,
     LimitReader,
     GlassReader,
+    PromptKeyReader,
 ):
     """What can be read in one transaction."""
 
@@ -224,6 +226,7 @@ class Writer(
     KekWriter,
     QuorumWriter,
     LimitWriter,
+    PromptKeyWriter,
     KeyPolicyWriter,
     GlassWriter,
 ):

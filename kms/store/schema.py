@@ -43,6 +43,7 @@ __all__ = [
     "meta",
     "metadata",
     "policies",
+    "prompt_keys",
     "proposal_ends",
     "proposals",
     "quorum_documents",
@@ -67,6 +68,7 @@ REVISIONS: Final = (
     "0006",
     "0008",
     "0014",
+    "0015",
 )
 """Every schema that this version knows, oldest first; the last one is what it works with."""
 
@@ -77,6 +79,7 @@ PROTECTED: Final = (
     "log_entries",
     "log_nodes",
     "policies",
+    "prompt_keys",
     "reference_documents",
     "reference_signatures",
     "tenants",
@@ -242,6 +245,22 @@ key_tags = Table(
     Index("key_tags_name", "name", "value"),
 )
 """What operators call keys by, beside their names; nothing is decided by it."""
+
+prompt_keys = Table(
+    "prompt_keys",
+    metadata,
+    Column("tenant", _name(64), primary_key=True),
+    Column("key_id", _name(128), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("policy_digest", LargeBinary, primary_key=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("published_at", String(40), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["tenant", "key_id", "version"], ["key_versions.tenant", "key_versions.key_id", "key_versions.version"]
+    ),
+)
+"""Public halves of prompt keys, and which entry of the log published each for which policy; never changed."""
 
 used_nonces = Table(
     "used_nonces",

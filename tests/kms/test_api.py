@@ -30,6 +30,7 @@ ROUTES = [
     ("POST", "/v1/challenges"),
     ("POST", "/v1/releases"),
     ("GET", "/v1/identity"),
+    ("GET", "/v1/prompt-keys"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
 ]
@@ -369,6 +370,8 @@ def test_every_route_is_in_the_document_with_a_stable_name() -> None:
         ("POST", "/v1/challenges"): "createChallenge",
         ("POST", "/v1/releases"): "createRelease",
         ("GET", "/v1/identity"): "readIdentity",
+        ("GET", "/v1/prompt-keys"): "listPromptKeys",
+        ("GET", "/v1/prompt-keys/{tenant}/{key}"): "readPromptKey",
         ("GET", "/v1/attestation"): "readAttestation",
         ("GET", "/v1/log/checkpoint"): "readCheckpoint",
         ("GET", "/v1/log/tile/{path}"): "readTile",

@@ -18,6 +18,7 @@ CHECKS = [
     "log",
     "own-keys",
     "keys",
+    "prompt-keys",
     "policies",
     "references",
     "configuration",

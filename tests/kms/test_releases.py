@@ -476,10 +476,13 @@ def test_a_key_record_that_was_altered_into_nonsense_is_refused(harness: Harness
     assert caught.value.code == "key-record-invalid"
 
 
-def test_a_prompt_key_is_not_released_as_a_model_key(harness: Harness) -> None:
+def test_mc_28_a_model_key_is_not_released_as_a_prompt_key(harness: Harness) -> None:
     harness.add_key("model")
     harness.alter("UPDATE keys SET purpose = 'prompt-key'")
-    assert refused(harness, Workload(), "model").code == "purpose-mismatch"
+    with pytest.raises(IntegrityError) as caught:
+        harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    assert caught.value.code == "wrapped-key-invalid"
+    assert harness.decisions() == []
 
 
 # -- together

@@ -1,0 +1,374 @@
+"""Prompt keys: a public key that anybody may encrypt to, and that only workloads of a known policy can open for.
+
+A service publishes each key with a note that it signs, and with the proof that the note says what its log says. Whoever
+encrypts checks all of it first, against a policy digest of their own: so the key is the one that is logged for that
+policy, for everybody the same, and not one that was made for them alone.
+
+::
+
+    note     "attest-prompt-key/v1" newline JSON newline, signed as a C2SP note
+    entry    the log's entry of kind ``prompt-key-published``, canonical JSON
+    proof    C2SP tlog-proof: the log holds the entry
+    sealed   HPKE enc ‖ ciphertext; info is the CBOR of a map of context, audience, tenant, key_id, version and policy
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Final
+
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, json_value, rfc3339, rfc3339_text
+from attest.errors import BindingError, ConfigurationError, EvidenceError, VerificationError
+from attest.release.names import KeyName, KeyReference
+from attest.release.notes import VerifierKey
+from attest.release.sealing import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
+from attest.release.tlog import leaf_hash
+from attest.release.watching import FetchProof, LogWatch
+
+__all__ = [
+    "PROMPT_ALGORITHMS",
+    "PUBLISHED",
+    "PromptKey",
+    "PromptKeyNote",
+    "PublishedPromptKey",
+    "SealedPrompt",
+    "open_prompt",
+    "verify_prompt_key",
+]
+
+PROMPT_ALGORITHMS: Final = {"hpke-x25519": KEM_X25519, "hpke-mlkem768-x25519": KEM_HYBRID}
+"""Names of algorithms, and the HPKE KEM of each."""
+PUBLISHED: Final = "prompt-key-published"
+CONTEXT: Final = "attest-prompt/v1"
+SKEW_SECONDS: Final = 60
+"""How far the clock of who encrypts may be behind that of the service."""
+_HEAD = "attest-prompt-key/v1"
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptKeyNote:
+    """What a service says of a prompt key.
+
+    Attributes:
+        name: what the key is called.
+        version: from 1.
+        algorithm: one of ``PROMPT_ALGORITHMS``.
+        public_key: two bytes of KEM id, big-endian, and the raw public key.
+        policy_digest: SHA-256 of the policy that a workload must meet to get the private half, 32 bytes.
+        not_before: when it was published.
+        use_until: from when on nobody should encrypt to it without asking again.
+        logged: hash of the log's entry that published it, 32 bytes.
+    """
+
+    name: KeyName
+    version: int
+    algorithm: str
+    public_key: bytes
+    policy_digest: bytes
+    not_before: datetime
+    use_until: datetime
+    logged: bytes
+
+    def text(self) -> str:
+        """Return the text that is signed."""
+        document: dict[str, JsonValue] = {
+            **self.logged_members(),
+            "use_until": rfc3339_text(self.use_until),
+            "logged": self.logged.hex(),
+        }
+        return f"{_HEAD}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+
+    def logged_members(self) -> dict[str, JsonValue]:
+        """Return what the log's entry says of the key."""
+        return {
+            "tenant": self.name.tenant,
+            "key_id": self.name.key_id,
+            "version": self.version,
+            "algorithm": self.algorithm,
+            "public_key": base64url_text(self.public_key),
+            "policy_sha256": self.policy_digest.hex(),
+            "not_before": rfc3339_text(self.not_before),
+        }
+
+    @staticmethod
+    def parse(text: str) -> PromptKeyNote:
+        """Read the text of a note whose signature was verified.
+
+        Raises:
+            EvidenceError: ``wire-invalid``, ``json-invalid``, ``base64-invalid`` or ``time-invalid``.
+        """
+        head, _, body = text.partition("\n")
+        document = json_value(body.encode(), what="prompt key") if head == _HEAD else None
+        members = dict(document) if isinstance(document, dict) else {}
+        version = members.pop("version", None)
+        texts = {name: value for name, value in members.items() if isinstance(value, str)}
+        if set(texts) != _TEXTS or len(texts) != len(members) or type(version) is not int or version < 1:
+            raise _invalid(f"expected {_HEAD} with exactly a version and the texts {', '.join(sorted(_TEXTS))}")
+        try:
+            name = KeyName(tenant=texts["tenant"], key_id=texts["key_id"])
+        except ConfigurationError as exc:
+            raise _invalid(exc.message) from exc
+        if texts["algorithm"] not in PROMPT_ALGORITHMS:
+            raise _invalid(f"algorithm: expected one of {', '.join(PROMPT_ALGORITHMS)}")
+        return PromptKeyNote(
+            name=name,
+            version=version,
+            algorithm=texts["algorithm"],
+            public_key=base64url_bytes(texts["public_key"], what="public_key"),
+            policy_digest=_digest(texts["policy_sha256"], "policy_sha256"),
+            not_before=rfc3339(texts["not_before"], what="not_before"),
+            use_until=rfc3339(texts["use_until"], what="use_until"),
+            logged=_digest(texts["logged"], "logged"),
+        )
+
+
+_TEXTS = {
+    "tenant",
+    "key_id",
+    "algorithm",
+    "public_key",
+    "policy_sha256",
+    "not_before",
+    "use_until",
+    "logged",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedPromptKey:
+    """A prompt key as it travels; nothing of it is verified.
+
+    Attributes:
+        note: signed.
+        entry: the log's entry that published it.
+        proof: that the log holds it.
+    """
+
+    note: str
+    entry: bytes
+    proof: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members."""
+        return {"note": self.note, "entry": base64url_text(self.entry), "proof": self.proof}
+
+    @staticmethod
+    def from_json(document: JsonValue) -> PublishedPromptKey:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid`` or ``base64-invalid``.
+        """
+        texts = _texts(document, {field.name for field in fields(PublishedPromptKey)})
+        entry = base64url_bytes(texts["entry"], what="entry")
+        return PublishedPromptKey(note=texts["note"], entry=entry, proof=texts["proof"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedPrompt:
+    """Something that was encrypted to a prompt key.
+
+    Attributes:
+        name: which key.
+        version: which version of it; a workload asks for the private half of this one.
+        sealed: HPKE ``enc ‖ ciphertext``.
+    """
+
+    name: KeyName
+    version: int
+    sealed: bytes
+
+    @property
+    def key(self) -> str:
+        """What a workload asks the service for."""
+        return str(KeyReference(name=self.name, version=self.version))
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members."""
+        return {"key": self.key, "sealed": base64url_text(self.sealed)}
+
+    @staticmethod
+    def from_json(document: JsonValue) -> SealedPrompt:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid`` or ``base64-invalid``.
+        """
+        texts = _texts(document, {"key", "sealed"})
+        try:
+            reference = KeyReference.parse(texts["key"])
+        except ConfigurationError as exc:
+            raise _invalid(exc.message) from exc
+        if reference.version is None:
+            raise _invalid("key: expected a version")
+        sealed = base64url_bytes(texts["sealed"], what="sealed")
+        return SealedPrompt(name=reference.name, version=reference.version, sealed=sealed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptKey:
+    """A prompt key that was verified; ``verify_prompt_key`` makes it.
+
+    Attributes:
+        note: what the service says of it.
+        audience: the service's verifier key, as text.
+    """
+
+    note: PromptKeyNote
+    audience: str
+
+    def encrypt(self, prompt: bytes, *, at: datetime) -> SealedPrompt:
+        """Encrypt to the key.
+
+        Args:
+            prompt: anything; its length shows.
+            at: now.
+
+        Raises:
+            VerificationError: ``prompt-key-not-current``: ask the service again.
+        """
+        _require_current(self.note, at=at)
+        info = _info(self.audience, self.note.name, self.note.version, self.note.policy_digest)
+        sealed = seal(prompt, recipient=self.note.public_key, info=info)
+        return SealedPrompt(name=self.note.name, version=self.note.version, sealed=sealed)
+
+
+def verify_prompt_key(
+    published: PublishedPromptKey,
+    *,
+    asked: KeyReference,
+    policies: Collection[bytes],
+    service: VerifierKey,
+    watch: LogWatch,
+    fetch: FetchProof,
+    at: datetime,
+) -> PromptKey:
+    """Make sure that a prompt key is the one that the service's log names for a policy.
+
+    Args:
+        published: as received.
+        asked: what was asked for.
+        policies: digests of the policies whose workloads may read what is encrypted; none accepts no key.
+        service: the service's verifier key, from configuration.
+        watch: follows the service's log.
+        fetch: asks for a consistency proof, where one is needed.
+        at: now.
+
+    Raises:
+        SignatureError: ``note-signature-invalid``.
+        BindingError: ``prompt-key-mismatch``: another key, another policy, or the log says something else.
+        VerificationError: ``prompt-key-not-current``; ``recipient-key-invalid``: no key of its algorithm; or as
+            ``LogWatch.check``.
+        EvidenceError: the note is not what the protocol says; or as ``LogWatch.check``.
+        LogForkedError: the service shows another log than before.
+    """
+    # (1) The service signed it.
+    note = PromptKeyNote.parse(service.verify(published.note))
+    # (2) It is the key that was asked for, under a policy that is accepted here, and it counts now.
+    if (note.name, asked.version or note.version) != (asked.name, note.version):
+        raise _mismatch("key", str(asked), f"{note.name}@{note.version}")
+    if note.policy_digest not in policies:
+        accepted = ", ".join(sorted(digest.hex() for digest in policies)) or "none"
+        raise _mismatch("policy_sha256", accepted, note.policy_digest.hex())
+    _require_current(note, at=at)
+    # (3) It is a key of the algorithm that the note names.
+    if int.from_bytes(note.public_key[:2], "big") != PROMPT_ALGORITHMS[note.algorithm]:
+        raise _mismatch("public_key", note.algorithm, "a key of another algorithm")
+    seal(b"", recipient=note.public_key, info=b"")
+    # (4) The log's entry says the same, and it is the entry that the note names.
+    _require_logged(note, published.entry)
+    # (5) The log holds the entry, and it is the log that was seen before.
+    watch.check(published.entry, published.proof, fetch=fetch)
+    return PromptKey(note=note, audience=service.text)
+
+
+def open_prompt(
+    prompt: SealedPrompt, *, algorithm: str, material: bytes, policy_digest: bytes, service: VerifierKey
+) -> bytes:
+    """Decrypt what was encrypted to a prompt key, in the workload that was given its private half.
+
+    Args:
+        prompt: as received.
+        algorithm: the key's.
+        material: the private half, as released.
+        policy_digest: the policy under which it was released.
+        service: the service that released it.
+
+    Raises:
+        BindingError: ``release-not-for-this-exchange``: another key, another policy, another service, or altered bytes.
+        ValueError: the material is none of this algorithm.
+    """
+    key = WorkloadKey.from_material(PROMPT_ALGORITHMS[algorithm], material)
+    return key.open(prompt.sealed, info=_info(service.text, prompt.name, prompt.version, policy_digest))
+
+
+def _require_current(note: PromptKeyNote, *, at: datetime) -> None:
+    """Include the beginning, with some patience for clocks that differ, and not the end."""
+    if note.not_before - timedelta(seconds=SKEW_SECONDS) <= at < note.use_until:
+        return
+    raise VerificationError(
+        "the prompt key is not to be used now",
+        code="prompt-key-not-current",
+        expected=f"from {rfc3339_text(note.not_before)} to before {rfc3339_text(note.use_until)}",
+        got=rfc3339_text(at),
+        hint="ask the service for the key again",
+    )
+
+
+def _require_logged(note: PromptKeyNote, entry: bytes) -> None:
+    document = json_value(entry, what="entry of the log")
+    said = document if isinstance(document, dict) else {}
+    for name, expected in {"kind": PUBLISHED, **note.logged_members()}.items():
+        if said.get(name) != expected:
+            raise _mismatch(name, str(expected)[:200], str(said.get(name))[:200])
+    if leaf_hash(entry) != note.logged:
+        raise _mismatch("logged", note.logged.hex(), leaf_hash(entry).hex())
+
+
+def _info(audience: str, name: KeyName, version: int, policy_digest: bytes) -> bytes:
+    return cbor_bytes(
+        {
+            "context": CONTEXT,
+            "audience": audience,
+            "tenant": name.tenant,
+            "key_id": name.key_id,
+            "version": version,
+            "policy": policy_digest,
+        }
+    )
+
+
+def _texts(document: JsonValue, names: set[str]) -> dict[str, str]:
+    members = document if isinstance(document, dict) else {}
+    texts = {name: value for name, value in members.items() if isinstance(value, str)}
+    if set(members) != names or len(texts) != len(members):
+        raise _invalid(f"expected exactly the texts {', '.join(sorted(names))}")
+    return texts
+
+
+def _digest(text: str, name: str) -> bytes:
+    try:
+        digest = bytes.fromhex(text)
+    except ValueError as exc:
+        raise _invalid(f"{name}: expected hex") from exc
+    if len(digest) != _DIGEST_BYTES or digest.hex() != text:
+        raise _invalid(f"{name}: expected 32 bytes in lower-case hex")
+    return digest
+
+
+def _invalid(problem: str) -> EvidenceError:
+    return EvidenceError(f"prompt key: {problem}", code="wire-invalid", field="prompt key")
+
+
+def _mismatch(field: str, expected: str, got: str) -> BindingError:
+    return BindingError(
+        f"the prompt key is not the one that is wanted: {field}",
+        code="prompt-key-mismatch",
+        field=field,
+        expected=expected,
+        got=got,
+    )

@@ -1,0 +1,157 @@
+"""Public halves of prompt keys in the database: which entry of the log published which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select, true
+
+from attest.encoding import rfc3339, rfc3339_text
+from attest.errors import AttestError
+from kms.errors import IntegrityError
+from kms.keys.records import KeyName, KeyRecord
+from kms.store.keys import of_key, stored_name
+from kms.store.schema import key_versions, keys, prompt_keys
+
+__all__ = ["PromptKeyReader", "PromptKeyWriter", "StoredPromptKey"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPromptKey:
+    """The public half of one version of a prompt key, published for one policy.
+
+    Attributes:
+        name: which key.
+        version: which version of it.
+        algorithm: what it is.
+        policy_digest: the policy that guards the private half, 32 bytes.
+        public_key: two bytes of KEM id and the raw public key.
+        published_at: when.
+        seq: number of the log's entry that published it.
+    """
+
+    name: KeyName
+    version: int
+    algorithm: str
+    policy_digest: bytes
+    public_key: bytes
+    published_at: datetime
+    seq: int
+
+
+class PromptKeyReader:
+    """What can be read of them in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Work on a transaction that the store opened."""
+        self._connection = connection
+
+    def current_prompt_keys(
+        self, *, tenant: str | None = None, key_id: str | None = None, after: KeyName | None = None, limit: int
+    ) -> tuple[StoredPromptKey, ...]:
+        """Return prompt keys to encrypt to, in the order of names.
+
+        They are current, enabled, not to be destroyed, and published for the policy that guards them now.
+
+        Raises:
+            IntegrityError: ``key-record-invalid``.
+        """
+        wanted = and_(
+            keys.c.enabled,
+            key_versions.c.enabled,
+            key_versions.c.overlap_until.is_(None),
+            key_versions.c.destroy_at.is_(None),
+            true() if tenant is None else prompt_keys.c.tenant == tenant,
+            true() if key_id is None else prompt_keys.c.key_id == key_id,
+            true() if after is None else _behind(after),
+        )
+        rows = self._connection.execute(_CURRENT.where(wanted).limit(limit))
+        return tuple(map(_stored, rows))
+
+    def public_half(self, record: KeyRecord) -> bytes | None:
+        """Return the public half of a version, whichever policy it was published for; None when it never was."""
+        statement = select(prompt_keys.c.public_key).where(
+            of_key(prompt_keys, record.name), prompt_keys.c.version == record.version
+        )
+        found = self._connection.execute(statement.order_by(prompt_keys.c.seq).limit(1)).scalar_one_or_none()
+        return found if found is None or isinstance(found, bytes) else b""
+
+    def all_prompt_keys(self) -> Iterator[StoredPromptKey]:
+        """Iterate over everything that was published, in the order of the log.
+
+        Raises:
+            IntegrityError: ``key-record-invalid``.
+        """
+        yield from map(_stored, self._connection.execute(_ALL).all())
+
+
+class PromptKeyWriter(PromptKeyReader):
+    """What can be written of them."""
+
+    def add_prompt_key(self, record: KeyRecord, *, public_key: bytes, seq: int, at: datetime) -> None:
+        """Keep what an entry of the log published."""
+        self._connection.execute(
+            insert(prompt_keys).values(
+                **stored_name(record.name),
+                version=record.version,
+                policy_digest=record.policy_digest,
+                public_key=public_key,
+                published_at=rfc3339_text(at),
+                seq=seq,
+            )
+        )
+
+
+_ALL = (
+    select(prompt_keys, key_versions.c.algorithm)
+    .join(
+        key_versions,
+        and_(
+            key_versions.c.tenant == prompt_keys.c.tenant,
+            key_versions.c.key_id == prompt_keys.c.key_id,
+            key_versions.c.version == prompt_keys.c.version,
+        ),
+    )
+    .order_by(prompt_keys.c.seq)
+)
+_CURRENT = (
+    _ALL.join(keys, and_(keys.c.tenant == prompt_keys.c.tenant, keys.c.key_id == prompt_keys.c.key_id))
+    .where(key_versions.c.policy_digest == prompt_keys.c.policy_digest)
+    .order_by(None)
+    .order_by(prompt_keys.c.tenant, prompt_keys.c.key_id, prompt_keys.c.seq)
+)
+
+
+def _behind(name: KeyName) -> ColumnElement[bool]:
+    tenant, key_id = prompt_keys.c.tenant, prompt_keys.c.key_id
+    return or_(tenant > name.tenant, and_(tenant == name.tenant, key_id > name.key_id))
+
+
+def _stored(row: Row[tuple[object, ...]]) -> StoredPromptKey:
+    """Read a row; one that was altered into nonsense is published to nobody."""
+    try:
+        return StoredPromptKey(
+            name=KeyName(tenant=row.tenant, key_id=row.key_id),
+            version=row.version,
+            algorithm=row.algorithm,
+            policy_digest=_blob(row.policy_digest),
+            public_key=_blob(row.public_key),
+            published_at=rfc3339(row.published_at, what="published_at"),
+            seq=row.seq,
+        )
+    except (ValueError, TypeError, AttestError) as exc:
+        raise IntegrityError(
+            f"what is stored of the published key {row.key_id!r} cannot be read",
+            code="key-record-invalid",
+            field=str(row.key_id),
+            hint="the database was altered or damaged; restore it from a backup",
+        ) from exc
+
+
+def _blob(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        msg = "expected bytes in the database"
+        raise TypeError(msg)
+    return value
