@@ -132,7 +132,7 @@ COMPILE := env -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --univ
 lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --output-file requirements/dev.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --constraint requirements/dev.txt --output-file requirements/run.txt
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --extra postgres --extra pkcs11 --extra transit --constraint requirements/dev.txt --output-file requirements/service.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --extra postgres --extra pkcs11 --extra transit --extra otel --constraint requirements/dev.txt --output-file requirements/service.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra tpm --constraint requirements/dev.txt --output-file requirements/tpm.txt
 	$(COMPILE) $(UPGRADE) --group tpm-build --constraint requirements/dev.txt --output-file requirements/tpm-build.txt

@@ -104,8 +104,8 @@ def test_a_lock_file_pins_every_requirement_by_hash_and_names_no_place(name: str
     ("name", "extras"),
     [
         ("requirements/run.txt", ("cli", "kms")),
-        ("requirements/service.txt", ("cli", "kms", "pkcs11", "postgres", "transit")),
-        ("requirements/dev.txt", ("cli", "kms", "pkcs11", "postgres", "transit", "dev")),
+        ("requirements/service.txt", ("cli", "kms", "otel", "pkcs11", "postgres", "transit")),
+        ("requirements/dev.txt", ("cli", "kms", "otel", "pkcs11", "postgres", "transit", "dev")),
         ("requirements/tpm.txt", ("tpm",)),
     ],
 )
