@@ -111,6 +111,7 @@ SERVING = (
     click.option("--log-format", help="'text' or 'json', on standard error (default text)."),
     click.option("--metrics-host", help="Address for metrics (default 127.0.0.1)."),
     click.option("--metrics-port", type=int, help="Port for metrics; without it there are none."),
+    click.option("--otlp-endpoint", metavar="URL", help="Where traces are sent (OTLP over HTTP); else there are none."),
     click.option("--profile", help="'production' refuses every relaxed switch (default standard)."),
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

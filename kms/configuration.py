@@ -56,9 +56,11 @@ LEFT_OUT: Final = frozenset(
         "max_concurrent",
         "metrics_host",
         "metrics_port",
+        "otlp_endpoint",
         "port",
         "request_seconds",
         "self_evidence_per_minute",
+        "trace_percent",
         "workers",
     }
 )

@@ -10,10 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from attest.errors import ConfigurationError
 from kms.actors import local_actor
 from kms.admin_api.opening import administration, listen_for_administrators
 from kms.api.observing import Watching
@@ -172,10 +173,11 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
     """Serve everything that was opened, in this process."""
     draining = threading.Event()
     report = surroundings.report
-    watching, listeners, told = _watching(settings, services, opened, life)
+    counting, listeners, told = _watching(settings, services, opened, life)
     tls = open_tls(settings, at=services.clock(), report=report)
     evidence = open_source(settings, clock=services.clock)
     with (
+        _traced(settings, counting) as watching,
         identified_callers(settings, services.store, clock=services.clock, report=report) as callers,
         administration(settings, services, opened.admin, watching=watching, report=report) as administrators,
         _refreshed(services, surroundings, told),
@@ -200,6 +202,32 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
             ending=draining.set,
             lifeline=life.lifeline,
         )
+
+
+@contextmanager
+def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
+    """Send traces where the settings want them, while this process serves; what is left is sent in the end."""
+    if settings.otlp_endpoint is None:
+        yield watching
+        return
+    try:
+        from kms.tracing import RequestTracer, exporter_to, make_provider  # noqa: PLC0415  of the extra 'otel'
+    except ImportError as exc:
+        raise ConfigurationError(
+            "traces need packages that are not installed",
+            code="tracing-unavailable",
+            field="otlp_endpoint",
+            expected="opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http",
+            hint="pip install 'attest-kms[otel]'",
+        ) from exc
+    provider = make_provider(
+        exporter_to(settings.otlp_endpoint), origin=settings.origin, percent=settings.trace_percent
+    )
+    tracer = RequestTracer(provider)
+    try:
+        yield replace(watching, observers=(*watching.observers, tracer), tracer=tracer)
+    finally:
+        provider.shutdown()
 
 
 @contextmanager

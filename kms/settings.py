@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -86,6 +87,8 @@ class Settings(AdminSettings):
         log_format: ``text`` for people or ``json`` for programs, on standard error.
         metrics_host: address where metrics are read.
         metrics_port: port where metrics are read, without a proof of who asks; without it there are none.
+        otlp_endpoint: where OpenTelemetry traces are sent (OTLP over HTTP); without it there are none.
+        trace_percent: of the traces that begin here, how many are kept.
         client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
         client_burst: requests that it may send at once.
         profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
@@ -142,6 +145,8 @@ class Settings(AdminSettings):
     log_format: LogFormat = "text"
     metrics_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    otlp_endpoint: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    trace_percent: Annotated[int, Field(ge=1, le=100)] = 100
     client_requests_per_second: Annotated[int, Field(ge=0, le=100_000)] = 100
     client_burst: Annotated[int, Field(ge=1, le=100_000)] = 200
     profile: Literal["standard", "production"] = "standard"
@@ -167,6 +172,22 @@ class Settings(AdminSettings):
     def database_access(self) -> Access:
         """How the database is reached, beside where it is."""
         return Access(password_file=self.database_password_file, connections=self.database_connections)
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _address_of_a_collector(cls, value: str | None) -> str | None:
+        """Traces hold no secret; who asks when is nobody else's business all the same."""
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        local = parts.hostname in {"localhost", "127.0.0.1", "::1"}
+        if not parts.hostname or parts.scheme not in {"https", "http"} or (parts.scheme == "http" and not local):
+            msg = "expected https://HOST/PATH, or http:// and the loopback address"
+            raise ValueError(msg)
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            msg = "expected an address without user, password, query or fragment"
+            raise ValueError(msg)
+        return value
 
     @field_validator("origin")
     @classmethod

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +30,18 @@ def _nobody(*_: object) -> None:
     """Tell nobody."""
 
 
+class Tracing(Protocol):
+    """What makes traces: ``kms.tracing.RequestTracer``, which is installed only where somebody wants them."""
+
+    def request(self, scope: Scope) -> AbstractContextManager[str | None]:
+        """Return what is entered for a request, and gives its trace's id, if that is kept."""
+        ...
+
+    def answered(self, scope: Scope, route: str, status: int) -> None:
+        """Take note of the answer to the request that was entered."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
     """Who is told of requests, and where their ids come from.
@@ -38,12 +51,14 @@ class Watching:
         answered: told of each answer: route (its template), status and seconds.
         limited: told of each refusal by a limit, with its name.
         random: makes ids, which are no secret.
+        tracer: makes a trace of each, where that is wanted.
     """
 
     observers: tuple[Observer, ...] = ()
     answered: Callable[[str, int, float], None] = _nobody
     limited: Callable[[str], None] = _nobody
     random: RandomBytes = secrets.token_bytes
+    tracer: Tracing | None = None
 
 
 class Observing:
@@ -77,14 +92,18 @@ class Observing:
                 MutableHeaders(scope=message)[REQUEST_HEADER] = name
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_with_id)
-        finally:
-            self._tell(scope, status, time.perf_counter() - began)
+        tracer = self._watching.tracer
+        with nullcontext() if tracer is None else tracer.request(scope) as trace:
+            try:
+                await self._app(scope, receive, send_with_id)
+            finally:
+                self._tell(scope, status, time.perf_counter() - began, trace)
 
-    def _tell(self, scope: Scope, status: int, seconds: float) -> None:
+    def _tell(self, scope: Scope, status: int, seconds: float, trace: str | None) -> None:
         route = getattr(scope.get("route"), "path", None) or _NO_ROUTE
         self._watching.answered(route, status, seconds)
+        if self._watching.tracer is not None:
+            self._watching.tracer.answered(scope, route, status)
         if scope["path"] in _QUIET and status == _WELL:
             return
         client = scope.get("client")
@@ -94,4 +113,5 @@ class Observing:
             status=status,
             seconds=seconds,
             client=client[0] if client else "",
+            trace_id=trace,
         )
