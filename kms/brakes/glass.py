@@ -105,9 +105,13 @@ def glass_context(key: KeyName, members: dict[str, JsonValue]) -> WrapContext:
 
 
 def counting_freezes(freezes: Iterable[Freeze], glasses: Iterable[Glass]) -> tuple[Freeze, ...]:
-    """Return the freezes that count for a key whose open relaxations these are."""
-    lifted = {one.lifts for one in glasses}
-    return tuple(one for one in freezes if one.target not in lifted)
+    """Return the freezes that count for a key whose open relaxations these are.
+
+    A relaxation lifts the freeze that its approvers read. One of the same thing that was made after it was opened is
+    another freeze, and counts.
+    """
+    lifted = {one.lifts: one.opened_at for one in glasses if one.lifts is not None}
+    return tuple(one for one in freezes if one.target not in lifted or one.frozen_at > lifted[one.target])
 
 
 def judging_policy(digest: bytes, glasses: Iterable[Glass]) -> bytes:

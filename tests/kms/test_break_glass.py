@@ -9,7 +9,7 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName, Release
 from attest.release.wire import read_receipt
-from kms.brakes.admin import freeze
+from kms.brakes.admin import freeze, thaw_in
 from kms.brakes.freezes import target
 from kms.brakes.limits import NO_LIMITS
 from kms.brakes.unsealing import GlassDesk
@@ -207,6 +207,18 @@ def test_a_freeze_that_was_made_anew_is_not_lifted_by_what_was_signed_before(boa
     with pytest.raises(AttestError) as caught:
         board.propose(lifting("product", "tdx"))
     assert caught.value.code == "not-frozen"
+
+
+def test_a_freeze_that_was_made_after_it_was_opened_counts(board: Board) -> None:
+    """What was agreed on is one freeze with its reason; whoever freezes again knows something that nobody agreed on."""
+    frozen(board)
+    board.agreed(lifting())
+    release(board)
+    with board.desk.vault.store.writing() as writer:
+        thaw_in(writer, ALL)
+    board.harness.clock.at = AT + timedelta(milliseconds=1)
+    frozen(board)
+    assert refusal(board) == "service-frozen"
 
 
 @pytest.mark.parametrize(
