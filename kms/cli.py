@@ -21,6 +21,7 @@ from kms.cli_break_glass import break_glass as break_glass_group
 from kms.cli_config import config
 from kms.cli_endorsements import endorsements
 from kms.cli_kek import kek as kek_group
+from kms.cli_key_import import IMPORTS
 from kms.cli_key_life import LIFE
 from kms.cli_key_policy import policy as key_policy_group
 from kms.cli_key_release import key_release
@@ -154,7 +155,7 @@ cli.add_command(endorsements)
 cli.add_command(serve)
 cli.add_command(kek_group)
 cli.add_command(key_group)
-for command in LIFE:
+for command in (*IMPORTS, *LIFE):
     key_group.add_command(command)
 cli.add_command(admin_group)
 cli.add_command(tenant_group)

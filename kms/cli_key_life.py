@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_keys import read_material
+from kms.cli_keys import given_material, material_options
 from kms.cli_options import (
     AS_JSON,
     SETTINGS,
@@ -29,16 +29,8 @@ if TYPE_CHECKING:
 
     from attest.errors import AttestError
     from kms.keys.records import KeyName, KeyReference
-    from kms.keys.rotation import Rotator
 
 __all__ = ["LIFE"]
-
-
-def _rotator(config: Path | None, flags: dict[str, Any]) -> Rotator:  # Any: as click hands options over
-    from kms.keys.rotation import Rotator
-
-    opened = vault(config, flags)
-    return Rotator(store=opened.store, kek=opened.kek, random=secrets.token_bytes)
 
 
 class _Failures:
@@ -55,7 +47,7 @@ class _Failures:
 @click.command("rotate")
 @click.argument("name", metavar="[KEY]", required=False, callback=lambda _c, _p, text: _named(text))
 @click.option("--due", is_flag=True, help="Make the rotations that schedules say are due, and no other.")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="The new version, 32 raw bytes; - for stdin.")
+@material_options
 @duration_option("--overlap", "How long the version before is still released by its number (default 7d).")
 @with_options(*SETTINGS)
 def key_rotate(
@@ -63,22 +55,27 @@ def key_rotate(
     name: KeyName | None,
     due: bool,
     source: Path | None,
+    wrapped: Path | None,
     overlap: timedelta | None,
     config: Path | None,
     **flags: object,
 ) -> None:
     """Make a new version of a key the current one."""
     from kms.actors import local_actor
+    from kms.keys.admin import find_key
     from kms.keys.describing import record_line
-    from kms.keys.rotation import DEFAULT_OVERLAP, rotate_due, rotate_key
+    from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, rotate_due, rotate_key
 
-    if (name is None) is not due or (due and (source, overlap) != (None, None)):
+    if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
         raise click.UsageError("name a key, or give --due alone")
-    at, rotator, failures = moment(), _rotator(config, flags), _Failures()
+    opened, at, failures = vault(config, flags), moment(), _Failures()
+    rotator = Rotator(store=opened.store, kek=opened.kek, random=secrets.token_bytes)
     if name is None:
         made = rotate_due(rotator, at=at, failed=failures)
     else:
-        material = None if source is None else read_material(source)
+        algorithm = find_key(opened.store, name)[0].algorithm
+        settings = load(config, flags).settings
+        material = given_material(opened, name, algorithm, source, wrapped, settings=settings)
         length = DEFAULT_OVERLAP if overlap is None else overlap
         made = (rotate_key(rotator, name, overlap=length, actor=local_actor(), at=at, material=material),)
     for record in made:

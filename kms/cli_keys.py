@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from kms.cli_options import (
     AS_JSON,
     SETTINGS,
     key_argument,
+    load,
     moment,
     print_json,
     read_input,
@@ -30,9 +32,18 @@ if TYPE_CHECKING:
     from kms.keys.records import KeyName, KeyReference
     from kms.keys.secret import SecretBytes
     from kms.references.records import StoredDocument
+    from kms.services import Vault
+    from kms.settings import Settings
     from kms.store import Store
 
-__all__ = ["key", "read_material"]
+__all__ = ["given_material", "key", "material_options", "read_material"]
+
+
+def material_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options by which an owner's key comes in; the command gets ``source`` and ``wrapped``."""
+    clear = click.option("--from", "source", type=click.Path(path_type=Path), help="Raw bytes; - for stdin.")
+    sealed = click.option("--wrapped", type=click.Path(path_type=Path), help="What 'kms key wrap' wrote.")
+    return clear(sealed(command))
 
 
 @click.group()
@@ -86,14 +97,17 @@ def key_create(
 
 @key.command("import")
 @key_argument
-@click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="32 raw bytes; - for stdin.")
+@material_options
+@click.option("--algorithm", default="symmetric-256", help="What it is; with it goes what it is for.")
 @click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
 @references_options
 @with_options(*SETTINGS)
 def key_import(
     *,
     name: KeyName,
-    source: Path,
+    source: Path | None,
+    wrapped: Path | None,
+    algorithm: str,
     policy_file: Path,
     references: tuple[StoredDocument, ...],
     config: Path | None,
@@ -103,10 +117,16 @@ def key_import(
     from kms.actors import local_actor
     from kms.keys.admin import KEY_IMPORTED, add_key
     from kms.keys.describing import record_line
+    from kms.keys.material import ALGORITHMS, require_algorithm
+    from kms.keys.records import KeyPurpose
 
+    found = ALGORITHMS.get(algorithm)
+    require_algorithm(algorithm, purpose=KeyPurpose.MODEL_KEY if found is None else found.purpose)
     policy = read_policy_input(policy_file)
-    material = read_material(source)
     opened = vault(config, flags)
+    material = given_material(opened, name, algorithm, source, wrapped, settings=load(config, flags).settings)
+    if material is None:
+        raise click.UsageError("give the key with --from or --wrapped")
     record = add_key(
         opened.store,
         opened.kek,
@@ -116,9 +136,27 @@ def key_import(
         kind=KEY_IMPORTED,
         actor=local_actor(),
         at=moment(),
+        algorithm=algorithm,
         references=references,
     )
     click.echo(record_line(record, at=record.created_at))
+
+
+def given_material(
+    opened: Vault, name: KeyName, algorithm: str, source: Path | None, wrapped: Path | None, *, settings: Settings
+) -> SecretBytes | None:
+    """Read material that its owner made, in the clear or sealed to the import key; None when none was given."""
+    from kms.keys.importing import unwrap_material
+    from kms.services import open_identity
+
+    if source is not None and wrapped is not None:
+        raise click.UsageError("give the key with --from or with --wrapped, not with both")
+    if wrapped is None:
+        return None if source is None else read_material(source)
+    service = open_identity(opened, settings).public
+    return unwrap_material(
+        opened.store, opened.kek, read_input(wrapped), service=service, name=name, algorithm=algorithm
+    )
 
 
 def read_material(source: Path) -> SecretBytes:

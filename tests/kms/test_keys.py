@@ -82,6 +82,7 @@ def test_only_these_modules_may_read_secrets() -> None:
     }
     assert importing == {
         "kms/challenges.py",  # the MAC key
+        "kms/keys/importing.py",  # opens what owners seal
         "kms/keys/material.py",  # the public half of a prompt key
         "kms/keys/secret.py",  # defines it
         "kms/keys/wrapping/backend.py",  # wraps and unwraps

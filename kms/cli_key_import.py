@@ -1,0 +1,80 @@
+"""Bringing keys in wrapped: the import key, and what seals a key to it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli_keys import read_material
+from kms.cli_options import SETTINGS, key_argument, load, moment, read_input, say, vault, with_options
+
+if TYPE_CHECKING:
+    from kms.keys.records import KeyName
+
+__all__ = ["IMPORTS"]
+
+
+@click.command("import-key")
+@with_options(*SETTINGS)
+def key_import_key(config: Path | None, **flags: object) -> None:
+    """Print the key that owners seal their keys to, signed by the service; the first time it is made."""
+    from attest.release import sign_note
+    from attest.release.importing import import_key_text
+    from kms.actors import local_actor
+    from kms.keys.importing import make_import_key
+    from kms.services import open_identity
+
+    opened = vault(config, flags)
+    identity = open_identity(opened, load(config, flags).settings)
+    key = make_import_key(
+        opened.store,
+        opened.kek,
+        service=identity.public,
+        random=secrets.token_bytes,
+        actor=local_actor(),
+        at=moment(),
+    )
+    click.echo(sign_note(import_key_text(key.public), name=identity.public.name, key=identity.key), nl=False)
+
+
+@click.command("wrap")
+@key_argument
+@click.option("--to", "note", required=True, type=click.Path(path_type=Path), help="What 'kms key import-key' printed.")
+@click.option("--service", required=True, metavar="IDENTITY", help="The service's identity, as you know it.")
+@click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="Raw bytes; - for stdin.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A file that is not there yet.")
+@click.option("--algorithm", default="symmetric-256", help="What it is (default symmetric-256).")
+def key_wrap(*, name: KeyName, note: Path, service: str, source: Path, out: Path, algorithm: str) -> None:
+    """Seal a key to a service, as this key of it; this is for the owner, who needs none of the service's files."""
+    from attest.errors import ConfigurationError
+    from attest.release import VerifierKey
+    from attest.release.importing import read_import_key
+    from kms.keys.importing import wrap_material
+    from kms.keys.material import ALGORITHMS, require_algorithm, require_material
+    from kms.keys.records import KeyPurpose
+
+    known = VerifierKey.parse(service)
+    found = ALGORITHMS.get(algorithm)
+    require_algorithm(algorithm, purpose=KeyPurpose.MODEL_KEY if found is None else found.purpose)
+    import_key = read_import_key(read_input(note).decode("utf-8", errors="replace"), service=known)
+    material = read_material(source)
+    require_material(material, algorithm=algorithm)
+    wrapped = wrap_material(material, import_key=import_key, service=known, name=name, algorithm=algorithm)
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"cannot write {out}: {problem}", code="file-unwritable", field=str(out), hint="name a new file"
+        ) from exc
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(wrapped.to_json())
+    say(f"note: 'kms key import {name} --wrapped {out}' brings it in, at this service and as this key alone")
+
+
+IMPORTS = (key_import_key, key_wrap)
+"""Commands of ``kms key``."""

@@ -1,0 +1,102 @@
+"""The service's import key, to which owners seal the keys that they bring."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+from attest.encoding import JsonValue
+from attest.release import KEM_HYBRID, VerifierKey, WorkloadKey
+from attest.release.importing import WrappedKey, open_wrapped, wrap_key
+from attest.release.sealing import MATERIAL_BYTES
+from kms.actors import Actor
+from kms.errors import KeyConflictError
+from kms.keys.kek import KeyEncryptionKey, RandomBytes
+from kms.keys.records import KeyName, WrapContext
+from kms.keys.secret import EXPORT, SecretBytes
+from kms.store import Store
+
+__all__ = ["IMPORT_KEY_CREATED", "find_import_key", "make_import_key", "unwrap_material", "wrap_material"]
+
+IMPORT_KEY_CREATED = "import-key-created"
+_NAME: Final = "import-key"
+_ALGORITHM: Final = "hpke-mlkem768-x25519"
+
+
+def make_import_key(
+    store: Store, kek: KeyEncryptionKey, *, service: VerifierKey, random: RandomBytes, actor: Actor, at: datetime
+) -> WorkloadKey:
+    """Return the service's import key; the first time it is made.
+
+    Raises:
+        IntegrityError: ``wrapped-key-invalid``.
+        UnavailableError: the database is in use, or what holds the key-encryption key does not answer.
+    """
+    found = find_import_key(store, kek, service=service)
+    if found is not None:
+        return found
+    material = SecretBytes(random(MATERIAL_BYTES[KEM_HYBRID]))
+    wrapped = kek.wrap(material, context=_context(service))
+    key = WorkloadKey.from_material(KEM_HYBRID, material.export(EXPORT))
+    with store.writing() as writer:
+        mine = writer.own_secret(_NAME) is None
+        if mine:
+            writer.add_own_secret(_NAME, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
+            body: dict[str, JsonValue] = {"public_key_sha256": sha256(key.public).hexdigest(), "actor": actor.members()}
+            writer.append(writer.prepare(kind=IMPORT_KEY_CREATED, at=at, body=body))
+    # Somebody else may have made it in between; theirs stays.
+    return key if mine else find_import_key(store, kek, service=service) or key
+
+
+def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey) -> WorkloadKey | None:
+    """Return the service's import key, or None when none was made yet.
+
+    Raises:
+        IntegrityError: ``wrapped-key-invalid``.
+    """
+    with store.reading() as reader:
+        found = reader.own_secret(_NAME)
+    if found is None:
+        return None
+    return WorkloadKey.from_material(KEM_HYBRID, kek.unwrap(found[1], context=_context(service)).export(EXPORT))
+
+
+def unwrap_material(
+    store: Store, kek: KeyEncryptionKey, data: bytes, *, service: VerifierKey, name: KeyName, algorithm: str
+) -> SecretBytes:
+    """Open a key that its owner sealed to the import key, as the key that it is imported as.
+
+    Raises:
+        KeyConflictError: ``import-key-missing``: none was made, so nothing can be sealed to it.
+        EvidenceError: it is no wrapped key.
+        BindingError: ``wrapped-key-mismatch`` or ``release-not-for-this-exchange``.
+        IntegrityError: ``wrapped-key-invalid``: the import key itself does not open.
+    """
+    wrapped = WrappedKey.from_json(data)
+    key = find_import_key(store, kek, service=service)
+    if key is None:
+        raise KeyConflictError(
+            "the service has no import key yet",
+            code="import-key-missing",
+            hint="'kms key import-key' makes and prints it; seal the key to that with 'kms key wrap'",
+        )
+    return SecretBytes(open_wrapped(wrapped, key=key, service=service, name=name, algorithm=algorithm))
+
+
+def wrap_material(
+    material: SecretBytes, *, import_key: bytes, service: VerifierKey, name: KeyName, algorithm: str
+) -> WrappedKey:
+    """Seal a key to a service's import key; this is the owner's half.
+
+    Raises:
+        VerificationError: ``recipient-key-invalid``.
+    """
+    return wrap_key(material.export(EXPORT), import_key=import_key, service=service, name=name, algorithm=algorithm)
+
+
+def _context(service: VerifierKey) -> WrapContext:
+    """Return what ``own_context`` of ``kms.services`` gives for every secret of the service's own."""
+    return WrapContext(
+        tenant=service.name, key_id=_NAME, version=1, purpose="service", algorithm=_ALGORITHM, policy_digest=None
+    )
