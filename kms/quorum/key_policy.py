@@ -17,6 +17,7 @@ from kms.keys.admin import name_members, require_key
 from kms.keys.policy_trials import difference_members, policy_difference
 from kms.keys.publishing import publish_again
 from kms.keys.records import KeyName, KeyRecord
+from kms.quorum.break_glass import GLASS_CLOSED
 from kms.quorum.changing import Changing, Prepared, Rewrapped
 from kms.quorum.people import Kind, Quorum, Rule
 from kms.references.intake import (
@@ -152,6 +153,7 @@ class KeyPolicySet:
             publish_again(writer, replace(record, policy_digest=loaded.digest), actor=changing.actor, at=at)
         for one in added:
             changing.log(REFERENCES_ADDED, added_body(effects(writer, one, new=True)))
+        self._end_stand_ins(changing)
         versions: list[JsonValue] = [record.version for record in records]
         changing.log(
             POLICY_CHANGED,
@@ -167,6 +169,13 @@ class KeyPolicySet:
             },
         )
         return f"{self.name} is under {loaded.name} version {loaded.version} ({loaded.digest.hex()})"
+
+    def _end_stand_ins(self, changing: Changing) -> None:
+        """Close break-glass that lets another document judge: what it stands in for is the policy that goes."""
+        for one in changing.writer.open_glasses(at=changing.at):
+            if one.key == self.name and one.policy_digest is not None:
+                changing.writer.close_glass(one.number, at=changing.at)
+                changing.log(GLASS_CLOSED, {"number": one.number, "reason": "the key has another policy now"})
 
 
 def _with_material(reader: Reader, name: KeyName) -> tuple[KeyRecord, ...]:

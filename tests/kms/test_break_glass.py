@@ -20,6 +20,7 @@ from kms.quorum.admin import change_now
 from kms.quorum.break_glass import BreakGlassOpen, close_glass
 from kms.quorum.changes import read_change
 from kms.quorum.key_limits import KeyLimitsSet
+from kms.quorum.key_policy import KeyPolicySet
 from kms.quorum.people import Kind
 from tests.kms.support import ACTOR, AT, MATERIAL, Harness, Workload, open_release, policy_text
 from tests.kms.test_quorum import ROOT, Board, rule
@@ -127,6 +128,25 @@ def test_another_policy_judges_until_a_moment_and_attestation_stays(board: Board
     board.harness.clock.at = UNTIL
     assert refusal(board, workload=OTHER) == "policy-not-met"
     release(board)
+
+
+def test_another_policy_of_the_key_ends_what_judged_in_the_place_of_the_one_before(board: Board) -> None:
+    """Who makes the policy stricter while an emergency's policy judges means it to count."""
+    board.agreed(judging())
+    board.agreed(judging(name=KeyName(key_id="other")))
+    release(board, workload=OTHER)
+    change_now(
+        board.desk,
+        KeyPolicySet(name=MODEL, policy=policy_text().replace(b"version: 1", b"version: 2")),
+        actor=ACTOR,
+        at=AT,
+    )
+    assert refusal(board, workload=OTHER) == "policy-not-met"
+    release(board)
+    release(board, "other", OTHER)
+    closed = next(one for one in board.harness.entries() if one["kind"] == "break-glass-closed")
+    assert (closed["number"], closed["actor"]) == (1, ACTOR.members())
+    assert problems(board) == ()
 
 
 def test_it_counts_at_every_replica_and_is_closed_by_one(board: Board) -> None:
