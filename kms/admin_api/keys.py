@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime
+from functools import partial
 
 from fastapi import APIRouter, Request
 
 from attest.release import KeyName
+from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.models import (
@@ -21,12 +23,15 @@ from kms.admin_api.models import (
 )
 from kms.admin_api.references import stored_documents
 from kms.api.schema import refusals, request_body
+from kms.auth.authorising import GuardedStore, require
 from kms.auth.permissions import Operation
 from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled
 from kms.keys.describing import record_members
 from kms.keys.material import new_material
 from kms.keys.records import SYMMETRIC_256, KeyRecord
 from kms.references.intake import reference_members
+from kms.references.reach import reach_of
+from kms.references.records import StoredDocument
 from kms.references.resolving import find_guard, named_by
 from kms.store import Reader
 
@@ -62,8 +67,9 @@ async def create_key(request: Request, caller: WithCaller) -> KeyStateModel:
             pass
         policy = wanted.policy.encode()
         named_by(policy)
+        documents = stored_documents(wanted.references)
         return add_key(
-            vault.store,
+            GuardedStore(vault.store, demand=partial(_require_reach, caller.identity, documents)),
             vault.kek,
             name=KeyName(tenant=wanted.tenant, key_id=wanted.key_id),
             material=new_material(SYMMETRIC_256, random=secrets.token_bytes),
@@ -71,10 +77,16 @@ async def create_key(request: Request, caller: WithCaller) -> KeyStateModel:
             kind=KEY_CREATED,
             actor=caller.identity,
             at=at,
-            references=stored_documents(wanted.references),
+            references=documents,
         )
 
     return _state(await caller.run(make), at)
+
+
+def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reader: Reader) -> None:
+    """Let a document come in with a key where it counts for that key alone; else it is what policy owners do."""
+    if any(reach_of(reader, one) for one in documents):
+        require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
 @router.get(

@@ -1,0 +1,39 @@
+"""Which keys a document of reference values would count for, before it is taken in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from attest.errors import ConfigurationError
+from attest.policy.reference_values.accepted_documents import accept_document
+from kms.references.records import StoredDocument
+from kms.references.resolving import proved, stored_policy
+from kms.store import Reader
+
+__all__ = ["reach_of"]
+
+
+def reach_of(reader: Reader, given: StoredDocument) -> tuple[str, ...]:
+    """Return the keys whose policy accepts a document; none when all of it is there already, so that nothing changes.
+
+    Raises:
+        IntegrityError: something stored is not what it was.
+    """
+    stored = reader.reference_document(given.digest)
+    before = () if stored is None else stored.proofs
+    known = {proof.key_id for proof in before}
+    fresh = tuple(proof for proof in given.proofs if proof.key_id not in known)
+    if stored is not None and not fresh:
+        return ()
+    whole = proved(replace(given, proofs=tuple(sorted((*before, *fresh), key=lambda proof: proof.key_id))))
+    found: list[str] = []
+    for record in reader.all_keys():
+        for row in stored_policy(reader, record.policy_digest)[1]:
+            if row.document != whole.name:
+                continue
+            try:
+                accept_document(row, {row.document: whole})
+            except ConfigurationError:
+                continue
+            found.append(str(record.name))
+    return tuple(dict.fromkeys(found))
