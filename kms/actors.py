@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-import getpass
 import os
+import pwd
 from dataclasses import dataclass
 
 from attest.encoding import JsonValue
@@ -41,11 +41,14 @@ class Actor:
 
 
 def local_actor() -> Actor:
-    """Return the user who runs this command; one without a name, as in many containers, is known by the number."""
+    """Return the user who runs this command; one without a name, as in many containers, is known by the number.
+
+    The environment is not asked: the log would name whomever somebody writes there.
+    """
     try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # what is raised depends on the version of Python
-        name = f"uid {os.geteuid()}"
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"uid {os.getuid()}"
     return Actor(name=name, means=Means.LOCAL)
 
 
