@@ -5,8 +5,12 @@ PostgreSQL has a module like this one.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import time
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -31,6 +35,8 @@ __all__ = [
 ]
 
 _BUSY_CODES = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED"})
+_LOOK_SECONDS = 0.002
+"""How often one that waits for its turn looks."""
 
 
 def create_file(path: Path) -> None:
@@ -73,7 +79,7 @@ def open_engine(path: Path) -> Engine:
         max_overflow=64,
     )
     event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", partial(_begin, path.absolute().parent))
     return engine
 
 
@@ -113,9 +119,37 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
     cursor.close()
 
 
-def _begin(connection: Connection) -> None:
-    writing = connection.get_execution_options().get(WRITING, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+def _begin(folder: Path, connection: Connection) -> None:
+    if not connection.get_execution_options().get(WRITING, False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    with ExitStack() as turn:
+        _take_turn(folder, turn)
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _take_turn(folder: Path, turn: ExitStack) -> None:
+    """Let one process at a time wait for SQLite's write lock: the next to get it.
+
+    SQLite's lock has no queue: whoever looks at the right moment has it, and under load that is the process that gave
+    it back a moment ago, while others look ten times a second. The turn is a courtesy on top of that lock and guards
+    nothing, so nobody waits longer for it than for the lock, and where the folder cannot be locked it goes without.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    turn.callback(os.close, descriptor)  # which gives the turn back
+    end = time.monotonic() + BUSY_MILLISECONDS / 1000
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOK_SECONDS)
+        except OSError:
+            return
+        else:
+            return
 
 
 def is_busy(exc: DBAPIError) -> bool:

@@ -1,5 +1,6 @@
 """Writers that wait at the same time share one transaction; each is answered when it is on the disk, or fails alone."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -357,6 +358,47 @@ def test_mc_19_a_release_sees_what_a_piece_before_it_in_the_same_transaction_cha
     assert isinstance(error, ReleaseDeniedError)
     assert error.code == "key-disabled"
     assert [entry["outcome"] for entry in harness.decisions()] == ["deny"]
+
+
+# -- several processes
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_who_waits_for_sqlites_lock_is_next_however_busy_another_process_is(
+    harness: Harness, pool: ThreadPoolExecutor
+) -> None:
+    # Two stores stand for two processes: each has connections and locks of its own.
+    other, over, turns = open_store(harness.settings.database), threading.Event(), []
+
+    def busy() -> None:
+        while not over.is_set():
+            with other.writing():
+                turns.append("busy")
+                time.sleep(0.03)
+
+    hog = pool.submit(busy)
+    passed = []
+    try:
+        wait_until(lambda: len(turns) > 2)
+        for _ in range(8):
+            before = len(turns)
+            with harness.services.store.writing():
+                passed.append(len(turns) - before)
+    finally:
+        over.set()
+        hog.result(WAIT_SECONDS)
+        other.close()
+    assert max(passed) <= 3
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_nobody_waits_for_a_turn_for_ever(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kms.store.sqlite.BUSY_MILLISECONDS", 50)
+    descriptor = os.open(harness.folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    harness.services.store.write(set_fact("a"))
+    os.close(descriptor)
+    assert facts(harness.services.store, "a") == [b"1"]
 
 
 # -- killed
