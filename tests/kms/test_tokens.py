@@ -20,10 +20,10 @@ from kms.actors import Actor, Means
 from kms.auth.authenticating import Authenticator
 from kms.auth.issuers import read_issuers
 from kms.auth.keysets import KeySets, read_key_set
-from kms.errors import UnauthenticatedError, UnavailableError
+from kms.errors import ChallengeUsedError, UnauthenticatedError, UnavailableError
 from tests.kms.oidc import AUDIENCE, ISSUER, KIDS, Json, OidcIssuer, jwk, serving
 from tests.kms.pki import authority, server_context
-from tests.kms.support import AT, FakeClock, Harness
+from tests.kms.support import AT, FakeClock, Harness, Workload
 
 LOGIN = OidcIssuer()
 OTHER = OidcIssuer(name="https://other.test", seed="other")
@@ -354,6 +354,20 @@ def test_mc_37_a_token_that_counts_once_is_refused_at_every_replica_afterwards(h
     harness.clock.forward(seconds=1)
     assert refused(desk, LOGIN.token(jti="1")) == "token-expired"
     replica.close()
+
+
+def test_mc_35_a_clock_that_was_ahead_while_somebody_logged_in_revives_no_challenge(harness: Harness) -> None:
+    """Logging in writes no entry of the log, so nothing would say afterwards that the clock was ahead."""
+    harness.add_key("model")
+    request = Workload().request(harness.releases.challenge(), "model")
+    harness.releases.release(request)
+    harness.clock.forward(days=1)
+    desk = authenticator(harness, LOGIN.table(harness.folder, jti="single-use"))
+    later = int(harness.clock().timestamp())
+    assert known(desk, LOGIN.token(jti="1", iat=later, exp=later + 300)) == ALICE
+    harness.clock.forward(days=-1)
+    with pytest.raises(ChallengeUsedError):
+        harness.releases.release(request)
 
 
 def test_a_refused_token_is_not_used_up(harness: Harness) -> None:
