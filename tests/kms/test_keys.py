@@ -165,6 +165,20 @@ def test_a_new_file_is_private_and_reads_back(tmp_path: Path) -> None:
     assert read_kek_file(path, random=FakeRandom()).derived_id == first.derived_id
 
 
+def test_a_new_file_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are wrapped under it next: a directory that forgets it in a power failure takes all of them along."""
+    flushed: list[Path] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    create_kek_file(tmp_path / "kek", random=FakeRandom())
+    assert flushed == [tmp_path / "kek", tmp_path]
+
+
 def test_mc_31_a_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "kek"
     path.write_bytes(b"something")

@@ -92,7 +92,7 @@ class FileBackend:
 
 
 def create_kek_file(path: Path, *, random: RandomBytes) -> None:
-    """Write a new key-encryption key, readable by its owner alone, and flush it to the disk.
+    """Write a new key-encryption key, readable by its owner alone, and flush it and its name to the disk.
 
     Raises:
         ConfigurationError: ``kek-file-exists`` (it is never overwritten) or ``kek-file-unusable``.
@@ -113,6 +113,11 @@ def create_kek_file(path: Path, *, random: RandomBytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)  # the file's name too: keys are wrapped under it from now on
+    finally:
+        os.close(directory)
 
 
 def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:
