@@ -219,15 +219,17 @@ def _mark(text: str) -> tuple[int, str]:
 
 
 def _show(found: Iterable[Affected], *, at: datetime, limit: int, as_json: bool) -> None:
+    from kms.leases.describing import lease_members
+
     every = iter(found)
     page = list(islice(every, limit))
     more = next(every, None) is not None
     mark = f"{page[-1].state.lease.log_seq}:{page[-1].state.lease.lease_id}" if more else None
     if as_json:
-        print_json({"schema": "kms.releases/1", "leases": [_members(one, at) for one in page], "next": mark})
+        print_json({"schema": "kms.releases/1", "leases": [lease_members(one, at=at) for one in page], "next": mark})
         return
     for one in page:
-        members = _members(one, at)
+        members = lease_members(one, at=at)
         click.echo("{lease_id}  {key}@{version}  {state:10}  {tee}  {chip}  until {expires_at}".format(**members))
         for line in one.why:
             click.echo(f"    {line}")
@@ -235,38 +237,3 @@ def _show(found: Iterable[Affected], *, at: datetime, limit: int, as_json: bool)
         say("note: no lease is concerned")
     if mark is not None:
         say(f"note: there are more; go on with --after {mark}")
-
-
-def _members(one: Affected, at: datetime) -> dict[str, object]:
-    from attest.encoding import rfc3339_text
-
-    lease, stop, end = one.state.lease, one.state.stop, one.state.end
-    return {
-        "lease_id": lease.lease_id,
-        "tenant": lease.name.tenant,
-        "key_id": lease.name.key_id,
-        "key": str(lease.name),
-        "version": lease.version,
-        "state": one.state.word(at),
-        "tee": lease.tee,
-        "product": lease.product,
-        "chip": lease.chip,
-        "measurement": None if lease.measurement is None else lease.measurement.hex(),
-        "gpus": lease.gpus,
-        "simulated": lease.simulated,
-        "instance": lease.instance.hex(),
-        "holder": lease.holder.hex(),
-        "recipient_sha256": lease.recipient.hex(),
-        "evidence_sha384": lease.evidence_digest.hex(),
-        "policy_sha256": lease.policy_digest.hex(),
-        "claims_sha256": lease.claims_digest.hex(),
-        "entry": lease.log_seq,
-        "released_at": rfc3339_text(lease.released_at),
-        "expires_at": lease.until,
-        "renewed_from": lease.renewed_from,
-        "ended_at": None if end is None else rfc3339_text(end.at),
-        "end_reason": None if end is None else end.reason,
-        "stopped_at": None if stop is None else rfc3339_text(stop.at),
-        "stop_reason": None if stop is None else stop.reason,
-        "why": list(one.why),
-    }

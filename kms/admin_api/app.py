@@ -10,7 +10,21 @@ from fastapi import FastAPI
 
 from attest import __version__
 from attest.errors import AttestError, ConfigurationError
-from kms.admin_api import grants, keys, log, models, policies, references, settings, whoami
+from kms.admin_api import (
+    changes,
+    freezes,
+    grants,
+    key_life,
+    keys,
+    leases,
+    log,
+    models,
+    policies,
+    references,
+    settings,
+    tenants,
+    whoami,
+)
 from kms.admin_api.context import AdminContext
 from kms.api.context import Workroom
 from kms.api.observing import Watching
@@ -45,10 +59,38 @@ _DESCRIPTION = """Administers the key-release service: keys, policies, reference
 Every request is made by somebody: the subject of a bearer token of a configured issuer, or the owner of a client
 certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
 _READ_BY_HAND = (
+    models.ApprovalModel,
+    models.ChangeRequestModel,
     models.ConfirmModel,
+    models.DestroyModel,
+    models.FreezeRequestModel,
     models.KeyRequestModel,
+    models.LeaseQueryModel,
+    models.LeaseResumeModel,
+    models.LeaseStopModel,
+    models.ReasonModel,
     models.ReferencesRequestModel,
+    models.ReleaseSettingsModel,
     models.RoleRequestModel,
+    models.RotateModel,
+    models.ScheduleModel,
+    models.TagsModel,
+    models.TenantRequestModel,
+    models.VersionModel,
+)
+_ROOMS = (
+    whoami,
+    tenants,
+    keys,
+    key_life,
+    policies,
+    references,
+    freezes,
+    leases,
+    changes,
+    log,
+    grants,
+    settings,
 )
 _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
@@ -67,7 +109,7 @@ def describe_admin() -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
     )
-    for module in (whoami, keys, policies, references, log, grants, settings):
+    for module in _ROOMS:
         app.include_router(module.router)
     app.openapi = lambda: document_of(app, also=_READ_BY_HAND, security=_SCHEMES)  # type: ignore[method-assign]  # the way FastAPI documents
     return app

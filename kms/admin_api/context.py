@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
@@ -13,7 +14,7 @@ from attest.release import KeyName
 from kms.actors import Actor
 from kms.api.context import Workroom
 from kms.auth.authenticating import Authenticator
-from kms.auth.authorising import GuardedStore, require
+from kms.auth.authorising import Demand, GuardedStore, require
 from kms.auth.permissions import Operation
 from kms.services import Vault
 from kms.store import Reader
@@ -56,13 +57,18 @@ class Caller:
         Each transaction on it begins by asking whether the caller may, and raises when not: ``not-permitted``, or
         ``key-unknown`` for a key of a tenant that they may not see.
         """
-        demand = partial(
-            require,
-            identity=self.identity,
-            operation=operation,
-            tenant=tenant if key is None else key.tenant,
-            key=key,
+        return self.vault_for(
+            partial(
+                require,
+                identity=self.identity,
+                operation=operation,
+                tenant=tenant if key is None else key.tenant,
+                key=key,
+            )
         )
+
+    def vault_for(self, demand: Demand) -> Vault:
+        """Return the same under a demand of its own."""
         services = self.context.base.services
         return Vault(store=GuardedStore(services.store, demand=demand), kek=services.kek)
 
@@ -75,6 +81,10 @@ class Caller:
                 return work(reader)
 
         return await self.run(look)
+
+    def now(self) -> datetime:
+        """Return the moment of the request."""
+        return self.context.base.services.clock()
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking work in a thread, within the limits of number and time."""

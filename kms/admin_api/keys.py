@@ -33,9 +33,9 @@ from kms.references.intake import reference_members
 from kms.references.reach import reach_of
 from kms.references.records import StoredDocument
 from kms.references.resolving import find_guard, named_by
-from kms.store import Reader
+from kms.store import Reader, Store
 
-__all__ = ["router"]
+__all__ = ["key_model", "router"]
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 _CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
@@ -144,6 +144,12 @@ async def _set(caller: Caller, name: KeyName, *, enabled: bool) -> KeyModel:
             return _key(reader, require_key(reader, name), at)
 
     return await caller.run(change)
+
+
+def key_model(store: Store, name: KeyName, at: datetime) -> KeyModel:
+    """Return a key as it is now."""
+    with store.reading() as reader:
+        return _key(reader, require_key(reader, name), at)
 
 
 def _state(record: KeyRecord, at: datetime) -> KeyStateModel:

@@ -9,8 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from attest.release.names import KEY_ID_PATTERN, TENANT_PATTERN
 
 __all__ = [
+    "ApprovalModel",
+    "ChangeModel",
+    "ChangeRequestModel",
     "ConfirmModel",
+    "DestroyModel",
+    "DestructionModel",
     "Digest",
+    "FreezeListModel",
+    "FreezeRequestModel",
     "GivenReferencesModel",
     "GrantListModel",
     "GrantModel",
@@ -19,18 +26,33 @@ __all__ = [
     "KeyModel",
     "KeyRequestModel",
     "KeyStateModel",
+    "LeaseListModel",
+    "LeaseQueryModel",
+    "LeaseResumeModel",
+    "LeaseStopModel",
     "LogEntryModel",
     "LogPageModel",
     "PolicyListModel",
     "PolicyModel",
     "PolicySummaryModel",
+    "ProposalListModel",
+    "ProposalModel",
+    "ReasonModel",
     "ReferenceListModel",
     "ReferenceModel",
     "ReferencesAddedModel",
     "ReferencesRequestModel",
+    "ReleaseSettingsModel",
     "RoleRequestModel",
+    "RotateModel",
+    "ScheduleModel",
     "SettingsModel",
+    "TagListModel",
+    "TagsModel",
     "Tenant",
+    "TenantListModel",
+    "TenantRequestModel",
+    "VersionModel",
     "WhoAmIModel",
 ]
 
@@ -234,3 +256,178 @@ class SettingsModel(_Edge):
     """The settings in force. None of them is a secret."""
 
     settings: dict[str, Any]  # Any: as 'kms config show --json' has them
+
+
+# -- the life of a key, tenants
+
+
+Seconds = Annotated[int, Field(ge=0, le=100 * 366 * 86400, description="Seconds.")]
+Reason = Annotated[str, Field(max_length=4096, description="Why; kept for ever in the log.")]
+KeyVersion = Annotated[int | None, Field(ge=1, le=999_999_999, description="One version; all of them without it.")]
+
+
+class RotateModel(_Edge):
+    """A new version of a key, made by the service."""
+
+    overlap_seconds: Annotated[Seconds | None, Field(description="Without it: a week.")] = None
+
+
+class ScheduleModel(_Edge):
+    """How often the service rotates a key by itself."""
+
+    every_seconds: Annotated[Seconds | None, Field(description="Without it: never.")] = None
+    overlap_seconds: Annotated[Seconds | None, Field(description="Without it: a week, or less.")] = None
+
+
+class DestroyModel(_Edge):
+    """What is to be destroyed, and when."""
+
+    version: KeyVersion = None
+    after_seconds: Annotated[Seconds | None, Field(description="Without it: destroy_delay_seconds.")] = None
+    dry_run: Annotated[bool, Field(description="Only say what would be done.")] = False
+
+
+class DestructionModel(_Edge):
+    """What is or would be destroyed."""
+
+    versions: list[int]
+    destroy_at: Moment
+    done: Annotated[bool, Field(description="Whether it was scheduled.")]
+
+
+class VersionModel(_Edge):
+    """A version of a key, or all of them."""
+
+    version: KeyVersion = None
+
+
+class TagsModel(_Edge):
+    """Tags to put on a key, and names of those to take away."""
+
+    put: dict[str, str] = {}
+    remove: list[str] = []
+
+
+class TagListModel(_Edge):
+    """All tags of a key."""
+
+    tags: dict[str, str]
+
+
+class ReleaseSettingsModel(_Edge):
+    """How a key is released."""
+
+    disclosure: Annotated[str, Field(max_length=40, description="none, codes, checks or full.")]
+    lease_seconds: Seconds | None
+
+
+class TenantRequestModel(_Edge):
+    """A tenant to make."""
+
+    tenant: Tenant
+
+
+class TenantListModel(_Edge):
+    """Every tenant, and since when there is it."""
+
+    tenants: dict[str, Moment]
+
+
+# -- brakes, leases, changes
+
+
+class FreezeRequestModel(_Edge):
+    """What to stop, at once."""
+
+    scope: Annotated[str, Field(max_length=40, description="key, tenant, product or all.", examples=["key"])]
+    name: Annotated[str | None, Field(max_length=256, description="Which; nothing for all.")] = None
+    reason: Reason
+
+
+class FreezeListModel(_Edge):
+    """What is frozen."""
+
+    freezes: list[dict[str, Any]]  # Any: as 'kms freeze list --json' has it
+
+
+class LeaseListModel(_Edge):
+    """Who holds what."""
+
+    leases: list[dict[str, Any]]  # Any: as 'kms releases list --json' has it
+    next: Annotated[str | None, Field(description="Where to go on, when there are more.")]
+
+
+class LeaseQueryModel(_Edge):
+    """Which leases; all conditions hold, and of the concerns one suffices."""
+
+    tenant: Annotated[Tenant | None, Field(description="Without it: of every tenant.")] = None
+    key_id: KeyId | None = None
+    policy_sha256: Digest | None = None
+    measurement: Annotated[str | None, Field(max_length=256)] = None
+    chip: Annotated[str | None, Field(max_length=256)] = None
+    product: Annotated[str | None, Field(max_length=64)] = None
+    stopped: Annotated[bool, Field(description="Only those whose renewal is stopped.")] = False
+    everything: Annotated[bool, Field(description="Those that expired or ended, too.")] = False
+    advisories: Annotated[list[str], Field(max_length=64, examples=[["INTEL-SA-01192"]])] = []
+    tcb_below: Annotated[list[str], Field(max_length=64, examples=[["Genoa:snp=27"]])] = []
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    after: Annotated[str | None, Field(max_length=80)] = None
+
+
+class LeaseStopModel(LeaseQueryModel):
+    """Leases that are not to be renewed."""
+
+    reason: Reason
+
+
+class LeaseResumeModel(_Edge):
+    """Leases that may be renewed again."""
+
+    lease_ids: Annotated[list[str], Field(min_length=1, max_length=1000)]
+    reason: Reason
+
+
+class ChangeRequestModel(_Edge):
+    """A change for which several people may have to sign, as a proposal writes it down."""
+
+    action: Annotated[str, Field(max_length=64, examples=["key-policy-set"])]
+    arguments: dict[str, Any]  # Any: each action has its own
+    reason: Reason
+    propose: Annotated[bool, Field(description="Write it down for others to sign, instead of making it.")] = False
+    person: Annotated[str | None, Field(max_length=128, description="Which registered person proposes it.")] = None
+    hours: Annotated[int, Field(ge=1, le=720, description="How long the proposal stands.")] = 72
+
+
+class ChangeModel(_Edge):
+    """What came of it."""
+
+    done: Annotated[str | None, Field(description="What was done.")] = None
+    proposal: Annotated[Digest | None, Field(description="What was written down.")] = None
+
+
+class ProposalModel(_Edge):
+    """A proposal and how it stands."""
+
+    digest: Digest
+    document: Annotated[dict[str, Any], Field(description="What is signed, as canonical JSON.")]  # Any: a proposal
+    state: str
+    signed: list[str]
+    missing: list[str]
+
+
+class ProposalListModel(_Edge):
+    """Every proposal."""
+
+    proposals: list[ProposalModel]
+
+
+class ApprovalModel(_Edge):
+    """A signature over a proposal, as 'kms proposal sign' writes it."""
+
+    approval: Annotated[str, Field(max_length=16384, description="The file's text.")]
+
+
+class ReasonModel(_Edge):
+    """Why."""
+
+    reason: Reason

@@ -39,10 +39,24 @@ class Operation(enum.StrEnum):
     KEYS_CREATE = "keys.create"
     KEYS_ENABLE = "keys.enable"
     KEYS_DISABLE = "keys.disable"
+    KEYS_CHANGE = "keys.change"
+    KEYS_DESTROY = "keys.destroy"
+    LIMITS_CHANGE = "limits.change"
+    TENANTS_READ = "tenants.read"
+    TENANTS_CREATE = "tenants.create"
     POLICIES_READ = "policies.read"
+    POLICIES_CHANGE = "policies.change"
     REFERENCES_READ = "references.read"
     REFERENCES_CHANGE = "references.change"
     RELEASES_READ = "releases.read"
+    RENEWALS_STOP = "renewals.stop"
+    FREEZES_READ = "freezes.read"
+    FREEZE = "freezes.add"
+    THAW = "freezes.end"
+    BREAK_GLASS = "break-glass.open"
+    ANCHORS_CHANGE = "anchors.change"
+    QUORUM_CHANGE = "quorum.change"
+    PROPOSALS_READ = "proposals.read"
     LOG_READ = "log.read"
     GRANTS_READ = "grants.read"
     GRANTS_CHANGE = "grants.change"
@@ -57,10 +71,24 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.KEYS_CREATE: frozenset({Role.KEY_OWNER}),
     Operation.KEYS_ENABLE: frozenset({Role.KEY_OWNER}),
     Operation.KEYS_DISABLE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
+    Operation.KEYS_CHANGE: frozenset({Role.KEY_OWNER}),
+    Operation.KEYS_DESTROY: frozenset({Role.KEY_OWNER}),
+    Operation.LIMITS_CHANGE: frozenset({Role.KEY_OWNER, Role.POLICY_OWNER}),
+    Operation.TENANTS_READ: _READERS | {Role.ADMINISTRATOR},
+    Operation.TENANTS_CREATE: frozenset({Role.ADMINISTRATOR}),
     Operation.POLICIES_READ: _READERS,
+    Operation.POLICIES_CHANGE: frozenset({Role.POLICY_OWNER}),
     Operation.REFERENCES_READ: _READERS,
     Operation.REFERENCES_CHANGE: frozenset({Role.POLICY_OWNER}),
     Operation.RELEASES_READ: frozenset({Role.KEY_OWNER, Role.AUDITOR, Role.OPERATOR}),
+    Operation.RENEWALS_STOP: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
+    Operation.FREEZES_READ: _READERS,
+    Operation.FREEZE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
+    Operation.THAW: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
+    Operation.BREAK_GLASS: frozenset({Role.KEY_OWNER}),
+    Operation.ANCHORS_CHANGE: frozenset({Role.POLICY_OWNER}),
+    Operation.QUORUM_CHANGE: frozenset({Role.ADMINISTRATOR}),
+    Operation.PROPOSALS_READ: _READERS | {Role.ADMINISTRATOR},
     Operation.LOG_READ: frozenset({Role.AUDITOR}),
     Operation.GRANTS_READ: frozenset({Role.ADMINISTRATOR, Role.AUDITOR}),
     Operation.GRANTS_CHANGE: frozenset({Role.ADMINISTRATOR}),
@@ -77,6 +105,12 @@ SERVICE_WIDE: Final = frozenset(
         Operation.GRANTS_READ,
         Operation.GRANTS_CHANGE,
         Operation.SETTINGS_READ,
+        Operation.TENANTS_READ,
+        Operation.TENANTS_CREATE,
+        Operation.FREEZES_READ,
+        Operation.ANCHORS_CHANGE,
+        Operation.QUORUM_CHANGE,
+        Operation.PROPOSALS_READ,
     }
 )
 """What concerns no single tenant: a document of reference values counts for every key whose policy names it, and the

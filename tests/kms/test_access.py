@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import httpx2
 import pytest
@@ -15,15 +16,22 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from attest.encoding import JsonValue
-from attest.release import KeyName
+from attest.release import KeyName, KeyReference
 from kms.actors import Actor, Means
 from kms.admin_api.app import describe_admin
 from kms.auth.granting import give_role, revoke_role
 from kms.auth.names import jwt_identity
 from kms.auth.permissions import Role
+from kms.brakes.freezes import target
+from kms.brakes.limits import NO_LIMITS
 from kms.keys.admin import set_enabled
+from kms.keys.destruction import schedule_destruction
+from kms.keys.rotation import Rotator, rotate_key
 from kms.keys.tenants import create_tenant
 from kms.openapi import document_text
+from kms.quorum.admin import Desk, propose
+from kms.quorum.changes import read_change
+from kms.services import Vault
 from tests.kms.admins import LOGIN, ROOT, AdminClient, admin_client
 from tests.kms.oidc import ISSUER, OidcIssuer
 from tests.kms.pki import authority
@@ -44,6 +52,7 @@ class Row:
     Attributes:
         roles: of which one is enough.
         where: ``tenant``: for that tenant or for all; ``service``: for all alone; ``known``: whoever is known.
+        also: roles that suffice too, for all tenants alone.
         hidden: whether those who see nothing of the tenant get 404 instead of 403.
         path: with the tenant in it.
         body: what is sent with a POST.
@@ -53,6 +62,7 @@ class Row:
     roles: set[str]
     where: str = "tenant"
     hidden: bool = False
+    also: frozenset[str] = frozenset()
     query: str = ""
     body: Callable[[str], Body] | None = None
     before: Callable[[Harness, str], None] = field(default=lambda harness, tenant: None)
@@ -87,8 +97,94 @@ def _new_grant(tenant: str) -> Body:
     return {"identity": f"jwt:{ISSUER}|new-{next(NUMBERS)}", "role": "auditor", "tenant": tenant}
 
 
+def _old_version_to_restore(harness: Harness, tenant: str) -> None:
+    services, at, name = harness.services, harness.clock(), KeyName(tenant=tenant, key_id="model")
+    old = KeyReference(name=name, version=1)
+    with services.store.reading() as reader:
+        versions = reader.versions_of(name)
+    if len(versions) == 1:
+        rotator = Rotator(store=services.store, kek=services.kek, random=harness.random)
+        rotate_key(rotator, name, overlap=timedelta(days=1), actor=ROOT, at=at)
+    if versions[0].destroy_at is None:
+        delay = timedelta(days=9)
+        schedule_destruction(services.store, old, after=delay, minimum=delay, actor=ROOT, at=at)
+
+
+def _not_frozen(harness: Harness, tenant: str) -> None:
+    with harness.services.store.writing() as writer:
+        writer.remove_freeze(target("tenant", tenant))
+
+
+def _limits(harness: Harness, tenant: str) -> Body:
+    name = KeyName(tenant=tenant, key_id="model")
+    with harness.services.store.reading() as reader:
+        now = reader.limits_of([name]).get(name, NO_LIMITS)
+    return {"key": str(name), "limits": {**now.members(), "version": now.version + 1}}
+
+
+def _proposed(harness: Harness, tenant: str) -> None:
+    services = harness.services
+    desk = Desk(vault=Vault(store=services.store, kek=services.kek), audience=harness.audience, alone=False)
+    change = read_change("key-limits-set", _limits(harness, tenant))
+    propose(desk, change, reason="a test", actor=ROOT, at=harness.clock())
+
+
+def _new_change(tenant: str) -> Body:
+    limits = {**NO_LIMITS.members(), "version": 10**6}  # a version that is never the next
+    arguments: Body = {"key": f"{tenant}/model", "limits": limits}
+    return {"action": "key-limits-set", "arguments": arguments, "reason": "a test"}
+
+
+ALL_READERS = frozenset(READERS | {"administrator"})
 ADMINISTRATION = {
     ("GET", "/v1/whoami"): Row(set(), "known"),
+    ("GET", "/v1/tenants"): Row(READERS | {"administrator"}, "service"),
+    ("POST", "/v1/tenants"): Row({"administrator"}, "service", body=lambda tenant: {"tenant": f"new-{next(NUMBERS)}"}),
+    ("POST", "/v1/keys/{tenant}/{key_id}/rotate"): Row({"key-owner"}, hidden=True, body=_nothing),
+    ("POST", "/v1/keys/{tenant}/{key_id}/schedule"): Row(
+        {"key-owner"}, hidden=True, body=lambda tenant: {"every_seconds": 86400}
+    ),
+    ("POST", "/v1/keys/{tenant}/{key_id}/destroy"): Row(
+        {"key-owner"}, hidden=True, body=lambda tenant: {"dry_run": True}
+    ),
+    ("POST", "/v1/keys/{tenant}/{key_id}/restore"): Row(
+        {"key-owner"}, hidden=True, body=lambda tenant: {"version": 1}, before=_old_version_to_restore
+    ),
+    ("POST", "/v1/keys/{tenant}/{key_id}/tags"): Row(
+        {"key-owner"}, hidden=True, body=lambda tenant: {"put": {"a": "b"}}
+    ),
+    ("POST", "/v1/keys/{tenant}/{key_id}/release-settings"): Row(
+        {"key-owner"}, hidden=True, body=lambda tenant: {"disclosure": "codes", "lease_seconds": 60 + next(NUMBERS)}
+    ),
+    ("GET", "/v1/freezes"): Row(READERS, "service"),
+    ("POST", "/v1/freezes"): Row(
+        {"key-owner", "operator"},
+        body=lambda tenant: {"scope": "tenant", "name": tenant, "reason": "a test"},
+        before=_not_frozen,
+    ),
+    ("POST", "/v1/leases/query"): Row({"key-owner", "auditor", "operator"}, body=lambda tenant: {"tenant": tenant}),
+    ("POST", "/v1/leases/stop"): Row(
+        {"key-owner", "operator"}, body=lambda tenant: {"tenant": tenant, "reason": "a test"}
+    ),
+    # No such lease was stopped, so those who may are told that (409).
+    ("POST", "/v1/leases/resume"): Row(
+        {"key-owner", "operator"}, "service", body=lambda tenant: {"lease_ids": ["none"], "reason": "a test"}
+    ),
+    # The version is not the next one, so those who may are told that (409).
+    ("POST", "/v1/changes"): Row({"key-owner", "policy-owner"}, body=_new_change),
+    ("GET", "/v1/proposals"): Row(READERS | {"administrator"}, "service"),
+    ("GET", "/v1/proposals/{digest}"): Row({"key-owner", "policy-owner"}, also=ALL_READERS, before=_proposed),
+    # What is sent is no signature, so those who may are told that (422).
+    ("POST", "/v1/proposals/{digest}/approve"): Row(
+        {"key-owner", "policy-owner"},
+        also=ALL_READERS,
+        body=lambda tenant: {"approval": "none"},
+        before=_proposed,
+    ),
+    ("POST", "/v1/proposals/{digest}/execute"): Row({"key-owner", "policy-owner"}, body=_nothing, before=_proposed),
+    ("POST", "/v1/proposals/{digest}/withdraw"): Row(
+        {"key-owner", "policy-owner"}, body=lambda tenant: {"reason": "a test"}, before=_proposed
+    ),
     ("GET", "/v1/keys"): Row(READERS, query="?tenant={tenant}"),
     ("POST", "/v1/keys"): Row({"key-owner"}, body=_new_key),
     ("GET", "/v1/keys/{tenant}/{key_id}"): Row(READERS, hidden=True),
@@ -113,7 +209,12 @@ ADMINISTRATION = {
     ("POST", "/v1/grants/{number}/revoke"): Row({"administrator"}, "service", body=_nothing, before=_another_grant),
     ("GET", "/v1/settings"): Row({"administrator", "auditor", "operator"}, "service"),
 }
-DONE = {("POST", "/v1/references"): 422}
+DONE = {
+    ("POST", "/v1/references"): 422,
+    ("POST", "/v1/leases/resume"): 409,
+    ("POST", "/v1/changes"): 409,
+    ("POST", "/v1/proposals/{digest}/approve"): 422,
+}
 """What comes out for those who may, where it is not 200."""
 
 
@@ -131,6 +232,8 @@ class Who:
 
 def may(row: Row, who: Who, tenant: str) -> bool:
     if row.where == "known":
+        return True
+    if who.role in row.also and who.tenant == "*":
         return True
     reach = {"*"} if row.where == "service" else {"*", tenant}
     return who.role in row.roles and who.tenant in reach
@@ -214,7 +317,8 @@ def ask(admin: AdminClient, route: tuple[str, str], row: Row, who: Who, tenant: 
     row.before(harness, tenant)
     with harness.services.store.reading() as reader:
         last = max(grant.number for grant in reader.all_grants())
-        digest = reader.policy_digests()[0].hex()
+        proposals = route[1].startswith("/v1/proposals/")
+        digest = reader.proposal_digests()[-1] if proposals else reader.policy_digests()[0].hex()
     path = route[1].format(tenant=tenant, key_id="model", digest=digest, number=last)
     admin.connection.certificate = who.certificate
     body = None if row.body is None else row.body(tenant)

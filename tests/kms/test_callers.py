@@ -39,6 +39,8 @@ ANYBODY = {
     ("GET", "/v1/log/tile/{path}"): ("", 404),
     ("GET", "/v1/log/proof/inclusion"): ("?index=0&size=1", 200),
     ("GET", "/v1/log/proof/consistency"): ("?old=1&new=1", 200),
+    ("GET", "/v1/prompt-keys"): ("", 200),
+    ("GET", "/v1/prompt-keys/{tenant}/{key}"): ("", 404),
     ("GET", "/healthz"): ("", 200),
     ("GET", "/readyz"): ("", 200),
 }
@@ -95,7 +97,8 @@ def test_mc_21_keys_are_released_to_workloads_of_the_tenant_alone(plane: AdminCl
         assert answer.status_code == expected(who, tenant), (tenant, answer.text)
     for (method, path), (query, status) in ANYBODY.items():
         body: Json | None = {} if method == "POST" else None
-        got = plane.http.request(method, path.replace("{path}", "0/x") + query, headers=who.headers, json=body)
+        named = path.format(path="0/x", tenant=HERE, key="absent")
+        got = plane.http.request(method, named + query, headers=who.headers, json=body)
         assert got.status_code == status, (path, got.text)
 
 

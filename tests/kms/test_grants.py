@@ -121,7 +121,15 @@ def test_every_operation_has_its_line_in_the_table() -> None:
 
 def test_administrators_grant_and_do_nothing_with_keys() -> None:
     held = {operation for operation, roles in PERMISSIONS.items() if Role.ADMINISTRATOR in roles}
-    assert held == {Operation.GRANTS_READ, Operation.GRANTS_CHANGE, Operation.SETTINGS_READ}
+    assert held == {
+        Operation.GRANTS_READ,
+        Operation.GRANTS_CHANGE,
+        Operation.SETTINGS_READ,
+        Operation.TENANTS_READ,
+        Operation.TENANTS_CREATE,
+        Operation.QUORUM_CHANGE,
+        Operation.PROPOSALS_READ,
+    }
 
 
 def test_auditors_change_nothing() -> None:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from attest.encoding import JsonValue
+from attest.release import KeyName
 from kms.auth.permissions import Role
 from kms.keys.tenants import create_tenant
+from kms.quorum.key_policy import KeyPolicySet
 from kms.references.intake import list_documents
 from tests.kms.admins import ROOT, AdminClient, admin_client
 from tests.kms.references import (
@@ -84,3 +86,25 @@ def test_mc_21_a_signature_that_makes_a_document_count_for_another_key_does_not_
     unsigned = images(3)
     assert make(admin, unsigned, by_digest(unsigned), key_id="pinned", signed=False)[0] == 200
     assert make(admin, unsigned, by_digest(unsigned), key_id="again") == (403, "not-permitted")
+
+
+@pytest.mark.parametrize("propose", [False, True])
+def test_mc_21_nor_with_another_policy_for_ones_own_key(admin: AdminClient, propose: bool) -> None:
+    own = images(name="own")
+    assert make(admin, own, by_signers(BOB) | {"document": "own"}, key_id="mine")[0] == 200
+    admin.give("owner", Role.POLICY_OWNER, "here")
+
+    def change(document: Json, *rows: Json, by: str) -> tuple[int, str]:
+        policy = naming(*rows, version=2)
+        key = {"images": ALICE}.get(str(document["name"]), BOB)
+        arguments = KeyPolicySet(
+            name=KeyName(tenant="here", key_id="mine"), policy=policy, references=(given(document, key),)
+        ).arguments()
+        body = {"action": "key-policy-set", "arguments": arguments, "reason": "a test", "propose": propose}
+        answer = admin.http.post("/v1/changes", headers=admin.bearer(by), json=body)
+        return answer.status_code, str(answer.json().get("code"))
+
+    newer = images(2, values=("0e" * 48, "0d" * 48))
+    assert change(newer, by_signers(ALICE), by="owner") == (403, "not-permitted")
+    assert ("images", 2) not in known(admin)
+    assert change(images(2, name="own"), by_signers(BOB) | {"document": "own"}, by="owner")[0] == 200

@@ -1,0 +1,49 @@
+"""``/v1/freezes``: stop releases at once. To let them go on is a change, ``/v1/changes``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from attest.release import KeyName
+from kms.admin_api.bodies import read_body
+from kms.admin_api.context import WithCaller
+from kms.admin_api.models import FreezeListModel, FreezeRequestModel
+from kms.api.schema import refusals, request_body
+from kms.auth.permissions import Operation
+from kms.brakes.admin import freeze
+from kms.brakes.freezes import Scope, Target, target
+
+__all__ = ["router", "tenant_of"]
+
+router = APIRouter(prefix="/v1/freezes", tags=["freezes"])
+
+
+def tenant_of(what: Target) -> str | None:
+    """Return whose releases a freeze concerns; None for those of every tenant."""
+    if what.scope is Scope.KEY:
+        return KeyName.parse(what.name).tenant
+    return what.name if what.scope is Scope.TENANT else None
+
+
+@router.get("", operation_id="listFreezes", summary="What is frozen", responses=refusals(401, 403, 500, 503))
+async def list_freezes(caller: WithCaller) -> FreezeListModel:
+    """List what is frozen, since when, by whom and why."""
+    found = await caller.read(Operation.FREEZES_READ, lambda reader: reader.freezes())
+    return FreezeListModel(freezes=[dict(one.members()) for one in found])
+
+
+@router.post(
+    "",
+    operation_id="createFreeze",
+    summary="Stop releases, at once",
+    openapi_extra=request_body(FreezeRequestModel),
+    responses=refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503),
+)
+async def create_freeze(request: Request, caller: WithCaller) -> FreezeListModel:
+    """Stop the release of a key, of a tenant's keys, to a product, or of everything. One person suffices."""
+    wanted = await read_body(request, FreezeRequestModel)
+    what = target(wanted.scope, wanted.name)
+    key = KeyName.parse(what.name) if what.scope is Scope.KEY else None
+    store, at = caller.vault(Operation.FREEZE, tenant=tenant_of(what), key=key).store, caller.now()
+    made = await caller.run(lambda: freeze(store, what, reason=wanted.reason, actor=caller.identity, at=at))
+    return FreezeListModel(freezes=[dict(made.members())])

@@ -1,0 +1,141 @@
+"""Changes, brakes and the life of keys over the administration API, as far as they differ from the command line."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from kms.auth.permissions import Role
+from kms.brakes.limits import NO_LIMITS
+from kms.errors import ReleaseDeniedError
+from kms.quorum.admin import find
+from kms.quorum.people import Kind
+from kms.quorum.proposals import approve_with
+from tests.kms.admins import AdminClient, admin_client
+from tests.kms.support import Harness, Workload
+from tests.kms.test_quorum import KEYS, THREE, Board, rule
+
+
+@pytest.fixture
+def admin(harness: Harness) -> Iterator[AdminClient]:
+    harness.add_key("model")
+    with admin_client(harness) as client:
+        client.give("owner", Role.KEY_OWNER, "default")
+        client.give("operator", Role.OPERATOR)
+        client.give("auditor", Role.AUDITOR)
+        yield client
+
+
+def kinds(harness: Harness) -> list[object]:
+    return [entry["kind"] for entry in harness.entries()]
+
+
+def test_a_change_that_takes_two_people_is_proposed_signed_and_executed(admin: AdminClient) -> None:
+    harness = admin.harness
+    Board(harness).found(rule(Kind.QUORUM), rule(Kind.KEY_POLICY))
+    owner, auditor = admin.bearer("owner"), admin.bearer("auditor")
+    limits = {**NO_LIMITS.members(), "version": 1, "most_holders": 1}
+    wanted = {"action": "key-limits-set", "arguments": {"key": "model", "limits": limits}, "reason": "a budget"}
+    alone = admin.http.post("/v1/changes", json=wanted, headers=owner)
+    assert (alone.status_code, alone.json()["code"]) == (403, "quorum-required")
+    digest = admin.http.post("/v1/changes", json={**wanted, "propose": True}, headers=owner).json()["proposal"]
+    path = f"/v1/proposals/{digest}"
+    assert admin.http.get(path, headers=auditor).json()["missing"] != []
+    early = admin.http.post(f"{path}/execute", json={}, headers=owner)
+    assert (early.status_code, early.json()["code"]) == (403, "quorum-not-reached")
+    with harness.services.store.reading() as reader:
+        proposal = find(reader, digest)
+    for name in THREE[:2]:
+        approval = json.dumps(approve_with(proposal, KEYS[name]).members())
+        handed = admin.http.post(f"{path}/approve", json={"approval": approval}, headers=auditor)
+        assert handed.status_code == 200, handed.text
+    assert admin.http.get(path, headers=auditor).json()["signed"] == ["alice", "bob"]
+    forged = approve_with(proposal, KEYS["mallory"])
+    refused = admin.http.post(f"{path}/approve", json={"approval": json.dumps(forged.members())}, headers=auditor)
+    assert (refused.status_code, refused.json()["code"]) == (403, "approval-unknown-key")
+    # The auditor may hand signatures in, and may not do what they allow.
+    assert admin.http.post(f"{path}/execute", json={}, headers=auditor).json()["code"] == "not-permitted"
+    done = admin.http.post(f"{path}/execute", json={}, headers=owner)
+    assert done.json()["state"] == "executed"
+    assert "proposal-executed" in kinds(harness)
+
+
+def test_a_signature_over_one_proposal_is_not_handed_in_for_another(admin: AdminClient) -> None:
+    harness = admin.harness
+    Board(harness).found(rule(Kind.QUORUM), rule(Kind.KEY_POLICY))
+    owner = admin.bearer("owner")
+    limits = {**NO_LIMITS.members(), "version": 1}
+    wanted = {"action": "key-limits-set", "arguments": {"key": "model", "limits": limits}, "reason": "a budget"}
+    one, other = (
+        admin.http.post("/v1/changes", json={**wanted, "propose": True}, headers=owner).json()["proposal"]
+        for _ in range(2)
+    )
+    with harness.services.store.reading() as reader:
+        approval = json.dumps(approve_with(find(reader, one), KEYS["alice"]).members())
+    answer = admin.http.post(f"/v1/proposals/{other}/approve", json={"approval": approval}, headers=owner)
+    assert answer.status_code == 403
+
+
+def test_what_a_role_of_a_tenant_freezes_nobody_gets_and_only_more_people_thaw(admin: AdminClient) -> None:
+    harness, owner = admin.harness, admin.bearer("owner")
+    frozen = admin.http.post("/v1/freezes", json={"scope": "key", "name": "model", "reason": "x"}, headers=owner)
+    assert frozen.json()["freezes"][0]["actor"]["means"] == "jwt"
+    with pytest.raises(ReleaseDeniedError):
+        harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    for scope, name in (("all", None), ("product", "milan"), ("tenant", "other")):
+        body = {"scope": scope, "name": name, "reason": "x"}
+        assert admin.http.post("/v1/freezes", json=body, headers=owner).json()["code"] == "not-permitted"
+    thaw = {"scope": "key", "name": "model", "reason": "x"}
+    answer = admin.http.post("/v1/changes", json={"action": "thaw", "arguments": thaw, "reason": "x"}, headers=owner)
+    assert (answer.status_code, answer.json()["code"]) == (403, "quorum-required")
+    everything = admin.http.post("/v1/freezes", json={"scope": "all", "reason": "x"}, headers=admin.bearer("operator"))
+    assert everything.status_code == 200
+
+
+def test_a_change_that_is_none_and_one_of_nobodys_is_refused(admin: AdminClient) -> None:
+    owner = admin.bearer("owner")
+    unknown = {"action": "format-disk", "arguments": {}, "reason": "x"}
+    answer = admin.http.post("/v1/changes", json=unknown, headers=owner)
+    assert (answer.status_code, answer.json()["code"]) == (422, "change-invalid")
+    foreign = {"key": "other/model", "limits": {**NO_LIMITS.members(), "version": 1}}
+    answer = admin.http.post(
+        "/v1/changes", json={"action": "key-limits-set", "arguments": foreign, "reason": "x"}, headers=owner
+    )
+    assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
+
+
+def test_a_key_is_rotated_tagged_ended_and_brought_back(admin: AdminClient) -> None:
+    owner, path = admin.bearer("owner"), "/v1/keys/default/model"
+    assert admin.http.post(f"{path}/rotate", json={}, headers=owner).json()["version"] == 2
+    assert admin.http.post(f"{path}/tags", json={"put": {"team": "a"}}, headers=owner).json() == {"tags": {"team": "a"}}
+    planned = admin.http.post(f"{path}/destroy", json={"dry_run": True}, headers=owner).json()
+    assert (planned["versions"], planned["done"]) == ([1, 2], False)
+    soon = admin.http.post(f"{path}/destroy", json={"after_seconds": 1}, headers=owner)
+    assert (soon.status_code, soon.json()["code"]) == (409, "destroy-delay-too-short")
+    assert admin.http.post(f"{path}/destroy", json={}, headers=owner).json()["done"] is True
+    assert admin.http.get(path, headers=owner).json()["state"] == "destroying"
+    assert admin.http.post(f"{path}/restore", json={}, headers=owner).json()["state"] == "current"
+    wrong = admin.http.post(
+        f"{path}/release-settings", json={"disclosure": "all", "lease_seconds": None}, headers=owner
+    )
+    assert wrong.status_code == 422
+    assert kinds(admin.harness)[-1] == "key-destruction-cancelled"
+
+
+def test_leases_are_found_stopped_and_resumed_by_those_who_may(admin: AdminClient) -> None:
+    harness = admin.harness
+    harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    owner, operator = admin.bearer("owner"), admin.bearer("operator")
+    (lease,) = admin.http.post("/v1/leases/query", json={"tenant": "default"}, headers=owner).json()["leases"]
+    assert (lease["key_id"], lease["state"]) == ("model", "live")
+    everywhere = admin.http.post("/v1/leases/query", json={}, headers=owner)
+    assert everywhere.status_code == 403
+    unsaid = admin.http.post("/v1/leases/stop", json={"reason": "x"}, headers=operator)
+    assert unsaid.status_code == 422
+    stopped = admin.http.post("/v1/leases/stop", json={"tenant": "default", "reason": "x"}, headers=owner).json()
+    assert [one["lease_id"] for one in stopped["leases"]] == [lease["lease_id"]]
+    ids = {"lease_ids": [lease["lease_id"]], "reason": "x"}
+    assert admin.http.post("/v1/leases/resume", json=ids, headers=owner).status_code == 403
+    assert admin.http.post("/v1/leases/resume", json=ids, headers=operator).status_code == 200
+    bad = admin.http.post("/v1/leases/query", json={"key_id": "model"}, headers=operator)
+    assert bad.status_code == 422
