@@ -20,12 +20,18 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from kms.app import create_app
+from kms.auth.permissions import Role
+from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import Harness
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DOCUMENT: dict[str, Any] = json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))
-OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods]
+ADMIN: dict[str, Any] = json.loads((DOCS / "openapi-admin.json").read_text(encoding="utf-8"))
 EXAMPLES = 20
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(path, method) for path, methods in document["paths"].items() for method in methods]
 
 
 @pytest.fixture
@@ -57,12 +63,37 @@ def explore(document: dict[str, Any], path: str, method: str, *, app: object, he
     return seen
 
 
-@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+@pytest.mark.parametrize(("path", "method"), operations(DOCUMENT))
 def test_every_operation_answers_as_its_document_says(harness: Harness, path: str, method: str) -> None:
     app = create_app(harness.settings, harness.services)
     seen = explore(DOCUMENT, path, method, app=app, headers={})
     assert seen
     assert 500 not in seen
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminClient]:
+    made = Harness.make(tmp_path_factory.mktemp("admin"))
+    made.add_key("model")
+    with admin_client(made) as client:
+        for role in Role:
+            client.give("all", role)
+        yield client
+    made.close()
+
+
+@pytest.mark.parametrize(("path", "method"), operations(ADMIN))
+@pytest.mark.parametrize("who", ["all", None])
+def test_every_operation_of_administration_does_too_for_who_may_all_and_for_nobody(
+    admin: AdminClient, who: str | None, path: str, method: str
+) -> None:
+    headers = {} if who is None else admin.bearer(who)
+    seen = explore(ADMIN, path, method, app=admin.connection, headers=headers)
+    assert seen
+    assert 500 not in seen
+    if who is None:
+        assert 401 in seen
+        assert not any(200 <= status < 300 for status in seen)
 
 
 def test_an_answer_that_the_document_leaves_out_is_found(harness: Harness) -> None:
