@@ -95,6 +95,7 @@ SERVING = (
     click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
     click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
     click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
+    click.option("--verifiers-file", type=click.Path(path_type=Path), help="Whose EARs are genuine (TOML)."),
     click.option("--witnesses-file", type=click.Path(path_type=Path), help="Who is asked to cosign the log."),
     click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
     click.option("--destroy-delay-seconds", type=int, help="Shortest time to undo a destruction (default 604800)."),

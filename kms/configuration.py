@@ -72,6 +72,7 @@ DIGESTED: Final = frozenset(
         "callers_issuers_file",
         "anchors_file",
         "bundle_keys",
+        "verifiers_file",
         "witnesses_file",
     }
 )

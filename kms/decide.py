@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from attest.appraisal import AttestationResult
 from attest.checks import Check
@@ -19,6 +19,7 @@ from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.release import KeyName
 from attest.verification import Freshness
 from kms.brakes.devices import products_of
+from kms.passports.results import PassportResult
 
 __all__ = [
     "Demand",
@@ -28,9 +29,14 @@ __all__ = [
     "Reason",
     "ReferenceState",
     "ReleaseDecision",
+    "Result",
     "Verdict",
     "decide",
 ]
+
+
+Result: TypeAlias = AttestationResult | PassportResult
+"""What a key's policy says of verified evidence, or of another Verifier's word."""
 
 
 class Verdict(enum.StrEnum):
@@ -178,7 +184,7 @@ def decide(
     *,
     requested: tuple[str, ...],
     keys: Mapping[str, KeyState],
-    results: Mapping[str, AttestationResult],
+    results: Mapping[str, Result],
     demand: Demand,
     at: datetime,
     objections: tuple[Reason, ...] = (),
@@ -244,13 +250,13 @@ def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
     return reasons + [Reason(code=one.code, key_id=key_id, text=one.text) for one in state.hindrances]
 
 
-def _about_result(state: KeyState, result: AttestationResult | None, demand: Demand, at: datetime) -> list[Reason]:
+def _about_result(state: KeyState, result: Result | None, demand: Demand, at: datetime) -> list[Reason]:
     """No result, a result of another policy or of another moment: each is a no."""
     if result is None:
         return [Reason(code="not-appraised", key_id=state.asked, text="the workload was not appraised for this key")]
     found = [(code, text) for holds, code, text in _demands_on(state, result, demand, at) if not holds]
     reasons = [Reason(code=code, key_id=state.asked, text=text) for code, text in found]
-    frozen = sorted(state.frozen_products & products_of(result.verified)) if state.frozen_products else []
+    frozen = _frozen(state, result) if state.frozen_products else []
     if frozen:
         text = f"evidence of {', '.join(frozen)} opens no key now: the product is frozen"
         reasons.append(Reason(code="product-frozen", key_id=state.asked, text=text))
@@ -261,9 +267,13 @@ def _about_result(state: KeyState, result: AttestationResult | None, demand: Dem
     return reasons
 
 
-def _demands_on(
-    state: KeyState, result: AttestationResult, demand: Demand, at: datetime
-) -> tuple[tuple[bool, str, str], ...]:
+def _frozen(state: KeyState, result: Result) -> list[str]:
+    """Name the frozen products that the evidence is of. Of a passport nobody says it, so each of them counts."""
+    products = products_of(result.verified) or state.frozen_products
+    return sorted(state.frozen_products & products)
+
+
+def _demands_on(state: KeyState, result: Result, demand: Demand, at: datetime) -> tuple[tuple[bool, str, str], ...]:
     """List what must hold of every result, whatever the policy says."""
     verified, policy = result.verified, result.policy
     allowed = {entry.check for entry in policy.unchecked}
@@ -302,7 +312,7 @@ def _tolerated_beyond(kind: str, given: GpuTolerances, allowed: GpuTolerances) -
     return [f"{kind} measurement {index}" for index in sorted(extra)] + [f"{kind} RIM signers on hold"] * held
 
 
-def _is_bound(result: AttestationResult, demand: Demand) -> bool:
+def _is_bound(result: Result, demand: Demand) -> bool:
     """Compare the binding again: a release does not rest on one comparison in another package."""
     binding = result.verified.binding
     return (
@@ -312,6 +322,6 @@ def _is_bound(result: AttestationResult, demand: Demand) -> bool:
     )
 
 
-def _recipient(result: AttestationResult) -> bytes | None:
+def _recipient(result: Result) -> bytes | None:
     binding = result.verified.binding
     return None if binding is None else binding.key

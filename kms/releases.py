@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from attest import (
-    AttestationResult,
+    Evidence,
     ExpectedBinding,
     Policy,
     Unchecked,
@@ -26,6 +26,7 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
+from attest.release.passports import PassportRequest
 from attest.release.wire import ROLE, receipt_text
 from kms.actors import Actor
 from kms.auth.callers import within_reach
@@ -34,18 +35,19 @@ from kms.brakes.glass import counting_freezes, judging_policy, open_glass_of, wi
 from kms.brakes.limiting import limit_objections
 from kms.brakes.unsealing import GlassDesk
 from kms.challenges import OpenedChallenge
-from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
+from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Result, Verdict, decide
 from kms.disclosure import hides, told
 from kms.errors import UnavailableError
 from kms.keys.records import KeyPurpose, KeyRecord, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.keys.states import version_hindrances
 from kms.leases import Attester
-from kms.leases.attester import attester_of
+from kms.leases.attester import attester_of, passport_attester
 from kms.leases.granting import NOTHING_GRANTED, Granted
 from kms.leases.judging import lease_objections
 from kms.log.decisions import DECISION, decision_body, refusal_body
 from kms.log.entries import LogEntry
+from kms.passports.results import VerifiedPassport, appraise_passport
 from kms.references.resolving import Guard, find_guard
 from kms.services import Services
 from kms.store import Reader, Writer
@@ -81,7 +83,7 @@ class _Snapshot:
 class _Exchange:
     """One request with the challenge that it answers, at one moment."""
 
-    request: ReleaseRequest
+    request: ReleaseRequest | PassportRequest
     challenge: OpenedChallenge
     caller: Actor | None
     at: datetime
@@ -102,7 +104,7 @@ class _Outcome:
 
     snapshot: _Snapshot
     decision: ReleaseDecision
-    results: Mapping[str, AttestationResult]
+    results: Mapping[str, Result]
     secrets: Mapping[str, SecretBytes]
     attester: Attester | None
     strictly: AttestError | None
@@ -147,7 +149,7 @@ class ReleaseService:
         with stage("challenge"):
             return self._services.challenges.issue(at=self._services.clock())
 
-    def release(self, request: ReleaseRequest, *, caller: Actor | None = None) -> Release:
+    def release(self, request: ReleaseRequest | PassportRequest, *, caller: Actor | None = None) -> Release:
         """Decide on a request and release all of its keys, or none.
 
         With a caller, keys of tenants in which they have not the role ``workload`` do not exist, at the moment of the
@@ -197,13 +199,13 @@ class ReleaseService:
             raise error from exc
         # (4) Each key's own policy judges it, and one decision is made of all.
         with stage("decide"):
-            results = {one: appraise(verified, policy=policy, at=at) for one, policy in snapshot.policies.items()}
+            results = {one: _appraised(verified, policy, at=at) for one, policy in snapshot.policies.items()}
             decision = self._decided(exchange, snapshot, results)
         # (5) Keys that do not open are found out before anything is written.
         with stage("unwrap"):
             secrets = self._unwrapped(decision, snapshot)
         # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
-        attester = None if decision.recipient is None else attester_of(verified, recipient=decision.recipient)
+        attester = None if decision.recipient is None else _attester(verified, recipient=decision.recipient)
         outcome = _Outcome(
             snapshot=snapshot,
             decision=decision,
@@ -218,7 +220,7 @@ class ReleaseService:
         self,
         exchange: _Exchange,
         snapshot: _Snapshot,
-        results: Mapping[str, AttestationResult],
+        results: Mapping[str, Result],
         objections: tuple[Reason, ...] = (),
     ) -> ReleaseDecision:
         return decide(
@@ -230,9 +232,23 @@ class ReleaseService:
             objections=objections,
         )
 
-    def _verify(self, exchange: _Exchange, policies: Mapping[str, Policy]) -> VerifiedEvidence:
+    def _verify(self, exchange: _Exchange, policies: Mapping[str, Policy]) -> VerifiedEvidence | VerifiedPassport:
+        """Verify what proves the workload: a passport, which no policy relaxes, or evidence."""
+        request = exchange.request
+        if isinstance(request, PassportRequest):
+            return self._services.passports.verify(
+                request,
+                nonce=exchange.challenge.nonce,
+                tenants={KeyReference.parse(one).name.tenant for one in request.key_ids},
+                at=exchange.at,
+            )
+        return self._verify_evidence(request.evidence, exchange, policies)
+
+    def _verify_evidence(
+        self, evidence: Evidence, exchange: _Exchange, policies: Mapping[str, Policy]
+    ) -> VerifiedEvidence:
         """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
-        services, evidence, at = self._services, exchange.request.evidence, exchange.at
+        services, at = self._services, exchange.at
         expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=exchange.challenge.nonce)
         verify_with = partial(
             verify,
@@ -457,6 +473,18 @@ class ReleaseService:
         )
         identity = self._services.identity
         return sign_note(text, name=identity.public.name, key=identity.key)
+
+
+def _appraised(verified: VerifiedEvidence | VerifiedPassport, policy: Policy, *, at: datetime) -> Result:
+    if isinstance(verified, VerifiedPassport):
+        return appraise_passport(verified, policy=policy, at=at)
+    return appraise(verified, policy=policy, at=at)
+
+
+def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes) -> Attester:
+    if isinstance(verified, VerifiedPassport):
+        return passport_attester(verified, recipient=recipient)
+    return attester_of(verified, recipient=recipient)
 
 
 def _use_up(writer: Writer, exchange: _Exchange) -> None:

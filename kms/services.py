@@ -34,6 +34,8 @@ from kms.keys.wrapping.records import KekRecord, KekState
 from kms.leases import LeaseDesk
 from kms.log.publishing import LogPublisher
 from kms.outside import open_desk, open_panel, read_anchors
+from kms.passports.proving import PassportDesk
+from kms.passports.verifiers import read_verifiers
 from kms.quorum.approved_anchors import require_approved
 from kms.recovery import RESTORED_AT
 from kms.relaxed import require_strict
@@ -102,6 +104,7 @@ class Services:
         log: checkpoints and proofs of the log.
         challenges: issues and recognises challenges.
         leases: makes the leases of what is released.
+        passports: verifies passports.
         endorsements: what vendors say.
         anchors: whose roots are accepted.
         clock: tells the time.
@@ -114,6 +117,7 @@ class Services:
     log: LogPublisher
     challenges: ChallengeDesk
     leases: LeaseDesk
+    passports: PassportDesk
     endorsements: EndorsementDesk
     anchors: TrustAnchors
     clock: Clock
@@ -268,6 +272,10 @@ def open_services(
                 not_before=restored_at,
             ),
             leases=LeaseDesk(lifetime_seconds=settings.lease_seconds, random=random),
+            passports=PassportDesk(
+                () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file),
+                audience=identity.public.text,
+            ),
             endorsements=open_desk(settings, clock=clock, random=random, report=report),
             anchors=anchors,
             clock=clock,

@@ -79,6 +79,7 @@ class Settings(AdminSettings):
         ocsp_url: which responder is asked whether NVIDIA revoked a certificate.
         cache_directory: where their answers are kept.
         anchors_file: changes to the accepted roots.
+        verifiers_file: Verifiers whose EARs are genuine here, with their keys; without it no passport is.
         witnesses_file: witnesses that are asked to cosign the log's checkpoints.
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
@@ -137,6 +138,7 @@ class Settings(AdminSettings):
     ocsp_url: Annotated[str, Field(min_length=1, max_length=2048)] = OCSP_URL
     cache_directory: Path | None = None
     anchors_file: Path | None = None
+    verifiers_file: Path | None = None
     witnesses_file: Path | None = None
     publish_entries: bool = False
     allow_simulated: bool = False
@@ -338,6 +340,7 @@ _PATHS = {
     "database_password_file",
     "tls_certificate_file",
     "tls_key_file",
+    "verifiers_file",
     "witnesses_file",
     *(f"admin_{name}" for name in ADMIN_PATHS),
     "callers_issuers_file",

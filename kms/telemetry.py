@@ -29,6 +29,7 @@ from attest.evidence.envelope import (
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
 )
+from attest.release.passports import Passport
 from kms.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
 
 __all__ = [
@@ -71,7 +72,11 @@ _CPUS: Final = {
     MEDIA_AZURE_CVM: "azure",
 }
 _GPUS: Final = frozenset({MEDIA_NVIDIA_REPORT, MEDIA_NVIDIA_DEVICE})
-TEES: Final = tuple(f"{cpu}{gpu}" for cpu in (*dict.fromkeys(_CPUS.values()), "none") for gpu in ("", "+gpu"))
+_PASSPORT: Final = "passport"
+TEES: Final = (
+    *(f"{cpu}{gpu}" for cpu in (*dict.fromkeys(_CPUS.values()), "none") for gpu in ("", "+gpu")),
+    _PASSPORT,
+)
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -134,8 +139,10 @@ def counted(work: Callable[[], T]) -> T:
     return done
 
 
-def tee_of(evidence: Evidence) -> str:
+def tee_of(evidence: Evidence | Passport) -> str:
     """Say of what kind evidence is: one of ``TEES``."""
+    if isinstance(evidence, Passport):
+        return _PASSPORT
     kinds = {item.media_type for item in evidence.items}
     cpu = next((name for media_type, name in _CPUS.items() if media_type in kinds), "none")
     return f"{cpu}+gpu" if kinds & _GPUS else cpu

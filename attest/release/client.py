@@ -26,6 +26,7 @@ from attest.evidence.envelope import Evidence
 from attest.release.mutual import Answer, MutualAttestation, ProvenService, ServiceExpectation, tls_key_seen
 from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
+from attest.release.passports import Passport, PassportKey, PassportRequest
 from attest.release.prompt_keys import PromptKey, PublishedPromptKey, verify_prompt_key
 from attest.release.sealing import KEM_HYBRID, WorkloadKey
 from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
@@ -44,10 +45,13 @@ from attest.release.wire import (
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Attester", "KeyReleaseClient", "ReleaseRefusedError", "ReleasedKey"]
+__all__ = ["Attester", "KeyReleaseClient", "ReleaseRefusedError", "ReleasedKey", "Verifier"]
 
 Attester = Callable[[Binding], Evidence]
 """Collects evidence of this machine that commits to a binding, and returns it with the binding inside."""
+
+Verifier = Callable[[Challenge], bytes]
+"""Asks a Verifier to judge this machine, and returns its EAR for the service of the challenge."""
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_SECONDS = 30.0
@@ -173,16 +177,44 @@ class KeyReleaseClient:
         evidence = attester(
             Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=key.public)
         )
-        # (3) Proof against keys.
         renews = tuple(one.lease_id for one in renewing)
         request = ReleaseRequest(challenge=challenge.token, evidence=evidence, key_ids=key_ids, renews=renews)
+        return self._received(request, challenge, recipient=key)
+
+    def release_with_passport(
+        self, key_ids: tuple[str, ...], *, verifier: Verifier, key: PassportKey, renews: tuple[str, ...] = ()
+    ) -> tuple[ReleasedKey, ...]:
+        """Obtain keys by a Verifier's word in place of evidence.
+
+        Args:
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
+            verifier: obtains the EAR, about evidence whose binding has ``key.bound`` as its key.
+            key: the key pairs of this workload; the same for as long as it renews one lease.
+            renews: the leases of these keys that are to be renewed.
+
+        Raises:
+            AttestError: as ``release``.
+        """
+        challenge = self.challenge()
+        passport = key.passport(
+            verifier(challenge), audience=challenge.audience, nonce=challenge.nonce, key_ids=key_ids, renews=renews
+        )
+        request = PassportRequest(challenge=challenge.token, passport=passport, key_ids=key_ids, renews=renews)
+        return self._received(request, challenge, recipient=key.recipient)
+
+    def _received(
+        self, request: ReleaseRequest | PassportRequest, challenge: Challenge, *, recipient: WorkloadKey
+    ) -> tuple[ReleasedKey, ...]:
+        """Send proof, and open what comes back for it."""
+        # (3) Proof against keys.
+        proof, key_ids = request.evidence, request.key_ids
         release = Release.from_json(self._post("/v1/releases", request.to_json()))
         # (4) The receipt is signed and is about this exchange and these very bytes; only then is anything opened.
-        decision = self._check_receipt(release, challenge, evidence, key_ids)
+        decision = self._check_receipt(release, challenge, proof, key_ids)
         # (5) The decision is in the service's log, and the log is the one that was seen before.
-        self._check_entry(release, challenge, evidence, key_ids, decision)
+        self._check_entry(release, challenge, proof, key_ids, decision)
         self._watch.check(release.entry, release.proof, fetch=self._consistency)
-        return tuple(self._open(sealed, key, challenge, evidence, decision, release) for sealed in release.keys)
+        return tuple(self._open(sealed, recipient, challenge, proof, decision, release) for sealed in release.keys)
 
     def challenge(self) -> Challenge:
         """Ask for a challenge and make sure that it is the configured service's.
@@ -206,7 +238,7 @@ class KeyReleaseClient:
         return challenge
 
     def _check_receipt(
-        self, release: Release, challenge: Challenge, evidence: Evidence, key_ids: tuple[str, ...]
+        self, release: Release, challenge: Challenge, evidence: Evidence | Passport, key_ids: tuple[str, ...]
     ) -> bytes:
         receipt = read_receipt(self._service.verify(release.receipt))
         wanted: dict[str, object] = {
@@ -233,7 +265,7 @@ class KeyReleaseClient:
 
     @staticmethod
     def _check_entry(
-        release: Release, challenge: Challenge, evidence: Evidence, key_ids: tuple[str, ...], decision: bytes
+        release: Release, challenge: Challenge, evidence: Evidence | Passport, key_ids: tuple[str, ...], decision: bytes
     ) -> None:
         """Make sure that what is logged is this decision, and that it says what happened."""
         document = json_value(release.entry, what="entry of the log")
@@ -280,7 +312,7 @@ class KeyReleaseClient:
         sealed: SealedKey,
         key: WorkloadKey,
         challenge: Challenge,
-        evidence: Evidence,
+        evidence: Evidence | Passport,
         decision: bytes,
         release: Release,
     ) -> ReleasedKey:

@@ -30,10 +30,12 @@ __all__ = [
     "CONTEXT",
     "MAX_KEYS",
     "ROLE",
+    "Asked",
     "Challenge",
     "Release",
     "ReleaseRequest",
     "SealedKey",
+    "asked_in",
     "read_receipt",
     "receipt_text",
     "release_info",
@@ -121,19 +123,50 @@ class ReleaseRequest:
         Raises:
             EvidenceError: ``wire-invalid``, or as ``parse_envelope``.
         """
-        if not isinstance(document, dict) or set(document) - {"renews"} != {"challenge", "evidence", "keys"}:
-            raise _invalid("release request", "expected exactly challenge, evidence, keys and, if wanted, renews")
-        token = document["challenge"]
-        if not isinstance(token, str):
-            raise _invalid("release request", "challenge: expected text")
-        key_ids = _each_once(document, "keys")
-        for key in key_ids:
-            _require_reference(key)
-        renews = _each_once(document, "renews") if "renews" in document else ()
-        for lease_id in renews:
-            _lease_id(lease_id, "release request")
-        evidence = parse_envelope(json.dumps(document["evidence"]).encode())
-        return ReleaseRequest(challenge=token, evidence=evidence, key_ids=key_ids, renews=renews)
+        asked = asked_in(document, proof="evidence")
+        evidence = parse_envelope(json.dumps(asked.proof).encode())
+        return ReleaseRequest(challenge=asked.challenge, evidence=evidence, key_ids=asked.key_ids, renews=asked.renews)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a request for keys says, whatever proves it.
+
+    Attributes:
+        challenge: the token as received.
+        proof: the member that proves the workload, not read yet.
+        key_ids: 1 to ``MAX_KEYS`` different names of keys.
+        renews: leases, each once.
+    """
+
+    challenge: str
+    proof: JsonValue
+    key_ids: tuple[str, ...]
+    renews: tuple[str, ...]
+
+
+def asked_in(document: JsonValue, *, proof: str) -> Asked:
+    """Read the members of a request for keys.
+
+    Args:
+        document: JSON.
+        proof: name of the member that proves the workload.
+
+    Raises:
+        EvidenceError: ``wire-invalid``.
+    """
+    if not isinstance(document, dict) or set(document) - {"renews"} != {"challenge", proof, "keys"}:
+        raise _invalid("release request", f"expected exactly challenge, {proof}, keys and, if wanted, renews")
+    token = document["challenge"]
+    if not isinstance(token, str):
+        raise _invalid("release request", "challenge: expected text")
+    key_ids = _each_once(document, "keys")
+    for key in key_ids:
+        _require_reference(key)
+    renews = _each_once(document, "renews") if "renews" in document else ()
+    for lease_id in renews:
+        _lease_id(lease_id, "release request")
+    return Asked(challenge=token, proof=document[proof], key_ids=key_ids, renews=renews)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,7 +170,14 @@ def _device(facts: TokenFacts) -> _Device:
     )
 
 
-def judge_ear(token: VerifiedEar, *, policy: Policy, at: datetime, unchecked: tuple[Unchecked, ...] = ()) -> Judgement:
+def judge_ear(
+    token: VerifiedEar,
+    *,
+    policy: Policy,
+    at: datetime,
+    unchecked: tuple[Unchecked, ...] = (),
+    freshness: Freshness | None = None,
+) -> Judgement:
     """Judge a genuine EAR: its Verifier applied this very policy, or one that this policy names, and affirms.
 
     Args:
@@ -178,6 +185,8 @@ def judge_ear(token: VerifiedEar, *, policy: Policy, at: datetime, unchecked: tu
         policy: what is demanded; it has to name the EAR's issuer among its ``verifiers``.
         at: moment of appraisal, that of the EAR's verification.
         unchecked: the caller's relaxations.
+        freshness: None: whether the EAR repeats the expected nonce. ``MATCHED`` of a caller who had the key that the
+            EAR vouches for sign a challenge of its own.
     """
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
     named, issued = _named_by_all(token), datetime.fromtimestamp(token.ear.issued_at, tz=UTC)
@@ -198,7 +207,7 @@ def judge_ear(token: VerifiedEar, *, policy: Policy, at: datetime, unchecked: tu
         policy=policy,
         at=at,
         policy_checks=(
-            freshness_check(token.freshness, reasons_of(whole).get("freshness")),
+            freshness_check(freshness or token.freshness, reasons_of(whole).get("freshness")),
             *(() if simulated is None else (simulation_check(simulated=simulated, tolerated=policy.simulated),)),
             *verdict,
         ),

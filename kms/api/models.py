@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from attest.release.names import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, TENANT_PATTERN
 from attest.release.wire import MAX_KEYS
@@ -19,6 +20,7 @@ __all__ = [
     "HealthModel",
     "IdentityModel",
     "InclusionModel",
+    "PassportModel",
     "ProblemModel",
     "PromptKeyModel",
     "PromptKeysModel",
@@ -53,14 +55,35 @@ class ChallengeModel(_Edge):
     expires_at: Annotated[str, Field(description="First moment at which the challenge no longer counts, RFC 3339.")]
 
 
+class PassportModel(_Edge):
+    """A Verifier's word about the workload, and the signature of the key that it vouches for."""
+
+    ear: Annotated[str, Field(description="The EAR (JWT or CWT), base64url.", pattern=_BASE64URL, min_length=1)]
+    key: Annotated[str, Field(description="What the evidence's binding has as key, base64url.", pattern=_BASE64URL)]
+    signature: Annotated[str, Field(description="Ed25519 over this request, base64url.", pattern=_BASE64URL)]
+
+
+def _without_default(schema: dict[str, Any]) -> None:  # Any: a piece of a JSON schema
+    schema.pop("default", None)
+
+
 class ReleaseRequestModel(_Edge):
-    """A workload's proof, and the keys it asks for."""
+    """A workload's proof, evidence or a passport and never both, and the keys it asks for."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["evidence"]}, {"required": ["passport"]}]})
 
     challenge: Annotated[str, Field(description="The token as received.", max_length=4 * TOKEN_CHARACTERS)]
     evidence: Annotated[
         dict[str, Any] | list[Any],  # Any: a collection of RFC 9999, which its own strict parser reads
-        Field(description="Evidence envelope: a conceptual-message collection (RFC 9999) with a binding."),
+        Field(
+            description="Evidence envelope: a conceptual-message collection (RFC 9999) with a binding.",
+            default_factory=dict,
+        ),
     ]
+    passport: Annotated[
+        PassportModel | SkipJsonSchema[None],
+        Field(description="A Verifier's word in place of evidence.", json_schema_extra=_without_default),
+    ] = None
     keys: Annotated[
         list[KeyText],
         Field(
@@ -88,6 +111,13 @@ class ReleaseRequestModel(_Edge):
             msg = "each once"
             raise ValueError(msg)
         return value
+
+    @model_validator(mode="after")
+    def _one_proof(self) -> Self:
+        if ("evidence" in self.model_fields_set) == (self.passport is not None):
+            msg = "exactly one of evidence and passport"
+            raise ValueError(msg)
+        return self
 
 
 class SealedKeyModel(_Edge):

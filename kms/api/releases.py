@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
+from attest.encoding import JsonValue
 from attest.release import ReleaseRequest
+from attest.release.passports import PassportRequest
 from kms.api.body import read_json
 from kms.api.context import WithContext
 from kms.api.models import ReleaseModel, ReleaseRequestModel
@@ -30,7 +32,12 @@ async def create_release(request: Request, context: WithContext) -> ReleaseModel
     _, document = await read_json(
         request, ReleaseRequestModel, limit=settings.max_body_bytes, seconds=settings.request_seconds
     )
-    release = await context.run(
-        lambda: counted(lambda: context.releases.release(ReleaseRequest.from_json(document), caller=caller))
-    )
+    release = await context.run(lambda: counted(lambda: context.releases.release(_request(document), caller=caller)))
     return ReleaseModel.model_validate(release.to_json())
+
+
+def _request(document: JsonValue) -> ReleaseRequest | PassportRequest:
+    """Read evidence, or a passport in its place; never both."""
+    if isinstance(document, dict) and "passport" in document:
+        return PassportRequest.from_json(document)
+    return ReleaseRequest.from_json(document)

@@ -7,9 +7,8 @@ written in lower case and compared so.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
-from attest import VerifiedEvidence
 from attest.evidence.formats import KINDS
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.intel.verify import VerifiedIntelQuote
@@ -25,12 +24,20 @@ PRODUCT_NAMES: Final = (*(form.kind for form in KINDS), *(str(one).lower() for o
 _FMSPC: Final = re.compile(r"fmspc:[0-9a-f]{12}")
 
 
+class Shown(Protocol):
+    """Verified evidence, or a passport, which shows no device."""
+
+    @property
+    def items(self) -> tuple[VerifiedItem, ...]:
+        """The devices."""
+
+
 def is_product(name: str) -> bool:
     """Say whether a name is one that evidence can have: of ``PRODUCT_NAMES``, or ``fmspc:`` and 12 hex digits."""
     return name in PRODUCT_NAMES or _FMSPC.fullmatch(name) is not None
 
 
-def products_of(verified: VerifiedEvidence) -> frozenset[str]:
+def products_of(verified: Shown) -> frozenset[str]:
     """Return every product name of every device.
 
     An Azure VM is of its own kind and of that of the CPU below it, so that whoever stops ``tdx`` stops ``azure-tdx``.
@@ -50,7 +57,7 @@ def _products(item: VerifiedItem) -> frozenset[str]:
     return frozenset(name.lower() for name in found)
 
 
-def device_chips(verified: VerifiedEvidence) -> tuple[str | None, ...]:
+def device_chips(verified: Shown) -> tuple[str | None, ...]:
     """Return which GPUs and switches they are: ``nvidia:`` and the identity in the device's certificates, in hex."""
     silicon = (item.silicon for item in verified.items)
     return tuple(f"nvidia:{one.chain.identity.text}" for one in silicon if isinstance(one, VerifiedGpu))

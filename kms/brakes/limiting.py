@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from attest import VerifiedEvidence
-from kms.brakes.devices import device_chips
+from kms.brakes.devices import Shown, device_chips
 from kms.brakes.limits import Asking, Limits, Usage, limit_reasons
 from kms.decide import KeyState, Reason
 from kms.keys.records import KeyName
@@ -22,7 +21,7 @@ def limit_objections(
     *,
     keys: Iterable[KeyState],
     attester: Attester,
-    verified: Iterable[VerifiedEvidence],
+    verified: Iterable[Shown],
     at: datetime,
 ) -> Iterator[Reason]:
     """Yield what the limits of the keys of a release say against it.

@@ -9,10 +9,11 @@ from attest.encoding import cbor_bytes
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.verification import VerifiedItem
-from kms.leases.claims import kept_claims
+from kms.leases.claims import PASSPORT, kept_claims, passport_claims
 from kms.leases.records import Attester
+from kms.passports.results import VerifiedPassport
 
-__all__ = ["attester_of", "holder_of", "instance_of"]
+__all__ = ["PASSPORT", "attester_of", "holder_of", "instance_of", "passport_attester"]
 
 _INSTANCE = "attest kms instance v1"
 _HOLDER = "attest kms holder v1"
@@ -39,6 +40,25 @@ def attester_of(verified: VerifiedEvidence, *, recipient: bytes) -> Attester:
         holder=holder_of(instance, recipient),
         recipient=sha256(recipient).digest(),
         gpus=sum(item.kind == "nvidia-gpu" for item in verified.items),
+        simulated=verified.simulated,
+        claims=claims,
+        claims_digest=sha256(claims).digest(),
+    )
+
+
+def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attester:
+    """Describe who has a passport. Nobody says on which machine: all that a Verifier vouches for is one instance."""
+    claims = passport_claims(verified)
+    instance = instance_of(tee=PASSPORT, chip=None, measurement=sha256(verified.token.issuer.encode()).digest())
+    return Attester(
+        tee=PASSPORT,
+        product=None,
+        chip=None,
+        measurement=None,
+        instance=instance,
+        holder=holder_of(instance, recipient),
+        recipient=sha256(recipient).digest(),
+        gpus=0,
         simulated=verified.simulated,
         claims=claims,
         claims_digest=sha256(claims).digest(),

@@ -23,10 +23,13 @@ from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import EvidenceError
 from attest.evidence.claims import ClaimTree
 from kms.errors import IntegrityError
+from kms.passports.results import VerifiedPassport
 
-__all__ = ["SCHEMA", "KeptClaims", "KeptItem", "Values", "kept_claims", "read_claims"]
+__all__ = ["PASSPORT", "SCHEMA", "KeptClaims", "KeptItem", "Values", "kept_claims", "passport_claims", "read_claims"]
 
 SCHEMA: Final = "kms.claims/1"
+PASSPORT: Final = "ear"
+"""Kind of what proved itself by a Verifier's word."""
 _OF_ONE_EXCHANGE: Final = frozenset({"report_data", "user_data", "nonce", "tpm.extra_data", "tpm.clock"})
 _NOT_JUDGED: Final = frozenset({"nvidia", "unknown_claims"})
 """What other words NVIDIA's service has for the same, and what no table knows."""
@@ -70,6 +73,19 @@ def kept_claims(verified: VerifiedEvidence) -> bytes:
         for item in verified.items
     ]
     return cbor_bytes({"schema": SCHEMA, "items": items, "bound": verified.binding is not None})
+
+
+def passport_claims(verified: VerifiedPassport) -> bytes:
+    """Write what a passport says that is kept: whose word it is, and the TCB where the Verifier tells it."""
+    details = verified.token.ear.details
+    states = () if details is None else details.tcb
+    claims: dict[str, CborValue] = {"issuer": verified.token.issuer}
+    if states:
+        claims["tcb_status"] = tuple(one.status for one in states)
+        claims["advisory_ids"] = tuple(sorted({advisory for one in states for advisory in one.advisories}))
+    return cbor_bytes(
+        {"schema": SCHEMA, "items": [{"name": PASSPORT, "kind": PASSPORT, "claims": claims}], "bound": False}
+    )
 
 
 def _kept(claims: tuple[Any, ...], subject: object) -> Iterator[tuple[str, CborValue]]:  # Any: rows of a registry

@@ -18,7 +18,7 @@ from attest.appraisal import judge_items, reasons_of, simulation_check
 from attest.errors import ConfigurationError
 from attest.evidence.claims import ClaimTree, StatedClaims
 from attest.evidence.gpu.device_set import DeviceSet
-from kms.leases.claims import KeptClaims, KeptItem
+from kms.leases.claims import PASSPORT, KeptClaims, KeptItem
 from kms.leases.records import Lease
 
 __all__ = ["Concern", "below", "conforming_to", "lists_advisory", "parse_minimum"]
@@ -49,7 +49,7 @@ def lists_advisory(advisory: str) -> Concern:
 
 
 def _lists(advisory: str, lease: Lease, claims: KeptClaims) -> Iterator[str]:
-    if lease.tee not in {"tdx", "sgx"}:
+    if lease.tee not in {"tdx", "sgx", PASSPORT}:
         return
     listed = _first(claims, "advisory_ids")
     if listed is None:
@@ -88,6 +88,9 @@ def below(product: str, component: str, minimum: int) -> Concern:
 
 
 def _below(product: str, component: str, minimum: int, lease: Lease, claims: KeptClaims) -> Iterator[str]:
+    if lease.tee == PASSPORT:
+        yield f"{component}: a Verifier's word was taken, which does not state it"
+        return
     if product not in {lease.tee, (lease.product or lease.tee).lower()}:
         return
     levels = _first(claims, "reported_tcb")
@@ -133,8 +136,6 @@ def _against(policy: Policy, at: datetime, lease: Lease, claims: KeptClaims) -> 
         items, devices=lambda: _devices(claims), policy=policy, at=at, reasons=reasons_of(policy.unchecked)
     )
     whole = (simulation_check(simulated=lease.simulated, tolerated=policy.simulated), *checks)
-    if not claims.items:
-        yield "a Verifier's word was taken: it cannot be judged again"
     for check in whole:
         if check.outcome is Outcome.FAIL and (check.branch is None or check.branch not in set_aside):
             untold = check.got == "absent"

@@ -6,18 +6,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from typing import Protocol
 
-from attest.appraisal import AttestationResult
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from attest.evidence.envelope import Evidence
-from kms.decide import KeyState, ReleaseDecision, Verdict
+from kms.decide import KeyState, ReleaseDecision, Result, Verdict
 from kms.leases.records import Lease
+from kms.passports.results import VerifiedPassport
 
 __all__ = ["DECISION", "check_members", "decision_body", "refusal_body"]
 
 DECISION = "decision"
+
+
+class Digested(Protocol):
+    """Evidence, or a passport in its place."""
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-384, 48 bytes."""
+        ...
 
 
 def check_members(check: Check) -> dict[str, JsonValue]:
@@ -36,9 +45,9 @@ def decision_body(
     decision: ReleaseDecision,
     *,
     nonce_digest: bytes,
-    evidence: Evidence,
+    evidence: Digested,
     requested: Sequence[str],
-    results: Mapping[str, AttestationResult],
+    results: Mapping[str, Result],
     allow_simulated: bool,
     leases: Mapping[str, Lease],
 ) -> dict[str, JsonValue]:
@@ -78,6 +87,7 @@ def decision_body(
         ],
         "reasons": [{"code": r.code, "key_id": r.key_id, "text": r.text} for r in decision.reasons],
         "failed_checks": [check_members(check) for check in failed.values()],
+        **({} if not isinstance(verified, VerifiedPassport) else _passport(verified)),
         **_break_glass(decision.keys),
     }
 
@@ -86,7 +96,7 @@ def refusal_body(
     error: AttestError,
     *,
     nonce_digest: bytes,
-    evidence: Evidence,
+    evidence: Digested,
     requested: Sequence[str],
     keys: Iterable[KeyState],
     at: datetime,
@@ -117,6 +127,20 @@ def refusal_body(
     }
 
 
+def _passport(verified: VerifiedPassport) -> dict[str, JsonValue]:
+    """Say whose word was taken, and what stands in it; not the token itself."""
+    token, details = verified.token, verified.token.ear.details
+    return {
+        "passport": {
+            "issuer": token.issuer,
+            "signed_by": token.key_id,
+            "token_id": token.ear.token_id,
+            "issued_at": token.ear.issued_at,
+            "evidence_sha384": None if details is None else details.evidence.hex(),
+        }
+    }
+
+
 def _break_glass(keys: Iterable[KeyState]) -> dict[str, JsonValue]:
     """Say loudly under which relaxations it was decided; nothing where there were none."""
     opened: list[JsonValue] = [
@@ -137,7 +161,7 @@ def _lease(lease: Lease) -> dict[str, JsonValue]:
 
 
 def _head(
-    nonce_digest: bytes, evidence: Evidence, requested: Sequence[str], at: datetime, *, allow_simulated: bool
+    nonce_digest: bytes, evidence: Digested, requested: Sequence[str], at: datetime, *, allow_simulated: bool
 ) -> dict[str, JsonValue]:
     return {
         "at": rfc3339_text(at),
@@ -148,7 +172,7 @@ def _head(
     }
 
 
-def _summary(result: AttestationResult) -> dict[str, JsonValue]:
+def _summary(result: Result) -> dict[str, JsonValue]:
     counts = Counter(str(check.outcome) for check in result.checks)
     return {
         "policy": result.policy.name,

@@ -1,0 +1,110 @@
+"""Which Verifiers' EARs are genuine here: a file of the operator's, with the keys that may sign for each.
+
+::
+
+    [[verifier]]
+    issuer = "https://verifier.example"      # as its EARs name it
+    keys = "verifier.jwks.json"              # the key set that it publishes; a path from where this file lies
+    tenants = ["acme"]                       # whose keys it may vouch for; left out: everybody's
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError
+from attest.release.names import require_tenant
+from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
+
+__all__ = ["MAX_VERIFIERS", "TrustedVerifier", "read_verifiers"]
+
+MAX_VERIFIERS: Final = 64
+MAX_FILE_BYTES: Final = 64 * 1024
+_MEMBERS: Final = {"issuer", "keys", "tenants"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedVerifier:
+    """A Verifier with the keys that may sign for it.
+
+    Attributes:
+        issuer: as its EARs name it.
+        keys: public keys.
+        tenants: whose keys it may vouch for; None: everybody's.
+    """
+
+    issuer: str
+    keys: tuple[TokenKey, ...]
+    tenants: frozenset[str] | None = None
+
+    def counts_for(self, tenants: Collection[str]) -> bool:
+        """Say whether it may vouch for keys of all of these."""
+        return self.tenants is None or self.tenants.issuperset(tenants)
+
+
+def read_verifiers(path: Path) -> tuple[TrustedVerifier, ...]:
+    """Read the file, and the key sets that it names.
+
+    Raises:
+        ConfigurationError: ``verifiers-invalid``, ``file-unreadable`` or ``jwks-invalid``.
+    """
+    try:
+        document = tomllib.loads(_read(path, MAX_FILE_BYTES).decode("utf-8"))
+    except ValueError as exc:
+        raise _invalid(path, str(exc)) from exc
+    entries = document.get("verifier")
+    if set(document) != {"verifier"} or not isinstance(entries, list) or not 0 < len(entries) <= MAX_VERIFIERS:
+        raise _invalid(path, f"expected 1 to {MAX_VERIFIERS} tables [[verifier]], and nothing else")
+    found = tuple(_verifier(path, entry) for entry in entries)
+    if len({one.issuer for one in found}) != len(found):
+        raise _invalid(path, "an issuer stands there twice")
+    return found
+
+
+def _verifier(path: Path, entry: object) -> TrustedVerifier:
+    members = entry if isinstance(entry, dict) else {}
+    issuer, keys, tenants = (members.get(name) for name in ("issuer", "keys", "tenants"))
+    if not set(members) <= _MEMBERS or not isinstance(issuer, str) or not issuer or not isinstance(keys, str):
+        raise _invalid(path, "expected the texts issuer and keys, and if wanted a list of tenants")
+    if tenants is not None and not (isinstance(tenants, list) and tenants and all(map(_is_tenant, tenants))):
+        raise _invalid(path, f"{issuer}: tenants: expected a list of names of tenants, at least one")
+    return TrustedVerifier(
+        issuer=issuer,
+        keys=read_jwks(_read(path.parent / keys, MAX_JWKS_BYTES)),
+        tenants=None if tenants is None else frozenset(tenants),
+    )
+
+
+def _is_tenant(value: object) -> bool:
+    try:
+        require_tenant(value if isinstance(value, str) else "")
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _read(path: Path, limit: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"verifiers_file: {path} cannot be read: {problem}",
+            code="file-unreadable",
+            field="verifiers_file",
+            got=problem,
+        ) from exc
+    if len(content) > limit:
+        raise _invalid(path, f"more than {limit} bytes")
+    return content
+
+
+def _invalid(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"verifiers_file: {path}: {problem}", code="verifiers-invalid", field="verifiers_file", got=problem[:200]
+    )
