@@ -39,6 +39,7 @@ from kms.quorum.changes import QuorumSet, Thaw, read_change
 from kms.quorum.changing import Change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
+from kms.quorum.people import Kind
 from kms.quorum.proposals import read_approval
 from kms.references.reach import reach_of
 from kms.services import Vault
@@ -77,7 +78,8 @@ def demanded_by(change: Change) -> tuple[Operation, str | None] | None:
 async def make_change(request: Request, caller: WithCaller) -> ChangeModel:
     """Make a change for which one person suffices, or write it down for others to sign."""
     wanted = await read_body(request, ChangeRequestModel)
-    change = read_change(wanted.action, wanted.arguments)
+    # In a thread: it may be a whole policy with signatures to verify, and nobody else shall wait for that.
+    change = await caller.run(lambda: read_change(wanted.action, wanted.arguments))
     demand = partial(_require_change, identity=caller.identity, change=change)
     desk, at = _desk(caller, caller.vault_for(demand)), caller.now()
 
@@ -214,6 +216,15 @@ def _require_change(reader: Reader, *, identity: Actor, change: Change) -> None:
         )
     operation, tenant = demanded
     require(reader, identity, operation, tenant=tenant)
+    # Whoever sets up the first rule says who agrees to everything later. That is no matter of the network (MC-31).
+    if isinstance(change, QuorumSet) and reader.quorum().rule(Kind.QUORUM) is None:
+        raise ForbiddenError(
+            "who agrees to changes is first set up on the service's machine",
+            code="not-permitted",
+            field="action",
+            expected="a rule for 'quorum'",
+            hint="'kms people add' and 'kms quorum set quorum' there; later changes of it can come over the network",
+        )
     # Documents come along with a policy for the key that gets it; what counts for others too is service-wide.
     if isinstance(change, KeyPolicySet) and any(
         set(reach_of(reader, one)) - {str(change.name)} for one in change.references

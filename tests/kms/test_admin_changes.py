@@ -9,11 +9,12 @@ from kms.auth.permissions import Role
 from kms.brakes.limits import NO_LIMITS
 from kms.errors import ReleaseDeniedError
 from kms.quorum.admin import find
-from kms.quorum.people import Kind
+from kms.quorum.changes import QuorumSet
+from kms.quorum.people import NOBODY, Kind
 from kms.quorum.proposals import approve_with
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import Harness, Workload
-from tests.kms.test_quorum import KEYS, THREE, Board, rule
+from tests.kms.test_quorum import KEYS, THREE, Board, pem, rule
 
 
 @pytest.fixture
@@ -74,6 +75,26 @@ def test_a_signature_over_one_proposal_is_not_handed_in_for_another(admin: Admin
         approval = json.dumps(approve_with(find(reader, one), KEYS["alice"]).members())
     answer = admin.http.post(f"/v1/proposals/{other}/approve", json={"approval": approval}, headers=owner)
     assert answer.status_code == 403
+
+
+def test_mc_31_nobody_makes_himself_the_quorum_over_the_network(admin: AdminClient) -> None:
+    """An administrator's token alone would else thaw, break glass, and never be outvoted again."""
+    harness = admin.harness
+    admin.give("administrator", Role.ADMINISTRATOR)
+    headers = admin.bearer("administrator")
+    people = NOBODY.with_person("mallory", pem(KEYS["mallory"]))
+    for then in (people, people.with_rule(rule(Kind.QUORUM, 1, ("mallory",)))):
+        change = QuorumSet(then=then)
+        wanted = {"action": change.action, "arguments": change.arguments(), "reason": "mine"}
+        for more in ({}, {"propose": True}):
+            answer = admin.http.post("/v1/changes", json={**wanted, **more}, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
+    board = Board(harness).found(rule(Kind.QUORUM))
+    with harness.services.store.reading() as reader:
+        change = QuorumSet(then=reader.quorum().with_person("dave", pem(KEYS["mallory"])))
+    wanted = {"action": change.action, "arguments": change.arguments(), "reason": "he is new", "propose": True}
+    assert admin.http.post("/v1/changes", json=wanted, headers=headers).status_code == 200
+    assert "quorum-changed" in board.kinds()
 
 
 def test_what_a_role_of_a_tenant_freezes_nobody_gets_and_only_more_people_thaw(admin: AdminClient) -> None:
