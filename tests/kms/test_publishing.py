@@ -408,7 +408,8 @@ def test_ready_proofs_lead_to_the_checkpoint(client: TestClient, harness: Harnes
         ("consistency?old=3&new=5", 404, "log-tile-unknown"),
         ("consistency?old=x&new=5", 422, "request-schema"),
         (f"consistency?old=0&new={2**63}", 422, "request-schema"),
-        (f"consistency?old=0&new={'9' * 5000}", 422, "request-schema"),
+        (f"consistency?old=0&new={'9' * 1000}", 422, "request-schema"),
+        (f"consistency?old=0&new={'9' * 5000}", 414, "url-too-long"),
     ],
 )
 def test_a_proof_that_cannot_be_is_refused(client: TestClient, path: str, status: int, code: str) -> None:
