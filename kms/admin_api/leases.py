@@ -81,9 +81,9 @@ async def stop(request: Request, caller: WithCaller) -> LeaseListModel:
     responses=_CHANGE,
 )
 async def resume(request: Request, caller: WithCaller) -> LeaseListModel:
-    """Take stops back; for those who may stop renewals of every tenant."""
+    """Take stops back; for those who own the keys of every tenant."""
     asked = await read_body(request, LeaseResumeModel)
-    store, at = caller.vault(Operation.RENEWALS_STOP).store, caller.now()
+    store, at = caller.vault(Operation.RENEWALS_RESUME).store, caller.now()
     ids = tuple(dict.fromkeys(asked.lease_ids))
     await caller.run(lambda: resume_renewals(store, ids, reason=asked.reason, actor=caller.identity, at=at))
     return LeaseListModel(leases=[], next=None)

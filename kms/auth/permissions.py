@@ -50,6 +50,7 @@ class Operation(enum.StrEnum):
     REFERENCES_CHANGE = "references.change"
     RELEASES_READ = "releases.read"
     RENEWALS_STOP = "renewals.stop"
+    RENEWALS_RESUME = "renewals.resume"
     FREEZES_READ = "freezes.read"
     FREEZE = "freezes.add"
     THAW = "freezes.end"
@@ -82,6 +83,7 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.REFERENCES_CHANGE: frozenset({Role.POLICY_OWNER}),
     Operation.RELEASES_READ: frozenset({Role.KEY_OWNER, Role.AUDITOR, Role.OPERATOR}),
     Operation.RENEWALS_STOP: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
+    Operation.RENEWALS_RESUME: frozenset({Role.KEY_OWNER}),
     Operation.FREEZES_READ: _READERS,
     Operation.FREEZE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
     Operation.THAW: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
@@ -108,6 +110,7 @@ SERVICE_WIDE: Final = frozenset(
         Operation.TENANTS_READ,
         Operation.TENANTS_CREATE,
         Operation.FREEZES_READ,
+        Operation.RENEWALS_RESUME,
         Operation.ANCHORS_CHANGE,
         Operation.QUORUM_CHANGE,
         Operation.PROPOSALS_READ,
