@@ -14,6 +14,7 @@ from kms.admin_api import (
     changes,
     freezes,
     grants,
+    imports,
     key_life,
     keys,
     leases,
@@ -59,6 +60,7 @@ _DESCRIPTION = """Administers the key-release service: keys, policies, reference
 Every request is made by somebody: the subject of a bearer token of a configured issuer, or the owner of a client
 certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
 _READ_BY_HAND = (
+    imports.KeyImportModel,
     models.ApprovalModel,
     models.ChangeRequestModel,
     models.ConfirmModel,
@@ -82,6 +84,7 @@ _ROOMS = (
     whoami,
     tenants,
     keys,
+    imports,
     key_life,
     policies,
     references,

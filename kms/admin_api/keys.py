@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
@@ -29,13 +30,15 @@ from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled
 from kms.keys.describing import record_members
 from kms.keys.material import new_material
 from kms.keys.records import SYMMETRIC_256, KeyRecord
+from kms.keys.secret import SecretBytes
 from kms.references.intake import reference_members
 from kms.references.reach import reach_of
 from kms.references.records import StoredDocument
 from kms.references.resolving import find_guard, named_by
+from kms.services import Vault
 from kms.store import Reader, Store
 
-__all__ = ["key_model", "router"]
+__all__ = ["keep_key", "key_model", "router"]
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 _CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
@@ -59,8 +62,31 @@ async def list_keys(tenant: Tenant, caller: WithCaller) -> KeyListModel:
 async def create_key(request: Request, caller: WithCaller) -> KeyStateModel:
     """Make a new key, which only this service and conforming workloads ever see."""
     wanted = await read_body(request, KeyRequestModel)
-    vault = caller.vault(Operation.KEYS_CREATE, tenant=wanted.tenant)
-    at = caller.context.base.services.clock()
+
+    def draw(_: Vault) -> SecretBytes:
+        return new_material(SYMMETRIC_256, random=secrets.token_bytes)
+
+    return await keep_key(caller, wanted, draw, kind=KEY_CREATED, algorithm=SYMMETRIC_256)
+
+
+async def keep_key(
+    caller: Caller,
+    wanted: KeyRequestModel,
+    material: Callable[[Vault], SecretBytes],
+    *,
+    kind: str,
+    algorithm: str,
+) -> KeyStateModel:
+    """Keep a key for those who may make one in its tenant.
+
+    Args:
+        caller: who asks.
+        wanted: which key, and what guards it.
+        material: makes or opens it; asked once it is known that the caller may.
+        kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
+        algorithm: what the material is.
+    """
+    vault, at = caller.vault(Operation.KEYS_CREATE, tenant=wanted.tenant), caller.now()
 
     def make() -> KeyRecord:
         with vault.store.reading():  # whether they may is said first, and what is wrong with what they sent after that
@@ -72,11 +98,12 @@ async def create_key(request: Request, caller: WithCaller) -> KeyStateModel:
             GuardedStore(vault.store, demand=partial(_require_reach, caller.identity, documents)),
             vault.kek,
             name=KeyName(tenant=wanted.tenant, key_id=wanted.key_id),
-            material=new_material(SYMMETRIC_256, random=secrets.token_bytes),
+            material=material(vault),
             policy=policy,
-            kind=KEY_CREATED,
+            kind=kind,
             actor=caller.identity,
             at=at,
+            algorithm=algorithm,
             references=documents,
         )
 

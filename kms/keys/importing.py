@@ -17,7 +17,14 @@ from kms.keys.records import KeyName, WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.store import Store
 
-__all__ = ["IMPORT_KEY_CREATED", "find_import_key", "make_import_key", "unwrap_material", "wrap_material"]
+__all__ = [
+    "IMPORT_KEY_CREATED",
+    "find_import_key",
+    "make_import_key",
+    "no_import_key",
+    "unwrap_material",
+    "wrap_material",
+]
 
 IMPORT_KEY_CREATED = "import-key-created"
 _NAME: Final = "import-key"
@@ -76,12 +83,17 @@ def unwrap_material(
     wrapped = WrappedKey.from_json(data)
     key = find_import_key(store, kek, service=service)
     if key is None:
-        raise KeyConflictError(
-            "the service has no import key yet",
-            code="import-key-missing",
-            hint="'kms key import-key' makes and prints it; seal the key to that with 'kms key wrap'",
-        )
+        raise no_import_key()
     return SecretBytes(open_wrapped(wrapped, key=key, service=service, name=name, algorithm=algorithm))
+
+
+def no_import_key() -> KeyConflictError:
+    """Make the error that says that nothing can have been sealed to this service."""
+    return KeyConflictError(
+        "the service has no import key yet",
+        code="import-key-missing",
+        hint="'kms key import-key' makes and prints it; seal the key to that with 'kms key wrap'",
+    )
 
 
 def wrap_material(

@@ -26,6 +26,7 @@ from kms.brakes.freezes import target
 from kms.brakes.limits import NO_LIMITS
 from kms.keys.admin import set_enabled
 from kms.keys.destruction import schedule_destruction
+from kms.keys.importing import make_import_key
 from kms.keys.rotation import Rotator, rotate_key
 from kms.keys.tenants import create_tenant
 from kms.openapi import document_text
@@ -91,6 +92,18 @@ def _nothing(tenant: str) -> Body:
 
 def _new_key(tenant: str) -> Body:
     return {"tenant": tenant, "key_id": f"made-{next(NUMBERS)}", "policy": policy_text().decode()}
+
+
+def _sealed_key(tenant: str) -> Body:
+    return {**_new_key(tenant), "wrapped": "none"}
+
+
+def _import_key(harness: Harness, tenant: str) -> None:
+    services = harness.services
+    service = services.identity.public
+    make_import_key(
+        services.store, services.kek, service=service, random=harness.random, actor=ROOT, at=harness.clock()
+    )
 
 
 def _new_grant(tenant: str) -> Body:
@@ -188,6 +201,10 @@ ADMINISTRATION = {
     ),
     ("GET", "/v1/keys"): Row(READERS, query="?tenant={tenant}"),
     ("POST", "/v1/keys"): Row({"key-owner"}, body=_new_key),
+    ("GET", "/v1/import-key"): Row({"key-owner"}, query="?tenant={tenant}", before=_import_key),
+    ("POST", "/v1/import-key"): Row({"key-owner"}, query="?tenant={tenant}", body=_nothing),
+    # What is sent is no sealed key, so those who may are told that (400).
+    ("POST", "/v1/keys/import"): Row({"key-owner"}, body=_sealed_key),
     ("GET", "/v1/keys/{tenant}/{key_id}"): Row(READERS, hidden=True),
     ("POST", "/v1/keys/{tenant}/{key_id}/disable"): Row(
         {"key-owner", "operator"}, hidden=True, body=_nothing, before=_enabled(enabled=True)
@@ -211,6 +228,7 @@ ADMINISTRATION = {
     ("GET", "/v1/settings"): Row({"administrator", "auditor", "operator"}, "service"),
 }
 DONE = {
+    ("POST", "/v1/keys/import"): 400,
     ("POST", "/v1/references"): 422,
     ("POST", "/v1/leases/resume"): 409,
     ("POST", "/v1/changes"): 409,
