@@ -7,7 +7,7 @@ workload that proved itself and by nobody else.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,30 +17,26 @@ from attest import (
     Evidence,
     ExpectedBinding,
     Policy,
-    Unchecked,
     VerifiedEvidence,
     appraise,
     verify,
 )
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES
 from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
 from attest.release.passports import PassportRequest
 from attest.release.wire import ROLE, receipt_text
 from kms.actors import Actor
-from kms.auth.callers import within_reach
-from kms.brakes.freezes import Freeze, Scope, freezing, frozen_products
-from kms.brakes.glass import counting_freezes, judging_policy, open_glass_of, within_glass
+from kms.brakes.glass import within_glass
 from kms.brakes.limiting import limit_objections
 from kms.brakes.unsealing import GlassDesk
 from kms.challenges import OpenedChallenge
-from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Result, Verdict, decide
+from kms.decide import Demand, KeyState, Reason, ReleaseDecision, Result, Verdict, decide
 from kms.disclosure import hides, told
 from kms.errors import UnavailableError
-from kms.keys.records import KeyPurpose, KeyRecord, KeyReference
+from kms.keys.records import KeyPurpose, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes
-from kms.keys.states import version_hindrances
 from kms.leases import Attester
 from kms.leases.attester import attester_of, passport_attester
 from kms.leases.granting import NOTHING_GRANTED, Granted
@@ -48,9 +44,9 @@ from kms.leases.judging import lease_objections
 from kms.log.decisions import DECISION, decision_body, refusal_body
 from kms.log.entries import LogEntry
 from kms.passports.results import VerifiedPassport, appraise_passport
-from kms.references.resolving import Guard, find_guard
 from kms.services import Services
-from kms.store import Reader, Writer
+from kms.snapshots import Snapshot, relaxed_by_all, take_snapshot, tolerated_by_all
+from kms.store import Writer
 from kms.telemetry import carried, stage, tee_of
 
 __all__ = ["ReleaseService"]
@@ -58,25 +54,7 @@ __all__ = ["ReleaseService"]
 _log = logging.getLogger("kms")
 MAX_ATTEMPTS: Final = 3
 """How often a release starts over because a key or what judges for it changed while it was being decided."""
-_FROZEN = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.ALL: "service-frozen"}
 _PURPOSES = frozenset(map(str, KeyPurpose))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Snapshot:
-    """The requested keys, their policies and the reference values in force, as one transaction saw them.
-
-    Each is found under the text that asked for it.
-
-    Attributes:
-        records: the keys.
-        states: what the decision needs to know of them.
-        policies: what judges for them; a policy that its documents leave without values is absent.
-    """
-
-    records: Mapping[str, KeyRecord]
-    states: Mapping[str, KeyState]
-    policies: Mapping[str, Policy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +80,7 @@ class _Outcome:
         strictly: what the workload is told instead of a no, see ``_strictly``.
     """
 
-    snapshot: _Snapshot
+    snapshot: Snapshot
     decision: ReleaseDecision
     results: Mapping[str, Result]
     secrets: Mapping[str, SecretBytes]
@@ -187,7 +165,9 @@ class ReleaseService:
         # that guard them.
         with self._services.store.reading() as reader:
             reader.require_unused(exchange.challenge.nonce_digest)
-            snapshot = _snapshot(reader, exchange, glass=self._glass)
+            snapshot = take_snapshot(
+                reader, exchange.request.key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at
+            )
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
             with stage("verify", tee=tee_of(request.evidence)):
@@ -219,7 +199,7 @@ class ReleaseService:
     def _decided(
         self,
         exchange: _Exchange,
-        snapshot: _Snapshot,
+        snapshot: Snapshot,
         results: Mapping[str, Result],
         objections: tuple[Reason, ...] = (),
     ) -> ReleaseDecision:
@@ -256,8 +236,8 @@ class ReleaseService:
             anchors=services.anchors,
             at=at,
             expected=expected,
-            unchecked=_relaxed_by_all(policies),
-            tolerances=_tolerated_by_all(policies),
+            unchecked=relaxed_by_all(policies),
+            tolerances=tolerated_by_all(policies),
         )
         pool = services.endorsements.current(at=at)
         try:
@@ -278,20 +258,20 @@ class ReleaseService:
             allow_simulated=self._services.allow_simulated,
         )
 
-    def _unwrapped(self, decision: ReleaseDecision, snapshot: _Snapshot) -> dict[str, SecretBytes]:
+    def _unwrapped(self, decision: ReleaseDecision, snapshot: Snapshot) -> dict[str, SecretBytes]:
         if decision.verdict is not Verdict.ALLOW:
             return {}
         records = {state.asked: snapshot.records[state.asked] for state in decision.keys}
         return {one: self._services.kek.unwrap(r.wrapped, context=r.context) for one, r in records.items()}
 
-    def _record_refusal(self, error: AttestError, exchange: _Exchange, snapshot: _Snapshot) -> None:
+    def _record_refusal(self, error: AttestError, exchange: _Exchange, snapshot: Snapshot) -> None:
         def record(writer: Writer) -> None:
             _use_up(writer, exchange)
             writer.append(self._refusal(writer, error, exchange, snapshot))
 
         self._services.store.write(record)
 
-    def _refusal(self, writer: Writer, error: AttestError, exchange: _Exchange, snapshot: _Snapshot) -> LogEntry:
+    def _refusal(self, writer: Writer, error: AttestError, exchange: _Exchange, snapshot: Snapshot) -> LogEntry:
         body = refusal_body(
             error,
             nonce_digest=exchange.challenge.nonce_digest,
@@ -327,14 +307,14 @@ class ReleaseService:
         levels = {asked: record.disclosure for asked, record in outcome.snapshot.records.items()}
         return told(outcome.decision, requested=exchange.request.key_ids, levels=levels)
 
-    def _strictly(self, exchange: _Exchange, snapshot: _Snapshot) -> AttestError | None:
+    def _strictly(self, exchange: _Exchange, snapshot: Snapshot) -> AttestError | None:
         """Return what the evidence would be refused for if no policy relaxed anything.
 
         What a policy leaves unchecked shows that there is one. So a key of which nothing is told answers a refusal as
         an unknown key does, which has no policy.
         """
         levels = {asked: record.disclosure for asked, record in snapshot.records.items()}
-        relaxes = _relaxed_by_all(snapshot.policies) or _tolerated_by_all(snapshot.policies) != NO_DEVICE_TOLERANCES
+        relaxes = relaxed_by_all(snapshot.policies) or tolerated_by_all(snapshot.policies) != NO_DEVICE_TOLERANCES
         if not relaxes or hides(exchange.request.key_ids, levels) is None:
             return None
         try:
@@ -346,7 +326,7 @@ class ReleaseService:
     def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
         """Do the part of it that a transaction holds together."""
         _use_up(writer, exchange)
-        now = _snapshot(writer, exchange, glass=self._glass)
+        now = take_snapshot(writer, exchange.request.key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at)
         if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
             raise _StateChangedError  # which takes back what was written
         outcome = self._objected(writer, exchange, outcome)
@@ -495,85 +475,3 @@ def _use_up(writer: Writer, exchange: _Exchange) -> None:
 def _caller(exchange: _Exchange) -> dict[str, JsonValue]:
     """Say who asked, where the service wants to know."""
     return {} if exchange.caller is None else {"caller": exchange.caller.members()}
-
-
-def _snapshot(reader: Reader, exchange: _Exchange, *, glass: GlassDesk) -> _Snapshot:
-    at = exchange.at
-    asked_for = map(KeyReference.parse, exchange.request.key_ids)
-    found = reader.asked(within_reach(reader, asked_for, caller=exchange.caller))
-    records = {str(one): record for one, record in found.items()}
-    freezes = reader.freezes()
-    opened = glass.open_for(reader, {record.name for record in records.values()}, at=at)
-    broken = {asked: opened.get(record.name, ()) for asked, record in records.items()}
-    guards = {
-        asked: find_guard(reader, judging_policy(record.policy_digest, broken[asked]))
-        for asked, record in records.items()
-    }
-    states = {
-        asked: replace(
-            _state(asked, record, guards[asked], counting_freezes(freezes, broken[asked]), at=at),
-            policy_digest=judging_policy(record.policy_digest, broken[asked]),
-            break_glass=open_glass_of(broken[asked]),
-        )
-        for asked, record in records.items()
-    }
-    return _Snapshot(
-        records=records,
-        states=states,
-        policies={asked: guard.policy for asked, guard in guards.items() if guard.policy is not None},
-    )
-
-
-def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> KeyState:
-    return KeyState(
-        asked=asked,
-        name=record.name,
-        version=record.version,
-        purpose=str(record.purpose),
-        policy_digest=record.policy_digest,
-        enabled=record.enabled,
-        reference_digest=None if guard.policy is None else guard.policy.reference_digest,
-        references=tuple(
-            ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
-        ),
-        hindrances=tuple(_hindrances(record, guard, freezes, at=at)),
-        frozen_products=frozen_products(freezes),
-    )
-
-
-def _hindrances(record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> Iterator[Hindrance]:
-    """List what stands against any release of a key now, as the transaction sees it."""
-    if guard.problem is not None:
-        text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
-        yield Hindrance(code="references-unusable", text=text)
-    yield from version_hindrances(record, at=at)
-    for one in freezing(freezes, key=record.name):
-        yield Hindrance(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
-
-
-def _relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
-    """Return what every policy leaves unchecked: verification is as strict as the strictest of them."""
-    each = [policy.unchecked for policy in policies.values()]
-    if not each:
-        return ()
-    names = set.intersection(*({entry.check for entry in entries} for entries in each))
-    return tuple(entry for entry in each[0] if entry.check in names)
-
-
-def _tolerated_by_all(policies: Mapping[str, Policy]) -> DeviceTolerances:
-    """Return what every policy tolerates of GPUs and of switches, likewise."""
-    return DeviceTolerances(
-        gpus=_common([policy.gpu_tolerances for policy in policies.values()]),
-        switches=_common([policy.switch_tolerances for policy in policies.values()]),
-    )
-
-
-def _common(each: list[GpuTolerances]) -> GpuTolerances:
-    if not each:
-        return NO_TOLERANCES
-    indices = set.intersection(*({entry.index for entry in given.waived_measurements} for given in each))
-    held = all(given.held_rim_signers is not None for given in each)
-    return GpuTolerances(
-        waived_measurements=tuple(entry for entry in each[0].waived_measurements if entry.index in indices),
-        held_rim_signers=each[0].held_rim_signers if held else None,
-    )
