@@ -38,7 +38,7 @@ from kms.errors import UnavailableError
 from kms.keys.records import KeyPurpose, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.leases import Attester
-from kms.leases.attester import attester_of, passport_attester
+from kms.leases.attester import PASSPORT, attester_of, passport_attester
 from kms.leases.granting import NOTHING_GRANTED, Granted
 from kms.leases.judging import lease_objections
 from kms.log.decisions import DECISION, decision_body, refusal_body
@@ -355,7 +355,8 @@ class ReleaseService:
         objections = lease_objections(
             renews=exchange.request.renews,
             states=writer.lease_states(exchange.request.renews),
-            stops=writer.stops_of(names, instance=attester.instance),
+            # Of a passport nobody says on which machine, so it may be any that was stopped.
+            stops=writer.stops_of(names, instance=None if attester.tee == PASSPORT else attester.instance),
             requested=names,
             attester=attester,
             at=exchange.at,

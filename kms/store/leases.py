@@ -76,10 +76,10 @@ class LeaseReader:
         found = self._states(_STATES.where(leases.c.lease_id.in_(lease_ids)))
         return {one.lease.lease_id: one for one in found}
 
-    def stops_of(self, names: Iterable[KeyName], *, instance: bytes) -> tuple[LeaseStop, ...]:
-        """Return the stops of these keys that stand against this image on this machine."""
+    def stops_of(self, names: Iterable[KeyName], *, instance: bytes | None) -> tuple[LeaseStop, ...]:
+        """Return the stops of these keys that stand against this image on this machine; None: against any."""
         columns = lease_stops.c
-        where = and_(columns.instance == instance, _named(lease_stops, names))
+        where = and_(true() if instance is None else columns.instance == instance, _named(lease_stops, names))
         rows = self._connection.execute(select(lease_stops).where(where).order_by(columns.log_seq, columns.lease_id))
         return tuple(_stop(row) for row in rows)
 

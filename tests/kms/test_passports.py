@@ -25,6 +25,7 @@ from kms.brakes.freezes import target
 from kms.errors import ChallengeUsedError, ReleaseDeniedError
 from kms.keys.records import KeyName
 from kms.keys.tenants import create_tenant
+from kms.leases.admin import resume_renewals, stop_renewals
 from kms.leases.concerns import below, conforming_to, lists_advisory
 from kms.leases.finding import find_leases
 from kms.leases.records import LeaseFilter
@@ -453,6 +454,23 @@ def test_a_frozen_product_stands_against_every_passport(service: Harness) -> Non
     freeze(service.services.store, target("product", "hopper"), reason="x", actor=ACTOR, at=service.clock())
     assert refused(service, asking(service, Judged().ear(service))).code == "product-frozen"
     service.releases.release(Workload().request(service.releases.challenge(), "model"))  # evidence says what it is of
+
+
+def test_a_machine_that_was_stopped_does_not_come_back_with_a_passport(service: Harness) -> None:
+    """An EAR does not say on which machine: as long as one is stopped, it may be that one."""
+    service.add_key("other", policy=passport_policy())
+    service.releases.release(Workload().request(service.releases.challenge(), "model"))
+    stopped = stop_renewals(
+        service.services.store, LeaseFilter(), concerns=(), reason="x", actor=ACTOR, at=service.clock()
+    )
+    ear = Judged().ear(service)
+    with pytest.raises(ReleaseDeniedError) as caught:
+        service.releases.release(asking(service, ear))
+    assert caught.value.code == "lease-stopped"
+    released(service, ear, "other")
+    ids = [one.state.lease.lease_id for one in stopped]
+    resume_renewals(service.services.store, ids, reason="x", actor=ACTOR, at=service.clock())
+    released(service, ear)
 
 
 def test_leases_by_passport_are_concerned_by_every_piece_of_news(service: Harness) -> None:
