@@ -9,24 +9,24 @@ from functools import partial
 
 from fastapi import APIRouter, Request
 
-from attest.release import KeyName
+from attest.release import KeyName, KeyReference
 from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.models import (
-    ConfirmModel,
     KeyId,
     KeyListModel,
     KeyModel,
     KeyRequestModel,
     KeyStateModel,
     Tenant,
+    VersionModel,
 )
 from kms.admin_api.references import stored_documents
 from kms.api.schema import refusals, request_body
 from kms.auth.authorising import GuardedStore, require
 from kms.auth.permissions import Operation
-from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled
+from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled, set_version_enabled
 from kms.keys.describing import record_members
 from kms.keys.material import new_material
 from kms.keys.records import SYMMETRIC_256, KeyRecord
@@ -139,36 +139,41 @@ async def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyMode
     "/{tenant}/{key_id}/disable",
     operation_id="disableKey",
     summary="Release a key to nobody",
-    openapi_extra=request_body(ConfirmModel),
+    openapi_extra=request_body(VersionModel),
     responses=_CHANGE,
 )
 async def disable_key(tenant: Tenant, key_id: KeyId, request: Request, caller: WithCaller) -> KeyModel:
-    """Stop a key from being released, at once. Workloads that have it already keep it."""
-    await read_body(request, ConfirmModel)
-    return await _set(caller, KeyName(tenant=tenant, key_id=key_id), enabled=False)
+    """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
+    wanted = await read_body(request, VersionModel)
+    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
+    return await _set(caller, asked, enabled=False)
 
 
 @router.post(
     "/{tenant}/{key_id}/enable",
     operation_id="enableKey",
     summary="Let a disabled key be released again",
-    openapi_extra=request_body(ConfirmModel),
+    openapi_extra=request_body(VersionModel),
     responses=_CHANGE,
 )
 async def enable_key(tenant: Tenant, key_id: KeyId, request: Request, caller: WithCaller) -> KeyModel:
-    """Let a disabled key be released again."""
-    await read_body(request, ConfirmModel)
-    return await _set(caller, KeyName(tenant=tenant, key_id=key_id), enabled=True)
+    """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
+    wanted = await read_body(request, VersionModel)
+    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
+    return await _set(caller, asked, enabled=True)
 
 
-async def _set(caller: Caller, name: KeyName, *, enabled: bool) -> KeyModel:
-    store = caller.vault(Operation.KEYS_ENABLE if enabled else Operation.KEYS_DISABLE, key=name).store
+async def _set(caller: Caller, asked: KeyReference, *, enabled: bool) -> KeyModel:
+    store = caller.vault(Operation.KEYS_ENABLE if enabled else Operation.KEYS_DISABLE, key=asked.name).store
     at = caller.context.base.services.clock()
 
     def change() -> KeyModel:
-        set_enabled(store, name, enabled=enabled, actor=caller.identity, at=at)
+        if asked.version is None:
+            set_enabled(store, asked.name, enabled=enabled, actor=caller.identity, at=at)
+            return key_model(store, asked.name, at)
+        set_version_enabled(store, asked, enabled=enabled, actor=caller.identity, at=at)
         with store.reading() as reader:
-            return _key(reader, require_key(reader, name), at)
+            return _key(reader, reader.asked((asked,))[asked], at)
 
     return await caller.run(change)
 

@@ -16,6 +16,8 @@ from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import Harness, Workload
 from tests.kms.test_quorum import KEYS, THREE, Board, pem, rule
 
+VERSION_KINDS = {"key-disabled", "key-enabled"}
+
 
 @pytest.fixture
 def admin(harness: Harness) -> Iterator[AdminClient]:
@@ -162,3 +164,31 @@ def test_leases_are_found_stopped_and_resumed_by_those_who_may(admin: AdminClien
     assert admin.http.post("/v1/leases/resume", json=ids, headers=owner).status_code == 200
     bad = admin.http.post("/v1/leases/query", json={"key_id": "model"}, headers=operator)
     assert bad.status_code == 422
+
+
+def test_one_version_is_disabled_and_enabled_and_the_others_are_not(admin: AdminClient) -> None:
+    harness, owner, path = admin.harness, admin.bearer("owner"), "/v1/keys/default/model"
+    assert admin.http.post(f"{path}/rotate", json={}, headers=owner).json()["version"] == 2
+
+    def disabled(asked: str) -> bool:
+        try:
+            harness.releases.release(Workload().request(harness.releases.challenge(), asked))
+        except ReleaseDeniedError:
+            return True
+        return False
+
+    old = admin.http.post(f"{path}/disable", json={"version": 1}, headers=admin.bearer("operator")).json()
+    assert (old["version"], old["enabled"]) == (1, False)
+    assert (disabled("model@1"), disabled("model@2")) == (True, False)
+    again = admin.http.post(f"{path}/disable", json={"version": 1}, headers=owner)
+    assert (again.status_code, again.json()["code"]) == (409, "key-state-unchanged")
+    assert admin.http.post(f"{path}/enable", json={"version": 1}, headers=admin.bearer("operator")).status_code == 403
+    assert disabled("model@1")
+    assert admin.http.post(f"{path}/enable", json={"version": 1}, headers=owner).json()["enabled"] is True
+    assert not disabled("model@1")
+    absent = admin.http.post(f"{path}/disable", json={"version": 3}, headers=owner)
+    assert (absent.status_code, absent.json()["code"]) == (404, "key-unknown")
+    assert [(one["kind"], one["version"]) for one in harness.entries() if one["kind"] in VERSION_KINDS] == [
+        ("key-disabled", 1),
+        ("key-enabled", 1),
+    ]
