@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli_changes import PROPOSING, carry_out, desk
-from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_policy_input, say, vault, with_options
+from kms.cli_options import (
+    AS_JSON,
+    SETTINGS,
+    moment,
+    print_json,
+    read_policy_input,
+    read_time,
+    say,
+    vault,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,7 +64,6 @@ def break_glass_open(
     **flags: object,
 ) -> None:
     """Propose a relaxation: one freeze does not count for the key, or another policy judges for it."""
-    from attest.encoding import rfc3339
     from attest.release import KeyName
     from kms.brakes.freezes import require_reason, target
     from kms.quorum.break_glass import BreakGlassOpen
@@ -67,7 +76,7 @@ def break_glass_open(
         lifts=None if lift_freeze is None else target(scope, frozen or None),
         policy=None if policy_file is None else read_policy_input(policy_file),
         reason=require_reason(reason),
-        until=rfc3339(until, what="--until").replace(microsecond=0),
+        until=read_time(until, "--until").replace(microsecond=0),
     )
     opened = desk(config, flags)
     carry_out(change, at_desk=opened, reason=reason, propose=propose, hours=hours, person=person)

@@ -31,13 +31,16 @@ __all__ = [
     "moment",
     "print_json",
     "read_documents",
+    "read_hex",
     "read_input",
     "read_policy_input",
+    "read_time",
     "reference_argument",
     "references_options",
     "say",
     "vault",
     "with_options",
+    "write_output",
 ]
 
 P = ParamSpec("P")
@@ -136,6 +139,47 @@ def _read_reference(_context: click.Context, _parameter: click.Parameter, value:
 
 reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=_read_reference)
 """A key, or one of its versions; the command gets it as ``asked``."""
+
+
+def read_time(text: str, option: str) -> datetime:
+    """Read the moment that an option names; what is none is wrong usage."""
+    from attest.encoding import rfc3339
+    from attest.errors import AttestError
+
+    try:
+        return rfc3339(text, what=option)
+    except AttestError as exc:
+        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
+
+
+def read_hex(text: str, option: str) -> bytes:
+    """Read the digest that an option names; what is none is wrong usage."""
+    from attest.encoding import hex_bytes
+    from attest.errors import AttestError
+
+    try:
+        return hex_bytes(text, what=option)
+    except AttestError as exc:
+        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write what a command was asked to write to a file.
+
+    Raises:
+        ConfigurationError: ``output-unwritable``.
+    """
+    from attest.errors import ConfigurationError
+
+    try:
+        path.write_bytes(data)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"cannot write {path}: {exc.strerror or exc}",
+            code="output-unwritable",
+            field=str(path),
+            hint="name a file in a directory that is there and that you may write into",
+        ) from exc
 
 
 def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own

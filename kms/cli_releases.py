@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import wraps
 from itertools import islice
@@ -10,7 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_policy_input, say, vault, with_options
+from kms.cli_options import (
+    AS_JSON,
+    SETTINGS,
+    moment,
+    print_json,
+    read_hex,
+    read_policy_input,
+    read_time,
+    say,
+    vault,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["releases"]
 
 _BEGINNING = (0, "")
+_CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
 _WHICH = (
     click.option("--tenant", metavar="TENANT", help="Of this tenant's keys."),
     click.option("--key", "key", metavar="KEY", help="Of this key."),
@@ -77,19 +90,18 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
         after: str | None,
         **options: object,
     ) -> None:
-        from attest.encoding import hex_bytes, rfc3339
         from attest.release import KeyName
         from kms.leases.records import LeaseFilter
 
         wanted = LeaseFilter(
             tenant=tenant,
             name=None if key is None else KeyName.parse(key),
-            policy_digest=None if policy_digest is None else hex_bytes(policy_digest, what="--policy-digest"),
-            measurement=None if measurement is None else hex_bytes(measurement, what="--measurement"),
+            policy_digest=None if policy_digest is None else read_hex(policy_digest, "--policy-digest"),
+            measurement=None if measurement is None else read_hex(measurement, "--measurement"),
             chip=chip,
             product=product,
-            released_from=None if since is None else rfc3339(since, what="--since"),
-            released_until=None if until is None else rfc3339(until, what="--until"),
+            released_from=None if since is None else read_time(since, "--since"),
+            released_until=None if until is None else read_time(until, "--until"),
             live=None if everything else True,
             stopped=stopped,
         )
@@ -127,6 +139,7 @@ def releases_list(*, page: _Page, config: Path | None, as_json: bool, **flags: o
 
     at = moment()
     with vault(config, flags).store.reading() as reader:
+        _require_known(reader, page.wanted)
         found = find_leases(reader, page.wanted, concerns=(), at=at, after=page.after or _BEGINNING)
         _show(found, at=at, limit=page.limit, as_json=as_json)
 
@@ -172,6 +185,7 @@ def releases_affected(
     policy = None if policy_file is None else read_policy_input(policy_file)
     store = vault(config, flags).store
     with store.reading() as reader:
+        _require_known(reader, page.wanted)
         concerns = _concerns(reader, advisory, tcb_below, policy, at)
         if not (stop_renewals and yes):
             found = find_leases(reader, page.wanted, concerns=concerns, at=at, after=page.after or _BEGINNING)
@@ -211,6 +225,21 @@ def _concerns(
     return named if policy is None else (*named, conforming_to(load_guard(reader, policy)[0], at=at))
 
 
+def _require_known(reader: Reader, wanted: LeaseFilter) -> None:
+    """Refuse a key, a tenant and a chip that cannot be: "nobody is concerned" would be taken for an answer."""
+    from kms.errors import KeyConflictError
+    from kms.keys.admin import require_key
+
+    if wanted.name is not None:
+        require_key(reader, wanted.name)
+    if wanted.tenant is not None and wanted.tenant not in reader.tenants():
+        raise KeyConflictError(
+            f"there is no tenant {wanted.tenant!r}", code="tenant-unknown", field="tenant", hint="'kms tenant list'"
+        )
+    if wanted.chip is not None and not _CHIP.fullmatch(wanted.chip):
+        raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
+
+
 def _mark(text: str) -> tuple[int, str]:
     seq, _, lease_id = text.partition(":")
     if not (seq.isascii() and seq.isdigit() and len(seq) < 19 and lease_id):
@@ -234,6 +263,6 @@ def _show(found: Iterable[Affected], *, at: datetime, limit: int, as_json: bool)
         for line in one.why:
             click.echo(f"    {line}")
     if not page:
-        say("note: no lease is concerned")
+        say("note: no lease is as was asked for")
     if mark is not None:
         say(f"note: there are more; go on with --after {mark}")

@@ -364,8 +364,13 @@ def test_leases_are_listed_at_the_command_line(harness: Harness, at_shell: Calla
     assert at_shell("list")[0].startswith(f"{lease}  model@1  live")
     (listed,) = json.loads(at_shell("list", "--json", "--key", "model")[0])["leases"]
     assert (listed["lease_id"], listed["state"], listed["chip"]) == (lease, "live", f"amd:{CHIP.hwid.hex()}")
-    assert at_shell("list", "--chip", "amd:00")[1] == "note: no lease is concerned\n"
-    assert at_shell("list", "--measurement", "zz", code=1)[1].startswith("error: ")
+    assert at_shell("list", "--chip", "amd:00")[1] == "note: no lease is as was asked for\n"
+    assert "[key-unknown]" in at_shell("list", "--key", "modell", code=1)[1]
+    assert "[key-unknown]" in at_shell("affected", "--key", "modell", code=1)[1]
+    assert "[tenant-unknown]" in at_shell("list", "--tenant", "nobody", code=1)[1]
+    assert "--chip: expected" in at_shell("list", "--chip", "AMD:00", code=2)[1]
+    assert "--since: expected" in at_shell("list", "--since", "yesterday", code=2)[1]
+    assert at_shell("list", "--measurement", "zz", code=2)[1].startswith("error: ")
     assert "[key-id-invalid]" in at_shell("list", "--key", "Model", code=2)[1]
     release(harness)
     first = json.loads(at_shell("list", "--all", "--limit", "1", "--json")[0])
