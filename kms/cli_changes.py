@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_options import load, moment, say, vault
+from kms.cli_options import load, moment, print_json, say, vault
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kms.quorum.admin import Desk
     from kms.quorum.changing import Change
     from kms.quorum.proposals import Proposal
@@ -44,19 +46,27 @@ def carry_out(
     propose: bool,
     hours: int,
     person: str | None,
+    document: Mapping[str, object] | None = None,
 ) -> None:
-    """Make a change, or propose it."""
+    """Make a change, or propose it; with a document for programs, what came of it is printed as members of that."""
     from kms.actors import local_actor
     from kms.quorum.admin import change_now
     from kms.quorum.admin import propose as write_down
 
     if not propose:
-        click.echo(change_now(at_desk, change, actor=local_actor(), at=moment()))
+        done = change_now(at_desk, change, actor=local_actor(), at=moment())
+        if document is None:
+            click.echo(done)
+        else:
+            print_json({**document, "done": done, "proposal": None})
         return
     lifetime = timedelta(hours=hours)
     made = write_down(
         at_desk, change, reason=reason, actor=local_actor(), at=moment(), person=person, lifetime=lifetime
     )
+    if document is not None:
+        print_json({**document, "done": None, "proposal": {"serial": made.serial, "sha256": made.digest}})
+        return
     tell_proposal(made)
 
 

@@ -18,6 +18,7 @@ from kms.cli_options import (
     print_json,
     read_input,
     read_policy_input,
+    read_time,
     references_options,
     say,
     with_options,
@@ -89,7 +90,6 @@ def policy_set(
 
     The version only grows, and the name stays. Under a rule for 'key-policy' it takes a proposal.
     """
-    from attest.encoding import rfc3339
     from kms.quorum.key_policy import KeyPolicySet
 
     if evidence and not dry_run:
@@ -100,14 +100,21 @@ def policy_set(
         change.state(reader)
         difference = change.difference(reader)
     if not dry_run:
-        _show(difference)
-        carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
+        document = _members("kms.policy-change/1", change, difference) if as_json else None
+        if document is None:
+            _show(difference)
+        carry_out(
+            change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person, document=document
+        )
         return
-    at = moment() if at_text is None else rfc3339(at_text, what="--at")
+    at = moment() if at_text is None else read_time(at_text, "--at")
     settings = load(config, flags).settings
     trials = _tried(change, at_desk, evidence, at=at, settings=settings) if evidence else ()
     if as_json:
-        _print(change, difference, trials)
+        tried = [
+            {"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed} for one in trials
+        ]
+        print_json({**_members("kms.policy-trial/1", change, difference), "evidence": tried})
         return
     _show(difference)
     for one in trials:
@@ -144,14 +151,12 @@ def _tried(
         services.store.close()
 
 
-def _print(change: KeyPolicySet, difference: PolicyDifference, trials: tuple[Trial, ...]) -> None:
+def _members(schema: str, change: KeyPolicySet, difference: PolicyDifference) -> dict[str, object]:
     from kms.keys.policy_trials import difference_members
 
-    tried = [{"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed} for one in trials]
     identity = change.identity
     named = {"policy": identity.name, "policy_version": identity.version, "policy_sha256": identity.digest.hex()}
-    document = {"schema": "kms.policy-trial/1", "key": str(change.name), **named, "evidence": tried}
-    print_json({**document, **difference_members(difference)})
+    return {"schema": schema, "key": str(change.name), **named, **difference_members(difference)}
 
 
 def _show(difference: PolicyDifference) -> None:

@@ -72,6 +72,8 @@ def limits_set(
     from kms.brakes.limits import NO_LIMITS, read_limits
     from kms.quorum.key_limits import KeyLimitsSet
 
+    if not (most_releases or chips or windows or clear) and most_holders is None and most_per_chip is None:
+        raise click.UsageError("name a limit to set, or one to --clear; 'kms key limits show' shows those there are")
     at_desk = desk(config, flags)
     with at_desk.vault.store.reading() as reader:
         now = reader.limits_of((name,)).get(name, NO_LIMITS)

@@ -155,6 +155,8 @@ def test_limits_are_set_shown_and_cleared(shell: Shell) -> None:
     out, _ = shell.with_config("key", "limits", "show", "model")
     assert "most holders:  0 (now 0)" in out
     assert "most per chip: 4/hour" in out
+    assert "name a limit to set" in shell.with_config(*set_, code=2)[1]
+    assert "version 3" in shell.with_config("key", "limits", "show", "model")[0], "a version was made of nothing"
     chips.write_text("# nothing\n")
     shell.with_config(*set_, "--chips", str(chips), code=2)
     assert "[window-invalid]" in shell.with_config(*set_, "--window", "always", code=2)[1]
@@ -183,8 +185,16 @@ def test_another_policy_is_tried_out_and_then_put(shell: Shell) -> None:
     document = json.loads(shell.with_config(*put, *tried, "--json")[0])
     assert (document["effect"], document["evidence"][0]["changed"]) == ("stricter", False)
     shell.with_config(*put, "--evidence", str(recorded), code=2)
-    assert "model is under unit version 2" in shell.with_config(*put)[0]
+    proposed = json.loads(shell.with_config(*put, "--json", "--propose", "--reason", "x")[0])
+    assert (proposed["schema"], proposed["done"]) == ("kms.policy-change/1", None)
+    assert proposed["proposal"]["serial"] == 1
+    done = json.loads(shell.with_config(*put, "--json")[0])
+    assert (done["effect"], done["proposal"]) == ("stricter", None)
+    assert "model is under unit version 2" in done["done"]
     assert "[policy-rolled-back]" in shell.with_config(*put, code=1)[1]
+    newest = newer.read_bytes().replace(b"version: 2", b"version: 3")
+    newer.write_bytes(newest)
+    assert "model is under unit version 3" in shell.with_config(*put)[0]
     shown = json.loads(shell.with_config("key", "show", "model", "--json")[0])
     assert shown["policy"].encode() == newer.read_bytes()
     shell.with_config("fsck")
