@@ -9,7 +9,7 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -44,6 +44,9 @@ from kms.cli_store import backup, fsck, restore
 from kms.cli_tenants import tenant as tenant_group
 from kms.cli_tls import tls as tls_group
 
+if TYPE_CHECKING:
+    from attest.errors import AttestError
+
 __all__ = ["cli", "main"]
 
 USAGE = 2
@@ -63,18 +66,28 @@ def main() -> NoReturn:
         code = exc.exit_code
     except click.Abort:
         code = _fail("interrupted", None, 1)
+    except click.exceptions.NoArgsIsHelpError as exc:
+        exc.show()  # the help of a group, which is no error message
+        code = USAGE
     except click.ClickException as exc:
         context = getattr(exc, "ctx", None)
         code = _fail(exc.format_message(), f"{context.command_path} --help" if context else "kms --help", USAGE)
     except AttestError as exc:
         # Classes of attest for what is wrong with evidence have codes of their own; here there are two.
-        code = _fail(f"{exc.message} [{exc.code}]", exc.hint, exc.exit_code if exc.exit_code in {2, BUG} else 1)
+        code = _fail(f"{exc.message} [{exc.code}]", _hint(exc), exc.exit_code if exc.exit_code in {2, BUG} else 1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; so do we
         code = 1
     except Exception as exc:  # noqa: BLE001  the last frame: a bug is reported without a traceback of local values
         code = _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
     sys.exit(code)
+
+
+def _hint(error: AttestError) -> str | None:
+    """Say what to do; where nobody wrote that down, say what would have been right."""
+    if error.hint or not error.expected or error.expected in error.message:
+        return error.hint
+    return f"expected {error.expected}"
 
 
 def _fail(message: str, hint: str | None, code: int) -> int:

@@ -38,7 +38,13 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
 
 @config.command("check")
 @with_options(*SETTINGS, *SERVING, AS_JSON)
-@click.option("--warn-days", type=click.IntRange(0, 3650), default=_WARN_DAYS, show_default=True)
+@click.option(
+    "--warn-days",
+    type=click.IntRange(0, 3650),
+    default=_WARN_DAYS,
+    show_default=True,
+    help="Warn of what ends within so many days.",
+)
 @click.option("--strict", is_flag=True, help="Let a warning count as a failure.")
 def config_check(config: Path | None, as_json: bool, warn_days: int, strict: bool, **flags: object) -> None:
     """Look at everything that the settings name, as a start would; nothing is changed, and the service may run.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli_changes import PROPOSING, carry_out, desk
-from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_input, say, vault, with_options
+from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_input, say, vault, with_options, write_output
 
 if TYPE_CHECKING:
     from kms.quorum.admin import Desk, Standing
@@ -234,7 +234,7 @@ def proposal_show(which: str, export: Path | None, config: Path | None, as_json:
     with at_desk.vault.store.reading() as reader:
         found = _standing(reader, at_desk, _digest(reader, which))
     if export is not None:
-        export.write_bytes(found.proposal.raw)
+        write_output(export, found.proposal.raw)
     if as_json:
         print_json({"schema": "kms.proposal-standing/1", **_members(found)})
         return
@@ -268,7 +268,7 @@ def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | N
     if out is None:
         click.echo(signature, nl=False)
         return
-    out.write_text(signature, encoding="utf-8")
+    write_output(out, signature.encode())
     _show(found)
     say(f"signed: 'kms proposal approve {out}' hands it in")
 

@@ -37,7 +37,9 @@ def tls() -> None:
     "--permit-dns", multiple=True, metavar="NAME", help="It may vouch for NAME and what is below. Repeatable."
 )
 @click.option("--permit-ip", multiple=True, metavar="NETWORK", help="It may vouch for these addresses. Repeatable.")
-@click.option("--curve", type=click.Choice(["P-256", "P-384"]), default="P-384", show_default=True)
+@click.option(
+    "--curve", type=click.Choice(["P-256", "P-384"]), default="P-384", show_default=True, help="Its kind of key."
+)
 @click.option("--days", type=int, default=3650, show_default=True, help="How long it counts.")
 @AS_JSON
 def init_ca(

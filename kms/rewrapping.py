@@ -114,8 +114,13 @@ def kek_named(store: Store, text: str) -> KekRecord:
         found = [record for record in reader.keks() if text and record.id.hex().startswith(text.lower())]
         if len(found) == 1:
             return found[0]
-        if not found:
-            return find_kek(reader, text.encode())
+    if not found:
+        raise KeyConflictError(
+            f"the database knows no key-encryption key whose id begins with {text[:64]!r}",
+            code="kek-not-found",
+            field="kek",
+            hint="'kms kek status' lists those there are",
+        )
     raise KeyConflictError(
         f"{len(found)} key-encryption keys begin with {text!r}",
         code="kek-ambiguous",

@@ -27,7 +27,7 @@ from kms.settings_admin import ADMIN_PATHS, ADMIN_TABLE, AdminSettings
 from kms.store import Access, locate
 from kms.tls import TlsVersion
 
-__all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings"]
+__all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings", "require_origin"]
 
 ENVIRONMENT_PREFIX: Final = "KMS_"
 CONFIG_VARIABLE: Final = "KMS_CONFIG"
@@ -36,6 +36,7 @@ MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 MAX_FILE_BYTES: Final = 64 * 1024
 
 SelfEvidence = Literal["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]
+_ORIGIN_LIKE = "expected letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends"
 _ORIGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
 _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
 """Kubernetes sets these in every pod when a service is called ``kms``; they are nobody's settings."""
@@ -196,8 +197,7 @@ class Settings(AdminSettings):
     def _name_like(cls, value: str) -> str:
         """Names of signed notes have no white space and no ``+``; this is stricter, so that it fits a URL as well."""
         if not _ORIGIN.fullmatch(value):
-            msg = "expected letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends"
-            raise ValueError(msg)
+            raise ValueError(_ORIGIN_LIKE)
         return value
 
     @model_validator(mode="after")
@@ -270,6 +270,23 @@ def load_settings(
         raise _invalid(exc, sources) from exc
     _ = settings.kek  # which is checked with them
     return LoadedSettings(settings=settings, sources=sources)
+
+
+def require_origin(name: str) -> None:
+    """Refuse what can be no service's name.
+
+    Raises:
+        ConfigurationError: ``config-invalid``.
+    """
+    if not _ORIGIN.fullmatch(name):
+        raise ConfigurationError(
+            f"origin: {_ORIGIN_LIKE}, got {name[:80]!r}",
+            code="config-invalid",
+            field="origin",
+            expected=_ORIGIN_LIKE,
+            got=repr(name)[:80],
+            hint="name it like kms.example/prod; it stays for ever",
+        )
 
 
 def _from_file(path: Path) -> dict[str, object]:
@@ -403,22 +420,36 @@ def _require_known(name: str, source: str) -> None:
 
 def _invalid(exc: ValidationError, sources: Mapping[str, str]) -> ConfigurationError:
     first = exc.errors(include_url=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else "settings"
+    name = str(first["loc"][0]) if first["loc"] else None
     problem = first["msg"].removeprefix("Value error, ")
     missing = first["type"] == "missing"
-    where = f" ({sources[name]})" if name in sources and not missing else ""
+    where = f" ({sources[name]})" if name and name in sources and not missing else ""
     return ConfigurationError(
-        f"{name}{where}: {'not set' if missing else problem}",
+        f"{name or 'settings'}{where}: {'not set' if missing else problem}",
         code="config-invalid",
-        field=name,
+        field=name or "settings",
         expected=problem,
         got="nothing" if missing else repr(first["input"])[:80],
-        hint=f"set it with --{name.replace('_', '-')}, {ENVIRONMENT_PREFIX}{name.upper()} or in the file that "
-        f"--config names; 'kms init DIRECTORY --origin NAME' writes such a file",
+        hint=_remedy(name, missing=missing),
     )
+
+
+def _remedy(name: str | None, *, missing: bool) -> str:
+    """Say where a setting is set; of several that do not fit together, where all of them are told."""
+    if name is None:
+        return "'kms config show' says of each setting where it comes from; docs/operations.md says what they mean"
+    places = f"{ENVIRONMENT_PREFIX}{name.upper()} in the environment, or {name} in the file that --config names"
+    if not missing:
+        return f"change it where it comes from: a flag, {places}"
+    written = "name the settings with --config or KMS_CONFIG ('kms init DIRECTORY --origin NAME' writes them)"
+    return f"{written}, or set --{name.replace('_', '-')}, {places}"  # what has no default has a flag
 
 
 def _unreadable(path: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the settings {path} cannot be read: {problem}", code="config-unreadable", field="config", got=problem
+        f"the settings {path} cannot be read: {problem}",
+        code="config-unreadable",
+        field="config",
+        got=problem,
+        hint="name a file that is there with --config or KMS_CONFIG; 'kms init DIRECTORY --origin NAME' writes one",
     )

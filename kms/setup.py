@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from attest.errors import ConfigurationError
+from kms.settings import require_origin
 
 __all__ = ["prepare_directory"]
 
@@ -21,7 +22,7 @@ port = 8750
 
 # Certificates, revocation lists and bundles; read at start and on SIGHUP.
 {endorsements}endorsements = ["endorsements"]
-# Ask the services of AMD and Intel for what is not there.
+# Ask the services of AMD, Intel and NVIDIA for what is not there.
 fetch = false
 {simulated}"""
 _SIMULATED = """
@@ -46,6 +47,7 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
             field="origin",
             hint="name it with --origin, such as --origin kms.example/prod; it stays for ever",
         )
+    require_origin(origin)  # before anything is written: a directory with a name that cannot be is in the way
     path = directory / "kms.toml"
     content = _TEMPLATE.format(
         origin=origin.replace("\\", "\\\\").replace('"', '\\"'),

@@ -125,8 +125,8 @@ class Thaw:
                 code="quorum-required",
                 field="thaw",
                 expected="a rule for 'thaw', or the setting allow_thaw_by_one",
-                hint="'kms people add' and 'kms quorum set' set one up; whoever runs this service alone sets "
-                "allow_thaw_by_one = true, which every start announces",
+                hint="'kms people add' and 'kms quorum set thaw --of M --person NAME …' set one up; "
+                "whoever runs this service alone sets allow_thaw_by_one = true, which every start announces",
             )
         return found
 

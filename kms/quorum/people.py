@@ -130,6 +130,13 @@ class Quorum:
             ConfigurationError: ``quorum-invalid`` (the name or the key is taken), or ``policy-key-invalid``.
         """
         pem = read_public_key(public_key).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+        for one in self.people:
+            if one.name == name:
+                _refuse(
+                    f"there is somebody called {name[:80]!r} already", "another name; a new key takes a removal first"
+                )
+            if one.public_key == pem:
+                _refuse(f"{one.name!r} has this key already", "a key of their own for each person")
         return self._next(people=(*self.people, Person(name=name, public_key=pem)))
 
     def without_person(self, name: str) -> Quorum:

@@ -6,13 +6,15 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release import VerifierKey
-from kms.cli import main
+from kms.cli import cli, main
 from kms.store.schema import REVISIONS
 from tests.kms.process import ServedProcess, command, environment
 from tests.kms.references import (
@@ -55,7 +57,7 @@ class Shell:
         out, err = self._capsys.readouterr()
         assert caught.value.code == code, (out, err)
         if code:
-            assert err.startswith("error: ") or "\nerror: " in err
+            assert err.startswith(("error: ", "Usage: ")) or "\nerror: " in err
         return out, err
 
     def init(self, *more: str) -> str:
@@ -114,6 +116,8 @@ def test_init_needs_a_name_that_fits(shell: Shell) -> None:
     assert "hint: name it with --origin" in err
     _, err = shell.run("init", str(shell.folder / "other"), "--origin", "a b", code=2)
     assert "origin" in err
+    assert not (shell.folder / "other").exists(), "a directory was left that the next 'kms init' stumbles over"
+    shell.run("init", str(shell.folder / "other"), "--origin", ORIGIN)
 
 
 def test_keys_are_imported_listed_shown_and_disabled(shell: Shell) -> None:
@@ -239,10 +243,54 @@ def test_a_current_database_needs_no_migration(shell: Shell) -> None:
 )
 def test_wrong_usage_is_code_2(shell: Shell, arguments: tuple[str, ...]) -> None:
     if arguments == ("key",):
-        shell.run(*arguments, code=2)
+        _, err = shell.run(*arguments, code=2)
+        assert err.startswith("Usage: kms key "), "help is no error message"
     else:
         _, err = shell.run(*arguments, code=2)
         assert "hint: " in err
+
+
+def test_what_is_wrong_without_a_hint_of_its_own_says_what_would_be_right(shell: Shell) -> None:
+    shell.init()
+    shell.add_key()
+    assert "hint: expected " in shell.with_config("key", "rotate", "model", "--overlap", "banana", code=2)[1]
+    assert "hint: expected " in shell.with_config("key", "tag", "model", "x", code=2)[1]
+
+
+def test_settings_that_do_not_fit_together_name_no_flag_that_there_is_not(shell: Shell) -> None:
+    shell.init()
+    _, err = shell.with_config("serve", "--tls-key-file", "x", code=2)
+    assert "belong together" in err
+    assert "--settings" not in err
+    _, err = shell.with_config("serve", "--port", "99999", code=2)
+    assert "change it where it comes from" in err
+    assert "hint: name a file that is there" in shell.run("key", "list", "--config", "none.toml", code=2)[1]
+
+
+def test_a_file_that_cannot_be_written_is_code_2(shell: Shell) -> None:
+    shell.init()
+    shell.add_key()
+    shell.with_config("freeze", "all", "--reason", "x")
+    shell.with_config("thaw", "all", "--reason", "x", "--propose")
+    _, err = shell.with_config("proposal", "show", "1", "--export", str(shell.folder / "no" / "p"), code=2)
+    assert "[output-unwritable]" in err
+    assert "hint: " in err
+
+
+def test_every_option_of_every_command_is_explained() -> None:
+    def commands(group: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+        yield path, group
+        if isinstance(group, click.Group):
+            for name, one in group.commands.items():
+                yield from commands(one, f"{path} {name}")
+
+    silent = [
+        f"{path} {option.opts[0]}"
+        for path, one in commands(cli, "kms")
+        for option in one.params
+        if isinstance(option, click.Option) and not option.help
+    ]
+    assert not silent
 
 
 def test_every_command_has_help(shell: Shell) -> None:

@@ -105,7 +105,8 @@ def create_kek_file(path: Path, *, random: RandomBytes) -> None:
             f"there is a file {path} already, and a key-encryption key is never overwritten",
             code="kek-file-exists",
             field="kek_file",
-            hint="name another file, or keep using this one",
+            hint="name another file, or keep using this one; if 'kms init' or 'kms kek create' was interrupted "
+            "after it had written this file, no database knows it: delete it by hand then, and only then",
         ) from exc
     except OSError as exc:
         raise unusable(_file(path), exc.strerror or str(exc)) from exc
