@@ -52,8 +52,9 @@ def anchors_approve(
 
 
 def _change(config: Path | None, flags: dict[str, object]) -> AnchorsApprove:
-    from kms.configuration import anchor_lines
+    from kms.configuration import trust_lines
     from kms.outside import read_anchors
     from kms.quorum.anchors import AnchorsApprove
 
-    return AnchorsApprove(lines=anchor_lines(read_anchors(load(config, flags).settings)))
+    settings = load(config, flags).settings
+    return AnchorsApprove(lines=trust_lines(settings, read_anchors(settings)))

@@ -20,6 +20,7 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from kms.actors import Actor
 from kms.errors import IntegrityError
+from kms.passports.verifiers import read_verifiers, verifier_lines
 from kms.settings import Settings
 from kms.store import Reader, Store
 
@@ -34,6 +35,7 @@ __all__ = [
     "examine_configuration",
     "log_configuration",
     "read_configuration",
+    "trust_lines",
 ]
 
 SCHEMA: Final = "kms.configuration/1"
@@ -107,7 +109,7 @@ class Configuration:
 
     @property
     def anchors(self) -> frozenset[str]:
-        """The accepted roots, a line each."""
+        """The accepted roots and keys of Verifiers, a line each."""
         found = self.document.get("anchors")
         return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
@@ -134,9 +136,18 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
             values[name] = _digested(value, name)
         elif name not in LEFT_OUT and not _names_files(value):
             values[name] = list(value) if isinstance(value, tuple) else value
-    return Configuration(
-        document={"schema": SCHEMA, "version": __version__, "settings": values, "anchors": [*anchor_lines(anchors)]}
-    )
+    lines: list[JsonValue] = [*trust_lines(settings, anchors)]
+    return Configuration(document={"schema": SCHEMA, "version": __version__, "settings": values, "anchors": lines})
+
+
+def trust_lines(settings: Settings, anchors: TrustAnchors) -> tuple[str, ...]:
+    """Return a line for each accepted root, and for each key of a Verifier whose word is taken, sorted.
+
+    Raises:
+        ConfigurationError: as ``read_verifiers``.
+    """
+    verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
+    return tuple(sorted((*anchor_lines(anchors), *verifier_lines(verifiers))))
 
 
 def anchor_lines(anchors: TrustAnchors) -> tuple[str, ...]:

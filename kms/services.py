@@ -35,7 +35,7 @@ from kms.leases import LeaseDesk
 from kms.log.publishing import LogPublisher
 from kms.outside import open_desk, open_panel, read_anchors
 from kms.passports.proving import PassportDesk
-from kms.passports.verifiers import read_verifiers
+from kms.passports.verifiers import read_verifiers, verifier_lines
 from kms.quorum.approved_anchors import require_approved
 from kms.recovery import RESTORED_AT
 from kms.relaxed import require_strict
@@ -257,7 +257,9 @@ def open_services(
             mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
             restored_at = _restored_at(reader)
             anchors = read_anchors(settings)
-            require_approved(reader, anchors_digest(anchor_lines(anchors)))
+            verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
+            # Whose word is taken instead of evidence is a root as well.
+            require_approved(reader, anchors_digest((*anchor_lines(anchors), *verifier_lines(verifiers))))
         return Services(
             store=vault.store,
             kek=vault.kek,
@@ -272,10 +274,7 @@ def open_services(
                 not_before=restored_at,
             ),
             leases=LeaseDesk(lifetime_seconds=settings.lease_seconds, random=random),
-            passports=PassportDesk(
-                () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file),
-                audience=identity.public.text,
-            ),
+            passports=PassportDesk(verifiers, audience=identity.public.text),
             endorsements=open_desk(settings, clock=clock, random=random, report=report),
             anchors=anchors,
             clock=clock,

@@ -11,16 +11,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeGuard, cast
+
+import rfc8785
 
 from attest.errors import ConfigurationError
 from attest.release.names import require_tenant
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
 
-__all__ = ["MAX_VERIFIERS", "TrustedVerifier", "read_verifiers"]
+__all__ = ["MAX_VERIFIERS", "TrustedVerifier", "read_verifiers", "verifier_lines"]
 
 MAX_VERIFIERS: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -65,10 +68,30 @@ def read_verifiers(path: Path) -> tuple[TrustedVerifier, ...]:
     return found
 
 
+def verifier_lines(verifiers: Iterable[TrustedVerifier]) -> tuple[str, ...]:
+    """Return a line for each key that may sign for a Verifier, sorted: they are roots of trust like any other.
+
+    Each has the tenants, SHA-256 of the key as canonical JSON, and the issuer.
+    """
+    return tuple(
+        sorted(
+            {
+                f"verifier {','.join(sorted(one.tenants or '*'))} {_digest(key)} {one.issuer}"
+                for one in verifiers
+                for key in one.keys
+            }
+        )
+    )
+
+
+def _digest(key: TokenKey) -> str:
+    return sha256(rfc8785.dumps(cast("dict[str, Any]", dict(key.jwk)))).hexdigest()  # Any: JSON, as annotated
+
+
 def _verifier(path: Path, entry: object) -> TrustedVerifier:
     members = entry if isinstance(entry, dict) else {}
     issuer, keys, tenants = (members.get(name) for name in ("issuer", "keys", "tenants"))
-    if not set(members) <= _MEMBERS or not isinstance(issuer, str) or not issuer or not isinstance(keys, str):
+    if not set(members) <= _MEMBERS or not _is_name(issuer) or not isinstance(keys, str):
         raise _invalid(path, "expected the texts issuer and keys, and if wanted a list of tenants")
     if tenants is not None and not (isinstance(tenants, list) and tenants and all(map(_is_tenant, tenants))):
         raise _invalid(path, f"{issuer}: tenants: expected a list of names of tenants, at least one")
@@ -77,6 +100,10 @@ def _verifier(path: Path, entry: object) -> TrustedVerifier:
         keys=read_jwks(_read(path.parent / keys, MAX_JWKS_BYTES)),
         tenants=None if tenants is None else frozenset(tenants),
     )
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and value != "" and value.isprintable()
 
 
 def _is_tenant(value: object) -> bool:

@@ -1,18 +1,21 @@
 """Under a rule for anchors a service starts with the roots that enough people approved, and with no others."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from attest import TrustAnchors
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from kms.configuration import anchor_lines, anchors_digest
+from attest.results import SigningKey
+from kms.configuration import anchor_lines, anchors_digest, trust_lines
 from kms.quorum.admin import change_now
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.changes import QuorumSet, read_change
 from kms.quorum.people import Kind
 from tests.kms.support import AT, Harness
+from tests.kms.test_passports import SIGNING, STRANGER, issuer_of
 from tests.kms.test_quorum import ROOT, Board, rule
 
 BOTH = TrustAnchors.vendors().with_anchors(TrustAnchors.simulation().anchors)
@@ -25,9 +28,16 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def started(harness: Harness) -> bool:
+def verifiers_in(folder: Path, *, key: SigningKey = SIGNING, tenants: str = "") -> Path:
+    (folder / "jwks.json").write_bytes(issuer_of(key).jwks(AT))
+    path = folder / "verifiers.toml"
+    path.write_text(f'[[verifier]]\nissuer = "https://verifier.example"\nkeys = "jwks.json"\n{tenants}\n')
+    return path
+
+
+def started(harness: Harness, **changes: object) -> bool:
     try:
-        harness.reopened().close()
+        harness.reopened(**changes).close()
     except ConfigurationError as exc:
         return exc.code != "anchors-not-approved"
     return True
@@ -50,6 +60,24 @@ def test_mc_23_a_service_starts_with_approved_anchors_alone(harness: Harness) ->
     again = board.agreed(OTHERS)
     assert board.refused(again) == "proposal-ended"
     assert not started(harness)
+
+
+def test_mc_23_the_keys_of_verifiers_whose_word_is_taken_are_approved_too(harness: Harness) -> None:
+    """Whoever signs passports stands for every chip; a key in a file would else pass by those who say whom to trust."""
+    board = Board(harness).found(rule(Kind.QUORUM), rule(Kind.ANCHORS))
+    path = verifiers_in(harness.folder)
+    board.agreed(THESE)
+    assert started(harness)
+    assert not started(harness, verifiers_file=path)
+    more = trust_lines(harness.settings.model_copy(update={"verifiers_file": path}), BOTH)
+    assert set(THESE.lines) < set(more)
+    board.agreed(AnchorsApprove(lines=more))
+    assert started(harness, verifiers_file=path)
+    assert not started(harness)
+    verifiers_in(harness.folder, key=STRANGER)
+    assert not started(harness, verifiers_file=path), "another key of the same Verifier"
+    verifiers_in(harness.folder, tenants='tenants = ["default"]')
+    assert not started(harness, verifiers_file=path), "or for other tenants"
 
 
 def test_under_a_rule_without_any_approved_nothing_starts(harness: Harness) -> None:
