@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select
 from attest.encoding import rfc3339, rfc3339_text
 from attest.errors import AttestError
 from kms.errors import IntegrityError
-from kms.keys.records import KeyName, KeyRecord
+from kms.keys.records import Disclosure, KeyName, KeyRecord
 from kms.store.keys import of_key, stored_name
 from kms.store.schema import key_versions, keys, prompt_keys
 
@@ -53,13 +53,15 @@ class PromptKeyReader:
     ) -> tuple[StoredPromptKey, ...]:
         """Return prompt keys to encrypt to, in the order of names.
 
-        They are current, enabled, not to be destroyed, and published for the policy that guards them now.
+        They are current, enabled, not to be destroyed, published for the policy that guards them now, and none of which
+        nothing is told.
 
         Raises:
             IntegrityError: ``key-record-invalid``.
         """
         wanted = and_(
             keys.c.enabled,
+            or_(keys.c.disclosure.is_(None), keys.c.disclosure != str(Disclosure.NONE)),
             key_versions.c.enabled,
             key_versions.c.overlap_until.is_(None),
             key_versions.c.destroy_at.is_(None),

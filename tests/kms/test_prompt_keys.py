@@ -19,7 +19,8 @@ from kms.fsck import examine
 from kms.keys.admin import KEY_CREATED, add_key, set_enabled
 from kms.keys.destruction import schedule_destruction
 from kms.keys.material import new_material, require_algorithm
-from kms.keys.records import KeyPurpose, KeyReference
+from kms.keys.records import Disclosure, KeyPurpose, KeyReference
+from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, rotate_due, rotate_key, set_schedule
 from kms.keys.tenants import create_tenant
 from kms.prompting import MAX_PAGE, NOTE_SECONDS, PromptKeyService
@@ -183,6 +184,17 @@ def test_mc_21_what_is_no_prompt_key_is_unknown_like_what_is_not_there(client: T
     assert len(told) == 1
     with pytest.raises(KeyUnknownError):
         PromptKeyService(keyed.services).find(KeyName(key_id="model"))
+
+
+def test_mc_38_a_key_of_which_nothing_is_told_is_not_handed_out(client: TestClient, keyed: Harness) -> None:
+    store = keyed.services.store
+    for disclosure in (Disclosure.CODES, Disclosure.NONE):
+        then = ReleaseSettings(disclosure=disclosure, lease_seconds=None)
+        set_release_settings(store, NAME, then, actor=ACTOR, at=keyed.clock())
+        told = disclosure is not Disclosure.NONE
+        assert (listed(client)[0] == [str(NAME)]) is told
+        answer = client.get(f"/v1/prompt-keys/{NAME.tenant}/{NAME.key_id}")
+        assert answer.status_code == (200 if told else 404)
 
 
 def test_a_client_refuses_a_key_of_another_policy(client: TestClient, keyed: Harness) -> None:
