@@ -39,6 +39,7 @@ from kms.cli_quorum import proposal as proposal_group
 from kms.cli_quorum import quorum as quorum_group
 from kms.cli_references import references as references_group
 from kms.cli_releases import releases as releases_group
+from kms.cli_releases_try import releases_try
 from kms.cli_serve import serve
 from kms.cli_store import backup, fsck, restore
 from kms.cli_tenants import tenant as tenant_group
@@ -188,6 +189,7 @@ cli.add_command(restore)
 cli.add_command(fsck)
 cli.add_command(log_group)
 cli.add_command(releases_group)
+releases_group.add_command(releases_try)
 cli.add_command(tls_group)
 
 

@@ -46,8 +46,9 @@ from kms.log.entries import LogEntry
 from kms.passports.results import VerifiedPassport, appraise_passport
 from kms.services import Services
 from kms.snapshots import Snapshot, relaxed_by_all, take_snapshot, tolerated_by_all
-from kms.store import Writer
+from kms.store import Reader, Writer
 from kms.telemetry import carried, stage, tee_of
+from kms.trying import Trial, assumed_nonce
 
 __all__ = ["ReleaseService"]
 
@@ -159,6 +160,39 @@ class ReleaseService:
             "the keys changed while their release was being decided", code="keys-changing", retryable=True
         )
 
+    def try_release(
+        self, evidence: Evidence, key_ids: tuple[str, ...], *, renews: tuple[str, ...] = (), at: datetime
+    ) -> Trial:
+        """Say what a release on this evidence would come to, and change nothing.
+
+        Args:
+            evidence: collected for this service, under whatever challenge.
+            key_ids: the keys, as they would be asked for.
+            renews: leases that would be named.
+            at: the moment for which to judge.
+
+        Raises:
+            UnavailableError: the database is in use.
+            IntegrityError: a stored key or policy is not what it says.
+        """
+        results: dict[str, Result] = {}
+        try:
+            challenge = OpenedChallenge(nonce=assumed_nonce(evidence), issued_at=at, expires_at=at)
+            request = ReleaseRequest(challenge="", evidence=evidence, key_ids=key_ids, renews=renews)
+            exchange = _Exchange(request=request, challenge=challenge, caller=None, at=at)
+            with self._services.store.reading() as reader:
+                snapshot = take_snapshot(reader, key_ids, caller=None, glass=self._glass, at=at)
+            verified = self._verify(exchange, snapshot.policies)
+            results = {one: _appraised(verified, policy, at=at) for one, policy in snapshot.policies.items()}
+            outcome = self._outcome(exchange, snapshot, verified, results)
+            with self._services.store.reading() as reader:
+                decision = self._objected(reader, exchange, outcome).decision
+            if decision.recipient is not None:
+                seal(b"", recipient=decision.recipient, info=b"")  # whether anything can be sealed to it
+        except (EvidenceError, VerificationError, EndorsementError) as exc:
+            return Trial(requested=key_ids, at=at, decision=None, results=results, refusal=exc)
+        return Trial(requested=key_ids, at=at, decision=decision, results=results, refusal=None)
+
     def _attempt(self, exchange: _Exchange) -> Release:
         request, at = exchange.request, exchange.at
         # (2) The challenge was not used before, which is asked again when it is used up (6). The keys and the policies
@@ -180,21 +214,30 @@ class ReleaseService:
         # (4) Each key's own policy judges it, and one decision is made of all.
         with stage("decide"):
             results = {one: _appraised(verified, policy, at=at) for one, policy in snapshot.policies.items()}
-            decision = self._decided(exchange, snapshot, results)
+            outcome = self._outcome(exchange, snapshot, verified, results)
         # (5) Keys that do not open are found out before anything is written.
         with stage("unwrap"):
-            secrets = self._unwrapped(decision, snapshot)
+            outcome = replace(outcome, secrets=self._unwrapped(outcome.decision, snapshot))
         # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
-        attester = None if decision.recipient is None else _attester(verified, recipient=decision.recipient)
-        outcome = _Outcome(
+        return self._conclude(exchange, outcome)
+
+    def _outcome(
+        self,
+        exchange: _Exchange,
+        snapshot: Snapshot,
+        verified: VerifiedEvidence | VerifiedPassport,
+        results: Mapping[str, Result],
+    ) -> _Outcome:
+        """Decide; no key is opened yet."""
+        decision = self._decided(exchange, snapshot, results)
+        return _Outcome(
             snapshot=snapshot,
             decision=decision,
             results=results,
-            secrets=secrets,
-            attester=attester,
+            secrets={},
+            attester=None if decision.recipient is None else _attester(verified, recipient=decision.recipient),
             strictly=self._strictly(exchange, snapshot),
         )
-        return self._conclude(exchange, outcome)
 
     def _decided(
         self,
@@ -347,23 +390,23 @@ class ReleaseService:
             writer.end_leases(granted.ends)
         return _Written(outcome=outcome, entry=entry, sealed=sealed, refusal=None)
 
-    def _objected(self, writer: Writer, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
+    def _objected(self, reader: Reader, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
         """Decide again where leases or limits, as this transaction sees them, stand against it: then it is a no."""
         attester, names = outcome.attester, {state.name for state in outcome.decision.keys}
         if attester is None:
             return outcome
         objections = lease_objections(
             renews=exchange.request.renews,
-            states=writer.lease_states(exchange.request.renews),
+            states=reader.lease_states(exchange.request.renews),
             # Of a passport nobody says on which machine, so it may be any that was stopped.
-            stops=writer.stops_of(names, instance=None if attester.tee == PASSPORT else attester.instance),
+            stops=reader.stops_of(names, instance=None if attester.tee == PASSPORT else attester.instance),
             requested=names,
             attester=attester,
             at=exchange.at,
         )
         verified = (result.verified for result in outcome.results.values())
         limited = limit_objections(
-            writer, keys=outcome.decision.keys, attester=attester, verified=verified, at=exchange.at
+            reader, keys=outcome.decision.keys, attester=attester, verified=verified, at=exchange.at
         )
         objections = (*objections, *limited)
         if not objections:
