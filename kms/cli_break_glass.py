@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,11 +18,6 @@ from kms.cli_options import (
     vault,
     with_options,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from kms.brakes.glass import Glass
 
 __all__ = ["break_glass"]
 
@@ -86,12 +80,15 @@ def break_glass_open(
 @with_options(*SETTINGS, AS_JSON)
 def break_glass_list(config: Path | None, as_json: bool, **flags: object) -> None:
     """List every relaxation that was ever opened, and whether it counts."""
+    from kms.brakes.glass import glass_state
     from kms.brakes.unsealing import GlassDesk
 
     opened = vault(config, flags)
     sealed, at = GlassDesk(opened.kek), moment()
     with opened.store.reading() as reader:
-        found = [(one, _state(one, closed, at, sealed=sealed.is_sealed(one))) for one, closed in reader.all_glasses()]
+        found = [
+            (one, glass_state(one, closed, sealed=sealed.is_sealed(one), at=at)) for one, closed in reader.all_glasses()
+        ]
     if as_json:
         rows = [{"number": one.number, "state": state, **one.members()} for one, state in found]
         print_json({"schema": "kms.break-glass/1", "break_glass": rows})
@@ -114,11 +111,3 @@ def break_glass_close(number: int, reason: str, config: Path | None, **flags: ob
 
     close_glass(vault(config, flags).store, number, reason=reason, actor=local_actor(), at=moment())
     click.echo(f"break-glass {number} is closed")
-
-
-def _state(one: Glass, closed: datetime | None, at: datetime, *, sealed: bool) -> str:
-    if closed is not None:
-        return "closed"
-    if at >= one.until:
-        return "expired"
-    return "OPEN" if sealed else "void"

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from attest import __version__
 from attest.errors import AttestError, ConfigurationError
 from kms.admin_api import (
+    break_glass,
     changes,
     freezes,
     grants,
@@ -22,6 +23,7 @@ from kms.admin_api import (
     models,
     policies,
     references,
+    rules,
     settings,
     tenants,
     whoami,
@@ -89,8 +91,10 @@ _ROOMS = (
     policies,
     references,
     freezes,
+    break_glass,
     leases,
     changes,
+    rules,
     log,
     grants,
     settings,

@@ -10,6 +10,7 @@ from attest.release.names import KEY_ID_PATTERN, TENANT_PATTERN
 
 __all__ = [
     "ApprovalModel",
+    "BreakGlassListModel",
     "ChangeModel",
     "ChangeRequestModel",
     "ConfirmModel",
@@ -30,6 +31,7 @@ __all__ = [
     "LeaseQueryModel",
     "LeaseResumeModel",
     "LeaseStopModel",
+    "LimitsModel",
     "LogEntryModel",
     "LogPageModel",
     "PolicyListModel",
@@ -37,6 +39,7 @@ __all__ = [
     "PolicySummaryModel",
     "ProposalListModel",
     "ProposalModel",
+    "QuorumModel",
     "ReasonModel",
     "ReferenceListModel",
     "ReferenceModel",
@@ -348,6 +351,27 @@ class FreezeListModel(_Edge):
     """What is frozen."""
 
     freezes: list[dict[str, Any]]  # Any: as 'kms freeze list --json' has it
+
+
+class BreakGlassListModel(_Edge):
+    """Every relaxation that was ever opened, and how it stands."""
+
+    break_glass: list[dict[str, Any]]  # Any: as 'kms break-glass list --json' has it
+
+
+class LimitsModel(_Edge):
+    """The limits of a key, and what was used of them."""
+
+    limits: dict[str, Any]  # Any: as a change of limits gives them
+    releases: Annotated[dict[str, int], Field(description="For each budget, how many were made.")]
+    holders: Annotated[int, Field(description="How many hold a live lease, where that is limited.")]
+
+
+class QuorumModel(_Edge):
+    """Who can sign, and what each kind of change takes."""
+
+    quorum: dict[str, Any]  # Any: as a change of the quorum gives it
+    sha256: Digest
 
 
 class LeaseListModel(_Edge):

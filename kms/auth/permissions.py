@@ -55,6 +55,8 @@ class Operation(enum.StrEnum):
     FREEZE = "freezes.add"
     THAW = "freezes.end"
     BREAK_GLASS = "break-glass.open"
+    GLASS_READ = "break-glass.read"
+    GLASS_CLOSE = "break-glass.close"
     ANCHORS_CHANGE = "anchors.change"
     QUORUM_CHANGE = "quorum.change"
     PROPOSALS_READ = "proposals.read"
@@ -88,6 +90,8 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.FREEZE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
     Operation.THAW: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
     Operation.BREAK_GLASS: frozenset({Role.KEY_OWNER}),
+    Operation.GLASS_READ: _READERS,
+    Operation.GLASS_CLOSE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
     Operation.ANCHORS_CHANGE: frozenset({Role.POLICY_OWNER}),
     Operation.QUORUM_CHANGE: frozenset({Role.ADMINISTRATOR}),
     Operation.PROPOSALS_READ: _READERS | {Role.ADMINISTRATOR},
@@ -110,6 +114,7 @@ SERVICE_WIDE: Final = frozenset(
         Operation.TENANTS_READ,
         Operation.TENANTS_CREATE,
         Operation.FREEZES_READ,
+        Operation.GLASS_READ,
         Operation.RENEWALS_RESUME,
         Operation.ANCHORS_CHANGE,
         Operation.QUORUM_CHANGE,

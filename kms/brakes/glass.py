@@ -26,6 +26,7 @@ __all__ = [
     "counting_freezes",
     "glass_context",
     "glass_members",
+    "glass_state",
     "judging_policy",
     "open_glass_of",
     "within_glass",
@@ -102,6 +103,22 @@ def glass_context(key: KeyName, members: dict[str, JsonValue]) -> WrapContext:
         algorithm="seal",
         policy_digest=digest,
     )
+
+
+def glass_state(one: Glass, closed: datetime | None, *, sealed: bool, at: datetime) -> str:
+    """Say how a relaxation stands.
+
+    Args:
+        one: the relaxation.
+        closed: when it was closed early, or None.
+        sealed: whether the service itself opened it.
+        at: the moment.
+    """
+    if closed is not None:
+        return "closed"
+    if at >= one.until:
+        return "expired"
+    return "OPEN" if sealed else "void"
 
 
 def counting_freezes(freezes: Iterable[Freeze], glasses: Iterable[Glass]) -> tuple[Freeze, ...]:

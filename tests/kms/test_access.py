@@ -23,6 +23,7 @@ from kms.auth.granting import give_role, revoke_role
 from kms.auth.names import jwt_identity
 from kms.auth.permissions import Role
 from kms.brakes.freezes import target
+from kms.brakes.glass import Glass
 from kms.brakes.limits import NO_LIMITS
 from kms.keys.admin import set_enabled
 from kms.keys.destruction import schedule_destruction
@@ -128,6 +129,23 @@ def _not_frozen(harness: Harness, tenant: str) -> None:
         writer.remove_freeze(target("tenant", tenant))
 
 
+def _open_glass(harness: Harness, tenant: str) -> None:
+    until, key = harness.clock() + timedelta(hours=1), KeyName(tenant=tenant, key_id="model")
+    with harness.services.store.writing() as writer:
+        seal = writer.newest((key,))[key].wrapped  # not one that opens; who may close it is asked before that
+        glass = Glass(
+            number=writer.glass_count() + 1,
+            key=key,
+            lifts=target("all", None),
+            policy_digest=None,
+            reason="a test",
+            opened_at=harness.clock(),
+            until=until,
+            seal=seal,
+        )
+        writer.add_glass(glass)
+
+
 def _limits(harness: Harness, tenant: str) -> Body:
     name = KeyName(tenant=tenant, key_id="model")
     with harness.services.store.reading() as reader:
@@ -175,6 +193,12 @@ ADMINISTRATION = {
         body=lambda tenant: {"scope": "tenant", "name": tenant, "reason": "a test"},
         before=_not_frozen,
     ),
+    ("GET", "/v1/break-glass"): Row(READERS, "service"),
+    ("POST", "/v1/break-glass/{number}/close"): Row(
+        {"key-owner", "operator"}, body=lambda tenant: {"reason": "a test"}, before=_open_glass
+    ),
+    ("GET", "/v1/keys/{tenant}/{key_id}/limits"): Row(READERS, hidden=True),
+    ("GET", "/v1/quorum"): Row(READERS | {"administrator"}, "service"),
     ("POST", "/v1/leases/query"): Row({"key-owner", "auditor", "operator"}, body=lambda tenant: {"tenant": tenant}),
     ("POST", "/v1/leases/stop"): Row(
         {"key-owner", "operator"}, body=lambda tenant: {"tenant": tenant, "reason": "a test"}
@@ -336,6 +360,7 @@ def ask(admin: AdminClient, route: tuple[str, str], row: Row, who: Who, tenant: 
     row.before(harness, tenant)
     with harness.services.store.reading() as reader:
         last = max(grant.number for grant in reader.all_grants())
+        last = reader.glass_count() if route[1].startswith("/v1/break-glass/") else last
         proposals = route[1].startswith("/v1/proposals/")
         digest = reader.proposal_digests()[-1] if proposals else reader.policy_digests()[0].hex()
     path = route[1].format(tenant=tenant, key_id="model", digest=digest, number=last)

@@ -2,19 +2,24 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
+from attest.release import KeyName
 from kms.auth.permissions import Role
+from kms.brakes.admin import freeze
+from kms.brakes.freezes import target
 from kms.brakes.limits import NO_LIMITS
 from kms.errors import ReleaseDeniedError
 from kms.quorum.admin import find
+from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changes import QuorumSet
 from kms.quorum.people import NOBODY, Kind
 from kms.quorum.proposals import approve_with
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import Harness, Workload
-from tests.kms.test_quorum import KEYS, THREE, Board, pem, rule
+from tests.kms.test_quorum import KEYS, ROOT, THREE, Board, pem, rule
 
 VERSION_KINDS = {"key-disabled", "key-enabled"}
 
@@ -192,3 +197,58 @@ def test_one_version_is_disabled_and_enabled_and_the_others_are_not(admin: Admin
         ("key-disabled", 1),
         ("key-enabled", 1),
     ]
+
+
+def test_break_glass_is_seen_and_closed_by_those_who_may_stop_the_key(admin: AdminClient) -> None:
+    harness = admin.harness
+    board = Board(harness).found(rule(Kind.QUORUM), rule(Kind.BREAK_GLASS))
+    freeze(board.desk.vault.store, target("all", None), reason="x", actor=ROOT, at=harness.clock())
+    until = harness.clock() + timedelta(hours=1)
+    name = KeyName(key_id="model")
+    change = BreakGlassOpen(name=name, lifts=target("all", None), policy=None, reason="4711", until=until)
+    made = board.propose(change)
+    for one in THREE[:2]:
+        board.sign(made, one)
+    board.execute(made)
+    harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    auditor, reason = admin.bearer("auditor"), {"reason": "over"}
+    (shown,) = admin.http.get("/v1/break-glass", headers=auditor).json()["break_glass"]
+    assert (shown["number"], shown["state"], shown["key_id"], shown["reason"]) == (1, "OPEN", "model", "4711")
+    admin.give("elsewhere", Role.KEY_OWNER, "other")
+    refused = [
+        admin.http.post(f"/v1/break-glass/{number}/close", json=reason, headers=admin.bearer("elsewhere")).json()
+        for number in (1, 2)
+    ]
+    assert {(one["code"], one["detail"]) for one in refused} == {("not-permitted", refused[0]["detail"])}
+    assert admin.http.post("/v1/break-glass/1/close", json=reason, headers=auditor).status_code == 403
+    closed = admin.http.post("/v1/break-glass/1/close", json=reason, headers=admin.bearer("owner"))
+    assert closed.json()["break_glass"][0]["state"] == "closed"
+    with pytest.raises(ReleaseDeniedError):
+        harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    again = admin.http.post("/v1/break-glass/1/close", json=reason, headers=admin.bearer("operator"))
+    assert (again.status_code, again.json()["code"]) == (409, "break-glass-not-open")
+    (shown,) = admin.http.get("/v1/break-glass", headers=auditor).json()["break_glass"]
+    assert shown["state"] == "closed"
+    assert "break-glass-closed" in kinds(harness)
+
+
+def test_limits_and_the_quorum_are_read_as_they_are_in_force(admin: AdminClient) -> None:
+    harness, path = admin.harness, "/v1/keys/default/model/limits"
+    owner, auditor = admin.bearer("owner"), admin.bearer("auditor")
+    assert admin.http.get(path, headers=owner).json()["limits"]["version"] == 0
+    limits = {**NO_LIMITS.members(), "version": 1, "most_holders": 3, "most_releases": ["5/day"]}
+    arguments = {"key": "model", "limits": limits}
+    done = admin.http.post(
+        "/v1/changes", json={"action": "key-limits-set", "arguments": arguments, "reason": "x"}, headers=owner
+    )
+    assert done.status_code == 200, done.text
+    harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    shown = admin.http.get(path, headers=owner).json()
+    assert shown == {"limits": limits, "releases": {"5/day": 1}, "holders": 1}
+    assert admin.http.get("/v1/keys/default/absent/limits", headers=owner).status_code == 404
+    assert admin.http.get("/v1/quorum", headers=auditor).json()["quorum"]["people"] == []
+    board = Board(harness).found(rule(Kind.QUORUM))
+    with board.desk.vault.store.reading() as reader:
+        now = reader.quorum()
+    read = admin.http.get("/v1/quorum", headers=auditor).json()
+    assert read == {"quorum": now.members(), "sha256": now.digest}

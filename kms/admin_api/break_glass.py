@@ -1,0 +1,87 @@
+"""``/v1/break-glass``: what is relaxed, and its end. To open one is a change, ``/v1/changes``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+
+from kms.actors import Actor
+from kms.admin_api.bodies import read_body
+from kms.admin_api.context import WithCaller
+from kms.admin_api.models import BreakGlassListModel, ReasonModel
+from kms.api.schema import refusals, request_body
+from kms.auth.authorising import require
+from kms.auth.permissions import Operation, may
+from kms.brakes.glass import glass_state
+from kms.brakes.unsealing import GlassDesk
+from kms.quorum.break_glass import close_glass
+from kms.store import Reader
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/break-glass", tags=["break-glass"])
+Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+@router.get(
+    "",
+    operation_id="listBreakGlass",
+    summary="What was ever relaxed, and how it stands",
+    responses=refusals(401, 403, 500, 503),
+)
+async def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
+    """List every relaxation; one that the service did not seal itself is void."""
+    desk, at = GlassDesk(caller.context.base.services.kek), caller.now()
+    store = caller.vault(Operation.GLASS_READ).store
+
+    def look() -> BreakGlassListModel:
+        with store.reading() as reader:
+            found = reader.all_glasses()
+        rows = [
+            {
+                "number": one.number,
+                "state": glass_state(one, closed, sealed=desk.is_sealed(one), at=at),
+                **one.members(),
+            }
+            for one, closed in found
+        ]
+        return BreakGlassListModel(break_glass=rows)
+
+    return await caller.run(look)
+
+
+@router.post(
+    "/{number}/close",
+    operation_id="closeBreakGlass",
+    summary="End it before its time",
+    openapi_extra=request_body(ReasonModel),
+    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
+)
+async def close(number: Number, request: Request, caller: WithCaller) -> BreakGlassListModel:
+    """End a relaxation, at once. One person suffices: it makes the service stricter."""
+    given = await read_body(request, ReasonModel)
+    store = caller.vault_for(partial(_require_close, identity=caller.identity, number=number)).store
+    at = caller.now()
+
+    def end() -> BreakGlassListModel:
+        with store.reading():  # whether they may is said first
+            pass
+        close_glass(store, number, reason=given.reason, actor=caller.identity, at=at)
+        with store.reading() as reader:
+            ended = [one for one, _ in reader.all_glasses() if one.number == number]
+        return BreakGlassListModel(
+            break_glass=[{"number": one.number, "state": "closed", **one.members()} for one in ended]
+        )
+
+    return await caller.run(end)
+
+
+def _require_close(reader: Reader, *, identity: Actor, number: int) -> None:
+    """Demand the right in the tenant of the key; of another tenant's they are told as of one that there is not."""
+    tenants = {one.key.tenant for one, _ in reader.all_glasses() if one.number == number}
+    grants = reader.grants_of(identity)
+    if any(may(identity, grants=grants, operation=Operation.GLASS_CLOSE, tenant=one) is not None for one in tenants):
+        return
+    require(reader, identity, Operation.GLASS_CLOSE, tenant=None)
