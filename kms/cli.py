@@ -149,7 +149,7 @@ def init(
     click.echo(
         f"database: {settings.database}\nkey-encryption key: {settings.kek.description}\nidentity: {public.text}"
     )
-    say("note: back both files up, apart from each other; without either of them every key is lost")
+    say("note: back both up, apart from each other; without either of them every key is lost")
     say("note: give the identity to the workloads; it is how they know this service")
 
 

@@ -49,8 +49,12 @@ def admin_grant(*, identity: str, role: str, tenant: str | None, config: Path | 
             raise click.UsageError("name the tenant with --tenant, or '*' for every one")
         tenant = EVERY_TENANT
     store = vault(config, flags).store
+    with store.reading() as reader:
+        there_is = tenant == EVERY_TENANT or reader.is_tenant(tenant)
     grant = give_role(store, identity=named, tenant=tenant, role=wanted, actor=local_actor(), at=moment())
     click.echo(_line(grant))
+    if not there_is:
+        say(f"warning: there is no tenant {tenant!r}; the role counts once 'kms tenant create {tenant}' makes it")
 
 
 @admin.command("revoke")

@@ -33,7 +33,7 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
         print_json({"schema": "kms.config/1", "settings": rows})
         return
     for name, value in values.items():
-        click.echo(f"{name:22} {json.dumps(value):40} {loaded.sources[name]}")
+        click.echo(f"{name:26} {json.dumps(value):40} {loaded.sources[name]}")
 
 
 @config.command("check")

@@ -43,3 +43,5 @@ def endorsements_status(config: Path | None, as_json: bool, **flags: object) -> 
     for row in rows:
         state = "current" if row["current"] else "ENDED"
         click.echo(f"{row['ends']:27} {state:8} {row['from']:6} {row['kind']:12} {row['name']}")
+    if not rows:
+        say("note: there is nothing; 'attest endorsements fetch' makes a bundle, or set fetch")

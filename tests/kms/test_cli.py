@@ -267,6 +267,12 @@ def test_settings_that_do_not_fit_together_name_no_flag_that_there_is_not(shell:
     assert "hint: name a file that is there" in shell.run("key", "list", "--config", "none.toml", code=2)[1]
 
 
+def test_no_endorsements_are_said_to_be_none(shell: Shell) -> None:
+    shell.init()
+    out, err = shell.with_config("endorsements", "status")
+    assert (out, "note: there is nothing" in err) == ("", True)
+
+
 def test_a_file_that_cannot_be_written_is_code_2(shell: Shell) -> None:
     shell.init()
     shell.add_key()

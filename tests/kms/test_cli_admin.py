@@ -40,8 +40,10 @@ def test_an_administrator_whose_name_is_none_leaves_nothing_behind(shell: Shell)
 
 def test_roles_are_given_listed_and_taken_away(shell: Shell) -> None:
     shell.init("--administrator", ALICE)
-    shell.with_config("admin", "grant", PIN, "key-owner", "--tenant", "team-a")
-    shell.with_config("admin", "grant", PIN, "auditor", "--tenant", "*")
+    _, err = shell.with_config("admin", "grant", PIN, "key-owner", "--tenant", "team-a")
+    assert "warning: there is no tenant 'team-a'" in err
+    _, err = shell.with_config("admin", "grant", PIN, "auditor", "--tenant", "*")
+    assert "warning" not in err
     assert f"{PIN}  key-owner  for team-a  by local:" in shell.with_config("admin", "list")[0]
     assert shell.with_config("admin", "revoke", "2")[0].startswith("revoked: ")
     assert "team-a" not in shell.with_config("admin", "list")[0]
