@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli_changes import PROPOSING, carry_out, desk
-from kms.cli_options import SETTINGS, load, vault, with_options
+from kms.cli_options import AS_JSON, SETTINGS, load, print_json, vault, with_options
 
 if TYPE_CHECKING:
     from kms.quorum.anchors import AnchorsApprove
@@ -24,8 +24,8 @@ def anchors() -> None:
 
 
 @anchors.command("show")
-@with_options(*SETTINGS, _FILE)
-def anchors_show(config: Path | None, **flags: object) -> None:
+@with_options(*SETTINGS, _FILE, AS_JSON)
+def anchors_show(config: Path | None, as_json: bool, **flags: object) -> None:
     """Show the trust anchors of the settings, and whether they are those that were approved."""
     from kms.quorum.approved_anchors import APPROVED_ANCHORS
     from kms.quorum.people import Kind
@@ -33,6 +33,10 @@ def anchors_show(config: Path | None, **flags: object) -> None:
     change = _change(config, flags)
     with vault(config, flags).store.reading() as reader:
         approved, rule = reader.fact(APPROVED_ANCHORS), reader.quorum().rule(Kind.ANCHORS)
+    if as_json:
+        known = {"anchors": list(change.lines), "sha256": change.digest.hex()}
+        print_json({"schema": "kms.anchors/1", **known, "approved": approved == change.digest, "rule": bool(rule)})
+        return
     for line in change.lines:
         click.echo(line)
     state = "approved" if approved == change.digest else "not approved"

@@ -231,7 +231,11 @@ def test_break_glass_is_proposed_listed_and_closed(shell: Shell) -> None:
 def test_anchors_are_shown_and_approved(shell: Shell) -> None:
     shell.init()
     assert ": not approved, and no rule demands it" in shell.with_config("anchors", "show")[0]
+    listed = json.loads(shell.with_config("anchors", "show", "--json")[0])
+    assert (listed["schema"], listed["approved"], listed["rule"]) == ("kms.anchors/1", False, False)
+    assert any("ARK" in line for line in listed["anchors"])
     assert "trust anchors are approved" in shell.with_config("anchors", "approve")[0]
+    assert json.loads(shell.with_config("anchors", "show", "--json")[0])["approved"] is True
     out, _ = shell.with_config("anchors", "show")
     assert ": approved, and no rule demands it" in out
     assert "ARK" in out
