@@ -98,7 +98,30 @@ def _fail(message: str, hint: str | None, code: int) -> int:
     return code
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_SECTIONS = {
+    "The service": ("init", "serve", "config", "endorsements", "tls"),
+    "Keys, and who has them": ("key", "tenant", "references", "releases"),
+    "Brakes": ("freeze", "thaw", "break-glass"),
+    "Who may do what": ("admin", "people", "quorum", "proposal", "anchors"),
+    "What is kept": ("log", "backup", "restore", "fsck", "migrate", "kek"),
+}
+
+
+class _Sections(click.Group):
+    """The commands in the order in which somebody needs them; what is in no section comes last."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        placed = {name for names in _SECTIONS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in placed)
+        width = formatter.width - 6 - max(map(len, self.commands), default=0)
+        for title, names in (*_SECTIONS.items(), ("Others", others)):
+            rows = [(name, self.commands[name].get_short_help_str(width)) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="attest-kms", prog_name="kms")
 def cli() -> None:
     """Release keys to workloads that prove themselves.

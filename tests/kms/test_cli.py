@@ -283,6 +283,14 @@ def test_a_file_that_cannot_be_written_is_code_2(shell: Shell) -> None:
     assert "hint: " in err
 
 
+def test_help_shows_every_command_once_in_its_section(shell: Shell) -> None:
+    out, _ = shell.run("--help")
+    shown = [line.split()[0] for line in out.splitlines() if re.match(r"  [a-z][a-z-]*  ", line)]
+    assert sorted(shown) == sorted(cli.commands)
+    assert shown[0] == "init"
+    assert "Others:" not in out
+
+
 def test_every_option_of_every_command_is_explained() -> None:
     def commands(group: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
         yield path, group
