@@ -14,6 +14,8 @@ from typing import Literal
 
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError
+from kms.admin_api.opening import admin_tls, require_administrator
+from kms.auth.issuers import read_issuers
 from kms.clock import Clock
 from kms.endorsement_dates import dated
 from kms.keys.kek import RandomBytes
@@ -82,6 +84,7 @@ def check_settings(
         ("anchors", _anchors),
         ("witnesses", _witnesses),
         ("tls", _tls),
+        ("administration", _administration),
     )
     for name, look in checks:
         try:
@@ -205,6 +208,25 @@ def _tls(looking: _Looking) -> Iterator[Finding]:
     if ends - now <= looking.warn_before:
         yield found("warning", f"the certificate ends {_date(ends)}", "put a newer one in its place and send SIGHUP")
     yield found("ok", f"counts until {_date(ends)}; SPKI SHA-256 {tls.material.spki_sha256.hex()}")
+
+
+def _administration(looking: _Looking) -> Iterator[Finding]:
+    """See that administrators could be served, and that there is one; issuers on the network are not asked."""
+    settings, now, found = looking.settings, looking.clock(), partial(_found, "administration")
+    if settings.admin_port is None:
+        yield found("ok", "no listener is configured")
+        return
+    said: list[str] = []
+    tls = admin_tls(settings, at=now, report=said.append)
+    for line in said:
+        yield found("warning", line.removeprefix("warning: "), "put a newer one in its place and send SIGHUP")
+    issuers = () if settings.admin_issuers_file is None else read_issuers(settings.admin_issuers_file)
+    store = open_store(settings.database, access=settings.database_access)
+    try:
+        require_administrator(store)
+    finally:
+        store.close()
+    yield found("ok", f"certificate counts until {_date(tls.material.not_after)}; issuers of tokens: {len(issuers)}")
 
 
 def _date(moment: datetime) -> str:

@@ -24,9 +24,10 @@ from kms.http_protocol import PatientProtocol
 from kms.services import Services
 from kms.serving import Listener, listen
 from kms.settings import Settings
+from kms.store import Store
 from kms.tls import ServerTls, parse_certificates
 
-__all__ = ["CertificateProtocol", "administration", "listen_for_administrators"]
+__all__ = ["CertificateProtocol", "admin_tls", "administration", "listen_for_administrators", "require_administrator"]
 
 CONNECTIONS: Final = 64
 """Connections of administrators that may be open at once."""
@@ -91,8 +92,8 @@ def administration(
     if sock is None:
         yield ()
         return
-    _require_administrator(services)
-    tls = _tls(settings, at=services.clock(), report=report)
+    require_administrator(services.store)
+    tls = admin_tls(settings, at=services.clock(), report=report)
     key_sets = KeySets(_issuers(settings), fetch=read_key_set, clock=services.clock, report=report)
     authenticator = Authenticator(
         store=services.store,
@@ -108,7 +109,12 @@ def administration(
         key_sets.stop()
 
 
-def _tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls:
+def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls:
+    """Read the certificate, the key, and who vouches for clients.
+
+    Raises:
+        ConfigurationError: one cannot be read, or could not be served.
+    """
     if settings.admin_certificate_file is None or settings.admin_key_file is None:
         msg = "an administration listener has a certificate and a key"
         raise ValueError(msg)
@@ -124,9 +130,9 @@ def _tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> 
     return tls
 
 
-def _require_administrator(services: Services) -> None:
+def require_administrator(store: Store) -> None:
     """Refuse to serve nobody: the first administrator comes from whoever has the machine, never over the network."""
-    with services.store.reading() as reader:
+    with store.reading() as reader:
         if any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in reader.all_grants()):
             return
     raise ConfigurationError(

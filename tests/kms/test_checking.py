@@ -13,12 +13,18 @@ from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct
 from attest.simulator import simulated_crl
 from attest.simulator.intel import SimulatedPlatform
+from kms.auth.granting import give_role
+from kms.auth.names import jwt_identity
+from kms.auth.permissions import Role
 from kms.checking import Finding, check_settings
 from kms.clock import system_clock
 from kms.endorsement_dates import dated
 from kms.outside import open_desk
 from kms.relaxed import SWITCHES, relaxed_switches, require_strict
 from kms.services import open_services
+from tests.kms.admins import LOGIN, ROOT
+from tests.kms.oidc import ISSUER
+from tests.kms.pki import NOW, authority
 from tests.kms.postgres import Server
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, settings_for, write_intel_collateral
 from tests.kms.test_cli import Shell, shell
@@ -36,6 +42,7 @@ ALWAYS = (
     "anchors",
     "witnesses",
     "tls",
+    "administration",
 )
 
 
@@ -223,3 +230,32 @@ def test_mc_42_serve_in_production_refuses_to_start_with_simulation(shell: Shell
     _, err = shell.with_config("serve", "--port", "0", "--profile", "production", code=2)
     assert "allow_simulated" in err
     assert "[production-relaxed]" in err
+
+
+def test_what_administrators_need_is_looked_at(harness: Harness) -> None:
+    authority("servers").issue("kms", server=True).write(harness.folder, "admin")
+    authority("administrators").write(harness.folder, "client-ca")
+    issuers = harness.folder / "issuers.toml"
+    issuers.write_text(LOGIN.table(harness.folder), encoding="utf-8")
+    named: dict[str, Any] = {
+        "admin_port": 0,
+        "admin_certificate_file": harness.folder / "admin.crt",
+        "admin_key_file": harness.folder / "admin.key",
+        "admin_client_ca_file": harness.folder / "client-ca.crt",
+        "admin_issuers_file": issuers,
+    }
+
+    def said(outcome: str, **changes: Any) -> str:  # noqa: ANN401  settings
+        harness.clock.at = NOW  # when these certificates count
+        texts = about(checked(harness, **changes), "administration", outcome)
+        harness.clock.at = AT
+        return "; ".join(texts)
+
+    assert "[no-administrator]" in said("failed", **named)
+    store, root = harness.services.store, jwt_identity(ISSUER, "root")
+    give_role(store, identity=root, tenant="*", role=Role.ADMINISTRATOR, actor=ROOT, at=AT)
+    assert said("failed", **named) == ""
+    assert "issuers of tokens: 1" in said("ok", **named)
+    for name in ("admin_certificate_file", "admin_key_file", "admin_client_ca_file", "admin_issuers_file"):
+        assert "absent" in said("failed", **(named | {name: harness.folder / "absent"})), name
+    assert said("ok") == "no listener is configured"
