@@ -52,7 +52,8 @@ def create_file(path: Path) -> None:
             f"there is a file {path} already, and a database is never overwritten",
             code="database-exists",
             field="database",
-            hint="name another file, or use this one with 'kms serve'",
+            hint="name another file, or use this one with 'kms serve'; what an interrupted 'kms init' left, which is "
+            "no database of a service to 'kms fsck', is deleted by hand",
         ) from exc
     except OSError as exc:
         raise _unusable(path, exc.strerror or str(exc)) from exc
