@@ -8,14 +8,15 @@ from datetime import datetime
 from attest.encoding import JsonValue, base64url_text, rfc3339_text
 from attest.release.prompt_keys import PUBLISHED
 from kms.actors import Actor
-from kms.keys.records import KeyRecord
+from kms.errors import KeyConflictError
+from kms.keys.records import KeyPurpose, KeyRecord
 from kms.store import Reader, Writer
 
-__all__ = ["publication_problems", "publish", "publish_again"]
+__all__ = ["publication_problems", "publish", "require_policy_open"]
 
 
 def publish(writer: Writer, record: KeyRecord, public_key: bytes | None, *, actor: Actor, at: datetime) -> None:
-    """Log the public half of a version that was just made or put under another policy, and keep where it was logged.
+    """Log the public half of a version that was just made, and keep where it was logged.
 
     Args:
         writer: the transaction that made it.
@@ -41,9 +42,20 @@ def publish(writer: Writer, record: KeyRecord, public_key: bytes | None, *, acto
     writer.add_prompt_key(record, public_key=public_key, seq=entry.seq, at=at)
 
 
-def publish_again(writer: Writer, record: KeyRecord, *, actor: Actor, at: datetime) -> None:
-    """Publish a version for the policy that guards it now; where it was never published, nothing is done."""
-    publish(writer, record, writer.public_half(record), actor=actor, at=at)
+def require_policy_open(record: KeyRecord) -> KeyRecord:
+    """Return a key that may be put under another policy. Clients chose a prompt key by the policy that it has.
+
+    Raises:
+        KeyConflictError: ``prompt-key-policy``.
+    """
+    if record.purpose is KeyPurpose.PROMPT_KEY:
+        raise KeyConflictError(
+            f"the prompt key {str(record.name)!r} keeps its policy: what is encrypted to it is meant for that alone",
+            code="prompt-key-policy",
+            field=str(record.name),
+            hint="make another prompt key under the other policy, and disable this one when its prompts are answered",
+        )
+    return record
 
 
 def publication_problems(reader: Reader) -> Iterator[str]:

@@ -19,6 +19,7 @@ from kms.brakes.freezes import Target, require_reason
 from kms.brakes.glass import Glass, glass_context, glass_members
 from kms.errors import KeyConflictError, QuorumRequiredError, UnavailableError
 from kms.keys.admin import require_key
+from kms.keys.publishing import require_policy_open
 from kms.keys.records import KeyName
 from kms.keys.secret import SecretBytes
 from kms.log.entries import LogEntry
@@ -77,10 +78,11 @@ class BreakGlassOpen:
 
         Raises:
             KeyUnknownError: ``key-unknown``.
-            KeyConflictError: ``not-frozen``.
+            KeyConflictError: ``not-frozen`` or ``prompt-key-policy``.
         """
         record = require_key(reader, self.name)
         if self.policy is not None:
+            require_policy_open(record)
             named_by(self.policy)
         return {
             "policy_sha256": record.policy_digest.hex(),

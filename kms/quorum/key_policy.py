@@ -15,7 +15,7 @@ from attest.policy.reference_values.reference_documents import ReferenceDocument
 from kms.errors import UnavailableError
 from kms.keys.admin import name_members, require_key
 from kms.keys.policy_trials import difference_members, policy_difference
-from kms.keys.publishing import publish_again
+from kms.keys.publishing import require_policy_open
 from kms.keys.records import KeyName, KeyRecord
 from kms.quorum.break_glass import GLASS_CLOSED
 from kms.quorum.changing import Changing, Prepared, Rewrapped
@@ -76,10 +76,11 @@ class KeyPolicySet:
 
         Raises:
             KeyUnknownError: ``key-unknown``.
+            KeyConflictError: ``prompt-key-policy``.
             ConfigurationError: ``policy-name-differs``, or it is no policy.
             SignatureError: ``policy-rolled-back``.
         """
-        record = require_key(reader, self.name)
+        record = require_policy_open(require_key(reader, self.name))
         before = identity_of(read_document(reader.policy_document(record.policy_digest) or b""))
         require_newer(self.identity, than=before)
         named_by(self.policy)
@@ -150,7 +151,6 @@ class KeyPolicySet:
                 )
             writer.require_wrapping(rewrapped.after)
             writer.put_under_policy(record, digest=loaded.digest, wrapped=rewrapped.after)
-            publish_again(writer, replace(record, policy_digest=loaded.digest), actor=changing.actor, at=at)
         for one in added:
             changing.log(REFERENCES_ADDED, added_body(effects(writer, one, new=True)))
         self._end_stand_ins(changing)

@@ -24,6 +24,8 @@ from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, rotate_due, rotate_key, set_schedule
 from kms.keys.tenants import create_tenant
 from kms.prompting import MAX_PAGE, NOTE_SECONDS, PromptKeyService
+from kms.quorum.break_glass import BreakGlassOpen
+from kms.quorum.key_policy import KeyPolicySet
 from kms.services import Vault
 from tests.kms.support import ACTOR, AT, Harness, Workload, open_release, policy_text
 from tests.kms.test_key_policy import put
@@ -251,17 +253,19 @@ def test_what_is_published_is_examined(keyed: Harness) -> None:
     assert "is not what entry 3 of the log says" in problems("prompt-keys")
 
 
-def test_a_key_under_another_policy_is_published_for_that_one(client: TestClient, keyed: Harness) -> None:
-    before, prompt = policy_of(keyed), sealed_to(client, keyed)
-    put(keyed, policy_version(2), NAME)
-    assert policy_of(keyed) != before
-    published = [entry for entry in keyed.entries() if entry["kind"] == "prompt-key-published"]
-    assert [entry["policy_sha256"] for entry in published] == [before.hex(), policy_of(keyed).hex()]
-    assert published[0]["public_key"] == published[1]["public_key"]
-    again = sealed_to(client, keyed)
-    assert opened(keyed, again) == b"hello"
-    with pytest.raises(AttestError):
-        opened(keyed, prompt)  # it was encrypted for workloads of the policy of before, and of no other
+def test_a_prompt_key_keeps_its_policy_for_which_clients_chose_it(keyed: Harness) -> None:
+    before = policy_of(keyed)
+    changes = (
+        KeyPolicySet(name=NAME, policy=policy_version(2)),
+        BreakGlassOpen(name=NAME, lifts=None, policy=policy_version(2), reason="a test", until=AT + timedelta(hours=1)),
+    )
+    for change in changes:
+        with keyed.services.store.reading() as reader, pytest.raises(KeyConflictError) as caught:
+            change.state(reader)
+        assert (caught.value.code, caught.value.field) == ("prompt-key-policy", "prompts")
+    with pytest.raises(KeyConflictError):
+        put(keyed, policy_version(2), NAME)
+    assert policy_of(keyed) == before
 
 
 def test_an_altered_public_key_is_refused_by_who_encrypts(client: TestClient, keyed: Harness) -> None:
