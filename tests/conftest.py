@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # anybody. Looking for new inputs is the work of `make slow` (profile `search`) and `make fuzz`.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile(
-    "ci", deadline=None, derandomize=True, max_examples=200, suppress_health_check=[HealthCheck.too_slow]
+    "ci", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "search", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

@@ -42,7 +42,7 @@ def create_database(database: str, *, fill: Callable[[Writer], None], access: Ac
             if isinstance(place, URL):
                 postgres.require_empty(connection)
                 postgres.require_none_serving(connection)  # one that knew another database in its place
-            _upgrade(connection)
+            upgrade(connection)
             fill(Writer(connection))
     except BaseException:
         if isinstance(place, Path):
@@ -66,7 +66,7 @@ def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, 
             postgres.require_none_serving(connection)
         before = _revision(connection)
         _require_known(before)
-        _upgrade(connection)
+        upgrade(connection)
         return before, REVISIONS[-1]
 
 
@@ -141,7 +141,8 @@ def _require_newest(revision: str) -> None:
         )
 
 
-def _upgrade(connection: Connection) -> None:
+def upgrade(connection: Connection) -> None:
+    """Run the migrations that a database lacks, in the transaction of this connection."""
     from alembic import command  # noqa: PLC0415  'kms serve' never migrates and starts faster without it
     from alembic.config import Config  # noqa: PLC0415
 

@@ -72,6 +72,7 @@ def test_benchmarks_in_process_print_their_line(measure: Callable[[], Figure], n
 
 
 @pytest.mark.loopback
+@pytest.mark.slow
 def test_the_load_is_sent_with_each_number_of_connections_without_an_error() -> None:
     figure = kms_throughput(rounds=1, requests=16, bare_seconds=0.01)
     lines = figure.detail.splitlines()

@@ -1,8 +1,11 @@
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection, event, inspect
 
+from kms.store import opening
 from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
 from tests.kms.support import MATERIAL, Harness
@@ -16,6 +19,45 @@ def postgres() -> Iterator[Server]:
     """A PostgreSQL server; skips where there is none, or fails where ATTEST_REQUIRE_POSTGRES=1 promises one."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def migrated_once() -> Iterator[None]:
+    """Make the schema by the migrations once for each kind of database, and by the same statements from then on.
+
+    Alembic takes ten times longer to find out what to do than the databases to do it. Tests of migrations start from a
+    database that is there, and are not concerned.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "upgrade", Replayed(opening.upgrade))
+        yield
+
+
+class Replayed:
+    """An upgrade that remembers what it did to an empty database."""
+
+    def __init__(self, upgrade: Callable[[Connection], None]) -> None:
+        self._upgrade = upgrade
+        self._done: dict[str, list[tuple[str, Any]]] = {}
+
+    def __call__(self, connection: Connection) -> None:
+        kind = connection.dialect.name
+        if inspect(connection).get_table_names():
+            self._upgrade(connection)
+        elif kind in self._done:
+            for statement, parameters in self._done[kind]:
+                connection.exec_driver_sql(statement, parameters)
+        else:
+            statements: list[tuple[str, Any]] = []
+
+            def remember(_c: object, _u: object, statement: str, parameters: object, *_: object) -> None:
+                if not statement.lstrip().startswith(("SELECT", "PRAGMA")):
+                    statements.append((statement, parameters))
+
+            event.listen(connection, "before_cursor_execute", remember)
+            self._upgrade(connection)
+            event.remove(connection, "before_cursor_execute", remember)
+            self._done[kind] = statements
 
 
 @pytest.fixture

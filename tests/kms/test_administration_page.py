@@ -45,6 +45,7 @@ def run(folder: Path, script: str) -> str:
 
 
 @pytest.mark.loopback
+@pytest.mark.slow
 def test_every_block_of_the_page_works_as_it_stands(tmp_path: Path) -> None:
     port = str(free_port())
     blocks = [block.replace("8751", port) for block in BLOCK.findall(PAGE.read_text(encoding="utf-8"))]

@@ -427,6 +427,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.slow
 def test_mc_24_what_was_answered_outlives_a_kill_and_nothing_is_there_by_halves(harness: Harness) -> None:
     acknowledged: list[str] = []
     for life in range(5):

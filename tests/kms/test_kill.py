@@ -223,6 +223,7 @@ def test_mc_24_a_service_killed_300_times_releases_nothing_twice_and_forgets_not
     assert counts["answered"] > 0
 
 
+@pytest.mark.slow
 def test_mc_24_a_worker_killed_10_times_loses_nothing_and_the_service_goes_on(tmp_path: Path) -> None:
     lane = WorkerLane(folder=tmp_path / "svc", seed=7)
     lane.run(10)

@@ -368,6 +368,7 @@ def test_keys_move_from_every_back_end_to_every_other(both: list[Holder], tmp_pa
 
 
 @pytest.mark.loopback
+@pytest.mark.slow
 def test_services_serve_while_the_command_that_rotates_is_killed_again_and_again(tmp_path: Path) -> None:
     config, vault, count = _service(tmp_path / "svc")
 

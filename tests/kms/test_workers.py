@@ -111,6 +111,7 @@ def test_workers_share_connections_and_used_challenges_and_end_with_0(config: Pa
 
 
 @pytest.mark.loopback
+@pytest.mark.slow
 def test_mc_37_workers_of_two_services_on_postgresql_release_once(postgres: Server, tmp_path: Path) -> None:
     config = prepared(tmp_path, database=postgres.fresh())
     services = [ServedProcess.start(config, *WORKERS, "--database-connections", "3") for _ in range(2)]
