@@ -149,7 +149,7 @@ def _key(entry: JsonValue, path: str) -> TokenKey:
         raise _bad_jwks(f"{path}.kid: expected 1 to {MAX_TEXT_CHARACTERS} characters")
     if private := _PRIVATE_MEMBERS & set(entry):
         raise _bad_jwks(f"{path}: has {min(private)!r}, which belongs to a private or symmetric key")
-    if kind not in _KEY_TYPES:
+    if not isinstance(kind, str) or kind not in _KEY_TYPES:
         raise _bad_jwks(f"{path}.kty: expected one of {', '.join(sorted(_KEY_TYPES))}")
     chain = entry.get("x5c", [])
     if not isinstance(chain, list) or len(chain) > MAX_CERTIFICATES:

@@ -151,6 +151,8 @@ def entry(**members: object) -> dict[str, Any]:
         ({"keys": [entry(kid="")]}, "kid"),
         ({"keys": [entry(kid=None)]}, "kid"),
         ({"keys": [entry(kty="oct")]}, "kty"),
+        ({"keys": [entry(kty={"keys": ["AAB"]})]}, "kty"),
+        ({"keys": [entry(kty=["RSA"])]}, "kty"),
         ({"keys": [entry(d="AAAA")]}, "private"),
         ({"keys": [{"kty": "oct", "kid": "a", "k": "AAAA"}]}, "symmetric"),
         ({"keys": [entry(x="AAAA")]}, "cannot be read"),
