@@ -77,6 +77,13 @@ def test_every_test_that_a_page_names_is_there() -> None:
     assert missing == set()
 
 
+def test_everything_that_must_be_checked_has_a_test_that_carries_its_number() -> None:
+    text = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    names = re.findall(r"def (test_\w+)", text)
+    found = {int(number) for name in names for number in re.findall(r"(?:mc|must_check)_(\d+)", name)}
+    assert set(range(1, 43)) - found == set()
+
+
 def test_every_must_check_number_that_a_test_names_exists() -> None:
     numbers = {
         int(n)
