@@ -156,9 +156,7 @@ class ReleaseService:
                 return self._attempt(exchange)
             except _StateChangedError:
                 continue
-        raise UnavailableError(
-            "the keys changed while their release was being decided", code="keys-changing", retryable=True
-        )
+        raise _keys_changing()
 
     def try_release(
         self, evidence: Evidence, key_ids: tuple[str, ...], *, renews: tuple[str, ...] = (), at: datetime
@@ -172,26 +170,47 @@ class ReleaseService:
             at: the moment for which to judge.
 
         Raises:
-            UnavailableError: the database is in use.
+            UnavailableError: the database is in use, or ``keys-changing``.
             IntegrityError: a stored key or policy is not what it says.
         """
-        results: dict[str, Result] = {}
         try:
             challenge = OpenedChallenge(nonce=assumed_nonce(evidence), issued_at=at, expires_at=at)
-            request = ReleaseRequest(challenge="", evidence=evidence, key_ids=key_ids, renews=renews)
-            exchange = _Exchange(request=request, challenge=challenge, caller=None, at=at)
-            with self._services.store.reading() as reader:
-                snapshot = take_snapshot(reader, key_ids, caller=None, glass=self._glass, at=at)
+        except EvidenceError as exc:
+            return Trial(requested=key_ids, at=at, decision=None, results={}, refusal=exc)
+        request = ReleaseRequest(challenge="", evidence=evidence, key_ids=key_ids, renews=renews)
+        exchange = _Exchange(request=request, challenge=challenge, caller=None, at=at)
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                return self._tried(exchange)
+            except _StateChangedError:
+                continue
+        raise _keys_changing()
+
+    def _tried(self, exchange: _Exchange) -> Trial:
+        """Try once; what is told of keys, leases and limits is told of one transaction, the last."""
+        key_ids, at = exchange.request.key_ids, exchange.at
+        results: dict[str, Result] = {}
+        with self._services.store.reading() as reader:
+            snapshot = take_snapshot(reader, key_ids, caller=None, glass=self._glass, at=at)
+        try:
             verified = self._verify(exchange, snapshot.policies)
             results = {one: _appraised(verified, policy, at=at) for one, policy in snapshot.policies.items()}
             outcome = self._outcome(exchange, snapshot, verified, results)
             with self._services.store.reading() as reader:
+                self._require_unchanged(reader, exchange, snapshot)
                 decision = self._objected(reader, exchange, outcome).decision
             if decision.recipient is not None:
                 seal(b"", recipient=decision.recipient, info=b"")  # whether anything can be sealed to it
         except (EvidenceError, VerificationError, EndorsementError) as exc:
             return Trial(requested=key_ids, at=at, decision=None, results=results, refusal=exc)
         return Trial(requested=key_ids, at=at, decision=decision, results=results, refusal=None)
+
+    def _require_unchanged(self, reader: Reader, exchange: _Exchange, before: Snapshot) -> None:
+        """Start over unless this transaction sees what the decision was made on."""
+        key_ids = exchange.request.key_ids
+        now = take_snapshot(reader, key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at)
+        if (now.records, now.states) != (before.records, before.states):
+            raise _StateChangedError  # which takes back what was written
 
     def _attempt(self, exchange: _Exchange) -> Release:
         request, at = exchange.request, exchange.at
@@ -369,9 +388,7 @@ class ReleaseService:
     def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
         """Do the part of it that a transaction holds together."""
         _use_up(writer, exchange)
-        now = take_snapshot(writer, exchange.request.key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at)
-        if (now.records, now.states) != (outcome.snapshot.records, outcome.snapshot.states):
-            raise _StateChangedError  # which takes back what was written
+        self._require_unchanged(writer, exchange, outcome.snapshot)
         outcome = self._objected(writer, exchange, outcome)
         if outcome.decision.verdict is not Verdict.ALLOW and isinstance(outcome.strictly, EndorsementError):
             raise outcome.strictly  # as for an unknown key: nothing was decided, and the challenge still counts
@@ -509,6 +526,12 @@ def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes
     if isinstance(verified, VerifiedPassport):
         return passport_attester(verified, recipient=recipient)
     return attester_of(verified, recipient=recipient)
+
+
+def _keys_changing() -> UnavailableError:
+    return UnavailableError(
+        "the keys changed while their release was being decided", code="keys-changing", retryable=True
+    )
 
 
 def _use_up(writer: Writer, exchange: _Exchange) -> None:

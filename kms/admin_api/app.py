@@ -26,6 +26,7 @@ from kms.admin_api import (
     rules,
     settings,
     tenants,
+    trials,
     whoami,
 )
 from kms.admin_api.context import AdminContext
@@ -80,6 +81,7 @@ _READ_BY_HAND = (
     models.ScheduleModel,
     models.TagsModel,
     models.TenantRequestModel,
+    models.TrialRequestModel,
     models.VersionModel,
 )
 _ROOMS = (
@@ -93,6 +95,7 @@ _ROOMS = (
     freezes,
     break_glass,
     leases,
+    trials,
     changes,
     rules,
     log,

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from attest.release.names import KEY_ID_PATTERN, TENANT_PATTERN
+from attest.release.names import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, TENANT_PATTERN
+from attest.release.wire import MAX_KEYS
 
 __all__ = [
     "ApprovalModel",
@@ -55,6 +56,8 @@ __all__ = [
     "Tenant",
     "TenantListModel",
     "TenantRequestModel",
+    "TrialModel",
+    "TrialRequestModel",
     "VersionModel",
     "WhoAmIModel",
 ]
@@ -409,6 +412,30 @@ class LeaseResumeModel(_Edge):
 
     lease_ids: Annotated[list[str], Field(min_length=1, max_length=1000)]
     reason: Reason
+
+
+class TrialRequestModel(_Edge):
+    """What a workload would send, without a challenge."""
+
+    evidence: Annotated[
+        dict[str, Any] | list[Any],  # Any: a collection of RFC 9999, which its own strict parser reads
+        Field(description="Evidence envelope, with a binding for this service under whatever nonce."),
+    ]
+    keys: Annotated[
+        list[Annotated[str, Field(pattern=KEY_REFERENCE_PATTERN)]],
+        Field(
+            description="Keys as a workload would ask for them: KEY, TENANT/KEY, or with @VERSION.",
+            min_length=1,
+            max_length=MAX_KEYS,
+            examples=[["my-model"]],
+        ),
+    ]
+
+
+class TrialModel(_Edge):
+    """What a release would come to; nothing was decided, used up, leased or logged."""
+
+    trial: dict[str, Any]  # Any: as 'kms releases try --json' has it
 
 
 class ChangeRequestModel(_Edge):

@@ -49,6 +49,7 @@ class Operation(enum.StrEnum):
     REFERENCES_READ = "references.read"
     REFERENCES_CHANGE = "references.change"
     RELEASES_READ = "releases.read"
+    RELEASES_TRY = "releases.try"
     RENEWALS_STOP = "renewals.stop"
     RENEWALS_RESUME = "renewals.resume"
     FREEZES_READ = "freezes.read"
@@ -84,6 +85,7 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.REFERENCES_READ: _READERS,
     Operation.REFERENCES_CHANGE: frozenset({Role.POLICY_OWNER}),
     Operation.RELEASES_READ: frozenset({Role.KEY_OWNER, Role.AUDITOR, Role.OPERATOR}),
+    Operation.RELEASES_TRY: _READERS,
     Operation.RENEWALS_STOP: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
     Operation.RENEWALS_RESUME: frozenset({Role.KEY_OWNER}),
     Operation.FREEZES_READ: _READERS,

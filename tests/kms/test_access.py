@@ -15,8 +15,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from attest import Binding
 from attest.encoding import JsonValue
-from attest.release import KeyName, KeyReference
+from attest.release import CONTEXT, KeyName, KeyReference
+from attest.release.wire import ROLE
 from kms.actors import Actor, Means
 from kms.admin_api.app import describe_admin
 from kms.auth.granting import give_role, revoke_role
@@ -38,13 +40,16 @@ from tests.kms.admins import LOGIN, ROOT, AdminClient, admin_client
 from tests.kms.oidc import ISSUER, OidcIssuer
 from tests.kms.pki import authority
 from tests.kms.process import REPOSITORY
-from tests.kms.support import Harness, policy_text
+from tests.kms.support import Harness, Workload, policy_text
 
 HERE, THERE = "here", "there"
 TENANTS = (HERE, THERE)
 READERS = {"key-owner", "policy-owner", "auditor", "operator"}
 NUMBERS = itertools.count(1)
 Body = dict[str, JsonValue]
+BOUND = Binding(context=CONTEXT, role=ROLE, key=Workload().key.public, audience="kms.test/other+00", nonce=bytes(32))
+EVIDENCE: JsonValue = json.loads(Workload().attest(BOUND).to_json())
+"""Of another service, so it would be refused, which those who may ask are told (200)."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,10 @@ def _new_change(tenant: str) -> Body:
     return {"action": "key-limits-set", "arguments": arguments, "reason": "a test"}
 
 
+def _tried(tenant: str) -> Body:
+    return {"evidence": EVIDENCE, "keys": [f"{tenant}/model"]}
+
+
 ALL_READERS = frozenset(READERS | {"administrator"})
 ADMINISTRATION = {
     ("GET", "/v1/whoami"): Row(set(), "known"),
@@ -203,6 +212,7 @@ ADMINISTRATION = {
     ("POST", "/v1/leases/stop"): Row(
         {"key-owner", "operator"}, body=lambda tenant: {"tenant": tenant, "reason": "a test"}
     ),
+    ("POST", "/v1/releases/try"): Row(READERS, body=_tried),
     # No such lease was stopped, so those who may are told that (409).
     # Operators stop, and ease nothing.
     ("POST", "/v1/leases/resume"): Row(

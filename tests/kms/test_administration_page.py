@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from attest import Binding
+from attest.release import CONTEXT
+from attest.release.wire import ROLE
 from tests.kms.process import REPOSITORY, ServedProcess, environment
-from tests.kms.support import policy_text
+from tests.kms.support import Workload, policy_text
 
 PAGE = REPOSITORY / "docs" / "administration.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -51,6 +54,8 @@ def test_every_block_of_the_page_works_as_it_stands(tmp_path: Path) -> None:
     blocks = [block.replace("8751", port) for block in BLOCK.findall(PAGE.read_text(encoding="utf-8"))]
     assert len(blocks) > SET_UP + 3
     (tmp_path / "policy.yaml").write_bytes(policy_text())
+    bound = Binding(context=CONTEXT, role=ROLE, audience="another/service+00", nonce=bytes(32), key=bytes(32))
+    (tmp_path / "evidence.json").write_bytes(Workload().attest(bound).to_json())
     run(tmp_path, "\n".join(blocks[:SET_UP]))
     service = ServedProcess.start(tmp_path / "svc" / "kms.toml", "--admin-port", port)
     try:
@@ -61,4 +66,5 @@ def test_every_block_of_the_page_works_as_it_stands(tmp_path: Path) -> None:
     assert '"key_id":"my-model"' in out
     assert '"enabled":false' in out
     assert "key-enabled" in out
+    assert '"outcome":"deny"' in out
     assert "FAILED" not in out

@@ -1,24 +1,34 @@
 """What would happen with given evidence: told in full to an operator, and nothing happens."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from attest import Binding, Evidence
+from attest.encoding import JsonValue
 from attest.release import CONTEXT
 from attest.release.wire import ROLE
+from kms.auth.authorising import GuardedStore
+from kms.auth.permissions import Role
 from kms.brakes.admin import freeze
 from kms.brakes.freezes import target
 from kms.clock import system_clock
 from kms.keys.records import Disclosure
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
+from kms.keys.tenants import create_tenant
 from kms.leases.admin import stop_renewals
 from kms.leases.records import LeaseFilter
+from kms.releases import ReleaseService
+from kms.store import Reader
 from kms.store.schema import used_nonces
 from kms.trying import Trial
+from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import ACTOR, MODEL, Harness, Workload, policy_text, write_endorsements
 from tests.kms.test_cli import Shell, shell
 
@@ -161,3 +171,82 @@ def test_a_release_is_tried_at_the_command_line(service: Harness, shell: Shell, 
         assert "nothing was decided" in err
         document = json.loads(shell.run(*command, "--json", code=code)[0])
         assert (document["schema"], document["outcome"]) == ("kms.release-trial/1", "allow" if code == 0 else "deny")
+
+
+def test_a_key_that_changes_meanwhile_is_tried_anew_and_not_told_of_two_moments(service: Harness) -> None:
+    given = evidence(service)
+    store, freezes = service.services.store, iter([target("tenant", "default")])
+
+    class Between(GuardedStore):
+        """Freezes between the first transaction of a trial and the second."""
+
+        @contextmanager
+        def reading(self) -> Iterator[Reader]:
+            with super().reading() as reader:
+                yield reader
+            for one in freezes:
+                freeze(store, one, reason="x", actor=ACTOR, at=service.clock())
+
+    between = Between(store, demand=lambda reader: None)
+    trial = ReleaseService(replace(service.services, store=between)).try_release(given, ("model",), at=service.clock())
+    assert codes(trial) == ["tenant-frozen"]
+
+
+# -- over the administration API
+
+
+@pytest.fixture
+def admin(service: Harness) -> Iterator[AdminClient]:
+    create_tenant(service.services.store, "acme", actor=ACTOR, at=service.clock())
+    service.add_key("acme/model")
+    with admin_client(service) as client:
+        client.give("operator", Role.OPERATOR, "default")
+        client.give("everywhere", Role.OPERATOR)
+        yield client
+
+
+def ask(admin: AdminClient, who: str, *keys: str, given: Evidence | None = None) -> httpx2.Response:
+    sent = json.loads((given or evidence(admin.harness)).to_json())
+    before = admin.harness.entries()
+    answer = admin.http.post("/v1/releases/try", json={"evidence": sent, "keys": list(keys)}, headers=admin.bearer(who))
+    assert admin.harness.entries() == before
+    return answer
+
+
+def test_an_operator_tries_over_the_network_what_the_command_line_tells(admin: AdminClient) -> None:
+    answer = ask(admin, "operator", "model")
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {"trial": tried(admin.harness, evidence(admin.harness)).members()}
+    stranger = evidence(admin.harness, Workload().with_measurement(b"\x01" * 48))
+    refused = ask(admin, "operator", "model", given=stranger).json()["trial"]
+    assert [one["code"] for one in refused["reasons"]] == ["policy-not-met"]
+    assert "01" * 48 in json.dumps(refused["keys"])
+
+
+def test_an_operator_of_a_tenant_tries_keys_of_it_alone(admin: AdminClient) -> None:
+    assert ask(admin, "everywhere", "model", "acme/model").json()["trial"]["outcome"] == "allow"
+    told = set()
+    for keys in (("acme/model",), ("model", "acme/model"), ("acme/none",), ("nowhere/none",)):
+        answer = ask(admin, "operator", *keys)
+        assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
+        told.add(answer.json()["detail"].replace("nowhere", "acme"))
+    assert len(told) == 1  # a tenant that there is not is told like one that is another's
+    assert [one["code"] for one in ask(admin, "operator", "none").json()["trial"]["reasons"]] == ["key-unknown"]
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        ({"evidence": {}, "keys": ["model"]}, (400, None)),
+        ({"evidence": {}, "keys": []}, (422, "request-schema")),
+        ({"evidence": {}, "keys": ["default/model"]}, (422, None)),
+        ({"evidence": {}, "keys": ["model"], "renews": ["0" * 32]}, (422, "request-schema")),
+        ({"keys": ["model"]}, (422, "request-schema")),
+    ],
+)
+def test_what_could_not_be_asked_for_is_refused(
+    admin: AdminClient, body: dict[str, JsonValue], refusal: tuple[int, str | None]
+) -> None:
+    answer = admin.http.post("/v1/releases/try", json=body, headers=admin.bearer("operator"))
+    assert answer.status_code == refusal[0], answer.text
+    assert refusal[1] in {None, answer.json()["code"]}
