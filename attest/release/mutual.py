@@ -40,7 +40,7 @@ from attest.verification import VerifiedEvidence, verify
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "MutualAttestation", "ProvenService", "ServiceExpectation", "tls_key_seen"]
+__all__ = ["Answer", "MutualAttestation", "ProvenService", "Question", "ServiceExpectation", "tls_key_seen"]
 
 PATH = "/v1/attestation"
 DEFAULT_MAX_AGE = timedelta(minutes=5)
@@ -92,11 +92,13 @@ class Answer:
         status: of HTTP.
         document: the body.
         tls_key: SHA-256 of the SubjectPublicKeyInfo that the other end of the connection showed; None: no TLS.
+        retry_after: seconds after which the service wants to be asked again (``Retry-After``); None: it does not say.
     """
 
     status: int
     document: JsonValue
     tls_key: bytes | None
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,21 @@ class ProvenService:
 
     statement: ServiceStatement
     result: AttestationResult
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a service is asked, to prove itself.
+
+    Attributes:
+        path: with the query.
+        nonce: what the answer has to be bound to.
+        at: when it was asked.
+    """
+
+    path: str
+    nonce: bytes
     at: datetime
 
 
@@ -149,15 +166,28 @@ class MutualAttestation:
             EndorsementError: what a vendor says is missing or stale.
             EvidenceError: the answer is malformed.
         """
+        question = self.question()
+        if question is not None:
+            self.answered(question, ask(question.path))
+
+    def question(self) -> Question | None:
+        """Return what the service has to be asked, or None where it proved itself not too long ago."""
         now = self._expect.clock()
         proven = self._proven
         if proven is not None and timedelta(0) <= now - proven.at < self._expect.max_age:
-            return
+            return None
         self._proven = None
         nonce = self._expect.random(NONCE_BYTES)
         query = f"nonce={base64url_text(nonce)}&audience={quote(self._expect.audience, safe='')}"
-        answer = ask(f"{PATH}?{query}")
-        self._proven = self._judge(answer, nonce, now)
+        return Question(path=f"{PATH}?{query}", nonce=nonce, at=now)
+
+    def answered(self, question: Question, answer: Answer) -> None:
+        """Judge what the service answered.
+
+        Raises:
+            AttestError: as ``require``.
+        """
+        self._proven = self._judge(answer, question.nonce, question.at)
 
     def require_same_channel(self, tls_key: bytes | None) -> None:
         """Make sure that an answer came from where the proof says that the service is.

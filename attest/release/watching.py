@@ -11,6 +11,7 @@ import hmac
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from attest.release.tlog import (
     verify_logged,
 )
 
-__all__ = ["CheckpointMemory", "FetchProof", "FileMemory", "LogForkedError", "LogWatch", "ProcessMemory"]
+__all__ = ["CheckpointMemory", "Comparison", "FetchProof", "FileMemory", "LogForkedError", "LogWatch", "ProcessMemory"]
 
 FetchProof = Callable[[int, int], tuple[bytes, ...]]
 """Asks the service for the consistency proof between two sizes.
@@ -177,9 +178,17 @@ class LogWatch:
             LogForkedError: ``log-forked``.
             ConfigurationError: ``log-memory-unusable``.
         """
-        checkpoint = verify_logged(entry, LogProof.parse(proof), log=self._log, witnesses=self._witnesses)
+        checkpoint = self.logged(entry, proof)
         self.follow(checkpoint, fetch=fetch)
         return checkpoint
+
+    def logged(self, entry: bytes, proof: str) -> Checkpoint:
+        """Check that an entry is in the log, and no more.
+
+        Raises:
+            AttestError: as ``check``, but for the last two.
+        """
+        return verify_logged(entry, LogProof.parse(proof), log=self._log, witnesses=self._witnesses)
 
     def follow(self, checkpoint: Checkpoint, *, fetch: FetchProof) -> None:
         """Check a verified checkpoint against the remembered one, and remember it when it is larger.
@@ -188,12 +197,39 @@ class LogWatch:
             LogForkedError: ``log-forked``.
             ConfigurationError: ``log-memory-unusable``.
         """
+        comparison = self.compare(checkpoint)
+        try:
+            proof = None if comparison.extent is None else fetch(*comparison.extent)
+        except VerificationError as exc:
+            if exc.code != "log-consistency-invalid":
+                raise
+            raise comparison.forked() from exc
+        self.settle(comparison, proof)
+
+    def compare(self, checkpoint: Checkpoint) -> Comparison:
+        """Lay a verified checkpoint beside the remembered one, for whoever asks for the proof himself.
+
+        Raises:
+            ConfigurationError: ``log-memory-unusable``.
+        """
         note = self._memory.recall()
-        remembered = None if note is None else self._remembered(note)
-        if remembered is not None:
-            self._require_one_log(remembered, checkpoint, fetch)
-        if remembered is None or checkpoint.size > remembered.size:
-            self._memory.remember(checkpoint.note)
+        return Comparison(remembered=None if note is None else self._remembered(note), received=checkpoint)
+
+    def settle(self, comparison: Comparison, proof: tuple[bytes, ...] | None) -> None:
+        """Check what was compared, and remember the checkpoint when it is larger.
+
+        Args:
+            comparison: from ``compare``.
+            proof: for ``comparison.extent``, if it names one.
+
+        Raises:
+            LogForkedError: ``log-forked``.
+            ConfigurationError: ``log-memory-unusable``.
+        """
+        comparison.require_one_log(proof)
+        remembered, received = comparison.remembered, comparison.received
+        if remembered is None or received.size > remembered.size:
+            self._memory.remember(received.note)
 
     def _remembered(self, note: str) -> Checkpoint:
         try:
@@ -206,18 +242,54 @@ class LogWatch:
                 hint="it is of another service, or was altered; what was seen before cannot be compared without it",
             ) from exc
 
-    @staticmethod
-    def _require_one_log(remembered: Checkpoint, received: Checkpoint, fetch: FetchProof) -> None:
-        forked = LogForkedError(remembered=remembered.note, received=received.note)
-        old, new = sorted((remembered, received), key=lambda one: one.size)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two checkpoints of what has to be one log.
+
+    Attributes:
+        remembered: seen before; None: nothing was.
+        received: seen now, verified.
+    """
+
+    remembered: Checkpoint | None
+    received: Checkpoint
+
+    @property
+    def extent(self) -> tuple[int, int] | None:
+        """Between which sizes a consistency proof is needed; None where none is."""
+        if self.remembered is None:
+            return None
+        old, new = sorted((self.remembered.size, self.received.size))
+        return None if old in {0, new} else (old, new)
+
+    def forked(self) -> LogForkedError:
+        """Return the error for two that are not of one log.
+
+        Raises:
+            ValueError: nothing was seen before.
+        """
+        if self.remembered is None:
+            msg = "one checkpoint alone is of one log"
+            raise ValueError(msg)
+        return LogForkedError(remembered=self.remembered.note, received=self.received.note)
+
+    def require_one_log(self, proof: tuple[bytes, ...] | None) -> None:
+        """Make sure that the larger extends the smaller.
+
+        Raises:
+            LogForkedError: ``log-forked``.
+        """
+        if self.remembered is None:
+            return
+        old, new = sorted((self.remembered, self.received), key=lambda one: one.size)
         if old.size == new.size:
             if not hmac.compare_digest(old.root, new.root):
-                raise forked
+                raise self.forked()
             return
         try:
-            proof = fetch(old.size, new.size) if old.size else ()
-            verify_consistency(proof, old_size=old.size, old_root=old.root, new_size=new.size, new_root=new.root)
+            verify_consistency(proof or (), old_size=old.size, old_root=old.root, new_size=new.size, new_root=new.root)
         except VerificationError as exc:
             if exc.code != "log-consistency-invalid":
                 raise
-            raise forked from exc
+            raise self.forked() from exc

@@ -1,0 +1,337 @@
+"""The protocol of a release, without a network: each step says what to ask, and is told what was answered.
+
+A step is a generator that yields ``Ask`` and is sent ``Answer``. Whoever drives it (``client.py`` by one HTTP client,
+``attest.session`` also by another that awaits) decides how to ask, how long to wait and on which thread; what is
+checked, and in which order, stands here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple, TypeVar
+
+from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339
+from attest.errors import BindingError, EvidenceError, VerificationError
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import Evidence
+from attest.release.mutual import Answer, MutualAttestation, ProvenService, ServiceExpectation
+from attest.release.names import KeyReference
+from attest.release.notes import VerifierKey
+from attest.release.passports import Passport, PassportKey, PassportRequest
+from attest.release.refusals import ReleaseRefusedError, refused
+from attest.release.released import ReleasedKey
+from attest.release.sealing import KEM_HYBRID, WorkloadKey
+from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
+from attest.release.watching import LogWatch
+from attest.release.wire import (
+    CONTEXT,
+    ROLE,
+    Challenge,
+    Release,
+    ReleaseRequest,
+    SealedKey,
+    read_receipt,
+    release_info,
+)
+
+__all__ = ["Ask", "Attester", "Exchange", "Steps", "Verifier", "strange_answer"]
+
+_OK, _NOT_FOUND = 200, 404
+_T = TypeVar("_T")
+
+Attester = Callable[[Binding], Evidence]
+"""Collects evidence of this machine that commits to a binding, and returns it with the binding inside."""
+
+Verifier = Callable[[Challenge], bytes]
+"""Asks a Verifier to judge this machine, and returns its EAR for the service of the challenge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One request to the service.
+
+    Attributes:
+        method: of HTTP.
+        path: from the service's base address, with the query.
+        body: JSON; None for no body.
+    """
+
+    method: str
+    path: str
+    body: dict[str, JsonValue] | None = None
+
+
+Steps = Generator[Ask, Answer, _T]
+"""Yields requests, is sent their answers, and returns a result."""
+
+
+class _Proved(NamedTuple):
+    """What a release has to be the answer to."""
+
+    challenge: Challenge
+    proof: Evidence | Passport
+    key_ids: tuple[str, ...]
+    recipient: WorkloadKey
+
+
+class _Receipt(NamedTuple):
+    """What a receipt says beyond what it has to repeat."""
+
+    decision: bytes
+    released_at: datetime
+
+
+class Exchange:
+    """What is said between one workload and one key-release service.
+
+    Args:
+        service: the verifier key of the service, from configuration, never from the service itself.
+        watch: follows the service's log; None follows it as long as this object lives, and demands no witnesses.
+        expect: what the service's own machine has to prove before anything else is asked; None demands nothing of it.
+    """
+
+    def __init__(
+        self, *, service: VerifierKey, watch: LogWatch | None = None, expect: ServiceExpectation | None = None
+    ) -> None:
+        """Remember whom to talk to."""
+        self._mutual = None if expect is None else MutualAttestation(expect, service=service)
+        self._service = service
+        self._watch = LogWatch(service) if watch is None else watch
+
+    @property
+    def proven(self) -> ProvenService | None:
+        """What the service proved of its machine; None before that, or without an expectation."""
+        return None if self._mutual is None else self._mutual.proven
+
+    def release(
+        self,
+        key_ids: tuple[str, ...],
+        *,
+        attester: Attester,
+        kem: int = KEM_HYBRID,
+        key: WorkloadKey | None = None,
+        renews: tuple[str, ...] = (),
+    ) -> Steps[tuple[ReleasedKey, ...]]:
+        """Obtain keys: challenge, proof, sealed answer.
+
+        Args:
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
+            attester: collects the evidence.
+            kem: HPKE KEM of the key pair that is made for this.
+            key: a key pair to use instead, so that the answer takes the place of the leases that it has.
+            renews: leases of that key pair that are to be renewed.
+
+        Raises:
+            AttestError: as ``KeyReleaseClient.release``.
+        """
+        # (1) A challenge, from the service that this workload was configured with.
+        challenge = yield from self.challenge()
+        # (2) Evidence that commits to the challenge, to this service and to a key that exists only here.
+        key = key or WorkloadKey.generate(kem)
+        evidence = attester(
+            Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=key.public)
+        )
+        request = ReleaseRequest(challenge=challenge.token, evidence=evidence, key_ids=key_ids, renews=renews)
+        return (yield from self._received(request, _Proved(challenge, evidence, key_ids, key)))
+
+    def release_with_passport(
+        self, key_ids: tuple[str, ...], *, verifier: Verifier, key: PassportKey, renews: tuple[str, ...] = ()
+    ) -> Steps[tuple[ReleasedKey, ...]]:
+        """Obtain keys by a Verifier's word in place of evidence.
+
+        Args:
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
+            verifier: obtains the EAR, about evidence whose binding has ``key.bound`` as its key.
+            key: the key pairs of this workload; the same for as long as it renews one lease.
+            renews: the leases of these keys that are to be renewed.
+
+        Raises:
+            AttestError: as ``KeyReleaseClient.release``.
+        """
+        challenge = yield from self.challenge()
+        passport = key.passport(
+            verifier(challenge), audience=challenge.audience, nonce=challenge.nonce, key_ids=key_ids, renews=renews
+        )
+        request = PassportRequest(challenge=challenge.token, passport=passport, key_ids=key_ids, renews=renews)
+        return (yield from self._received(request, _Proved(challenge, passport, key_ids, key.recipient)))
+
+    def challenge(self) -> Steps[Challenge]:
+        """Ask for a challenge and make sure that it is the configured service's.
+
+        With an expectation the service has to prove its machine first; see ``MutualAttestation.require``.
+
+        Raises:
+            BindingError: ``service-identity-mismatch``.
+        """
+        yield from self.proof()
+        challenge = Challenge.from_json((yield from self.asked(Ask(method="POST", path="/v1/challenges", body={}))))
+        if challenge.audience != self._service.text:
+            raise BindingError(
+                "the service is not the configured one",
+                code="service-identity-mismatch",
+                expected=self._service.text,
+                got=challenge.audience,
+                hint="a changed identity is a new service: find out why before you configure it",
+            )
+        return challenge
+
+    def proof(self) -> Steps[None]:
+        """Let the service prove its machine, where that is expected of it and was not done lately.
+
+        Raises:
+            AttestError: as ``MutualAttestation.require``.
+        """
+        if self._mutual is None:
+            return
+        question = self._mutual.question()
+        if question is not None:
+            self._mutual.answered(question, (yield Ask(method="GET", path=question.path)))
+
+    def asked(self, ask: Ask) -> Steps[JsonValue]:
+        """Ask once; what comes back is what a success says.
+
+        Raises:
+            ReleaseRefusedError: any other status.
+            BindingError: ``service-tls-key-mismatch``.
+        """
+        answer = yield ask
+        # Not one answer counts that came over another channel than the one that was proved.
+        if self._mutual is not None:
+            self._mutual.require_same_channel(answer.tls_key)
+        if answer.status != _OK:
+            raise refused(answer.document, answer.status, retry_after=answer.retry_after)
+        return answer.document
+
+    def consistency(self, old: int, new: int) -> Steps[tuple[bytes, ...]]:
+        """Ask for the proof that the log of one size extends that of another.
+
+        Raises:
+            VerificationError: ``log-consistency-invalid``: the service says that it has none.
+            BindingError: ``service-answer-invalid``.
+        """
+        try:
+            document = yield from self.asked(Ask(method="GET", path=f"/v1/log/proof/consistency?old={old}&new={new}"))
+        except ReleaseRefusedError as exc:
+            if exc.status != _NOT_FOUND:
+                raise
+            raise VerificationError(
+                "the service has no proof that its log is the same", code="log-consistency-invalid", got=exc.message
+            ) from exc
+        proof = document.get("proof") if isinstance(document, dict) else None
+        if not isinstance(proof, list) or len(proof) > MAX_PROOF_HASHES:
+            raise strange_answer("no proof")
+        try:
+            return tuple(base64_bytes(one if isinstance(one, str) else "", what="hash") for one in proof)
+        except EvidenceError as exc:
+            raise strange_answer("no proof of hashes") from exc
+
+    def _received(self, request: ReleaseRequest | PassportRequest, proved: _Proved) -> Steps[tuple[ReleasedKey, ...]]:
+        """Send proof, and open what comes back for it."""
+        # (3) Proof against keys.
+        ask = Ask(method="POST", path="/v1/releases", body=request.to_json())
+        release = Release.from_json((yield from self.asked(ask)))
+        # (4) The receipt is signed and is about this exchange and these very bytes; only then is anything opened.
+        receipt = self._check_receipt(release, proved)
+        # (5) The decision is in the service's log, and the log is the one that was seen before.
+        _check_entry(release, proved, receipt.decision)
+        yield from self._follow(release)
+        return tuple(_open(sealed, proved, receipt, release) for sealed in release.keys)
+
+    def _follow(self, release: Release) -> Steps[None]:
+        comparison = self._watch.compare(self._watch.logged(release.entry, release.proof))
+        proof = None
+        if comparison.extent is not None:
+            try:
+                proof = yield from self.consistency(*comparison.extent)
+            except VerificationError as exc:
+                if exc.code != "log-consistency-invalid":
+                    raise
+                raise comparison.forked() from exc
+        self._watch.settle(comparison, proof)
+
+    def _check_receipt(self, release: Release, proved: _Proved) -> _Receipt:
+        receipt = read_receipt(self._service.verify(release.receipt))
+        wanted: dict[str, object] = {
+            "audience": proved.challenge.audience,
+            "nonce": proved.challenge.nonce.hex(),
+            "evidence": proved.proof.digest.hex(),
+            "keys": [key.told() for key in release.keys],
+        }
+        for name, expected in wanted.items():
+            if receipt.get(name) != expected:
+                raise _mismatch(f"the receipt's {name} is not that of this exchange", name, expected, receipt.get(name))
+        if not _answers(release.keys, proved.key_ids):
+            raise BindingError("the service released other keys than were asked for", code="receipt-mismatch")
+        decision, released_at = receipt.get("decision"), receipt.get("released_at")
+        if not isinstance(decision, str) or len(decision) != 2 * sha256().digest_size:
+            raise BindingError("the receipt names no decision", code="receipt-mismatch", field="decision")
+        if not isinstance(released_at, str):
+            raise BindingError("the receipt says not when", code="receipt-mismatch", field="released_at")
+        return _Receipt(bytes.fromhex(decision), rfc3339(released_at, what="released_at"))
+
+
+def strange_answer(problem: str) -> BindingError:
+    """Return the error for an answer that no service of this protocol gives."""
+    return BindingError(f"the service's answer is {problem}", code="service-answer-invalid")
+
+
+def _check_entry(release: Release, proved: _Proved, decision: bytes) -> None:
+    """Make sure that what is logged is this decision, and that it says what happened."""
+    document = json_value(release.entry, what="entry of the log")
+    said = document if isinstance(document, dict) else {}
+    wanted: dict[str, object] = {
+        "kind": "decision",
+        "outcome": "allow",
+        "nonce_sha256": sha256(proved.challenge.nonce).hexdigest(),
+        "evidence_sha384": proved.proof.digest.hex(),
+        "requested": list(proved.key_ids),
+    }
+    for name, expected in wanted.items():
+        if said.get(name) != expected:
+            raise _mismatch(f"the log says something else of this exchange: {name}", name, expected, said.get(name))
+    if leaf_hash(release.entry) != decision:
+        raise BindingError("the receipt names another entry of the log", code="receipt-mismatch", field="decision")
+
+
+def _mismatch(message: str, name: str, expected: object, got: object) -> BindingError:
+    return BindingError(message, code="receipt-mismatch", field=name, expected=str(expected)[:200], got=str(got)[:200])
+
+
+def _answers(keys: tuple[SealedKey, ...], asked: tuple[str, ...]) -> bool:
+    """Say whether these are the keys that were asked for, in their order."""
+    wanted = tuple(map(KeyReference.parse, asked))
+    return len(keys) == len(wanted) and all(
+        (key.name, key.version) == (one.name, one.version or key.version) for key, one in zip(keys, wanted, strict=True)
+    )
+
+
+def _open(sealed: SealedKey, proved: _Proved, receipt: _Receipt, release: Release) -> ReleasedKey:
+    info = release_info(
+        audience=proved.challenge.audience,
+        nonce=proved.challenge.nonce,
+        evidence_digest=proved.proof.digest,
+        tenant=sealed.tenant,
+        key_id=sealed.key_id,
+        version=sealed.version,
+        purpose=sealed.purpose,
+        policy_digest=sealed.policy_digest,
+        decision_digest=receipt.decision,
+    )
+    return ReleasedKey(
+        tenant=sealed.tenant,
+        key_id=sealed.key_id,
+        version=sealed.version,
+        purpose=sealed.purpose,
+        policy_digest=sealed.policy_digest,
+        receipt=release.receipt,
+        entry=release.entry,
+        proof=release.proof,
+        material=proved.recipient.open(sealed.sealed, info=info),
+        lease_id=sealed.lease_id,
+        released_at=receipt.released_at,
+        expires_at=sealed.expires_at,
+        recipient=proved.recipient,
+    )
