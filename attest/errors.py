@@ -13,6 +13,9 @@
     ├── EndorsementError         the Verifier: fetch what is missing or stale       exit 5
     ├── AppraisalError           the policy's owner or the Attester: not acceptable exit 1
     ├── CollectionError          the Attester's machine: no evidence to be had      exit 6
+    ├── SealedFileError          who stores the sealed file: it is none             exit 3
+    │   ├── SealedTamperError    its bytes are not those that were sealed           exit 4
+    │   └── SealedSourceError    it cannot be read or written, or it changes        exit 6
     └── ConfigurationError       the operator: a file, flag or setting is wrong     exit 2
 
 Wrong use by a programmer is ``TypeError`` or ``ValueError`` and is not part of this tree. Callers match on the
@@ -36,6 +39,9 @@ __all__ = [
     "EndorsementError",
     "EvidenceError",
     "RevokedError",
+    "SealedFileError",
+    "SealedSourceError",
+    "SealedTamperError",
     "SignatureError",
     "UnsupportedError",
     "VerificationError",
@@ -163,6 +169,24 @@ class AppraisalError(AttestError):
 
 class CollectionError(AttestError):
     """This machine could not produce evidence."""
+
+    exit_code = 6
+
+
+class SealedFileError(AttestError):
+    """A sealed file has a size, a header or a key that no sealed file of ours has."""
+
+    exit_code = 3
+
+
+class SealedTamperError(SealedFileError):
+    """The bytes of a sealed file are not those that were sealed under this key for this place."""
+
+    exit_code = 4
+
+
+class SealedSourceError(SealedFileError):
+    """A sealed file, or what shall become one, cannot be read or written, or it changed meanwhile."""
 
     exit_code = 6
 

@@ -1,0 +1,200 @@
+"""Threads that share the segments of one file, and the memory that they work in.
+
+The cipher, reading and hashing all release the interpreter's lock, so threads are enough. Each takes the next segment
+as soon as it has done one: a counter costs nothing beside a MiB of work, and no thread waits for a slower one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count as counting
+
+from attest.sealed.layout import SEGMENT_BYTES
+
+__all__ = ["Scratch", "in_order", "spread", "thread_count", "wipe"]
+
+_HUGE_PAGE_BYTES = 2 << 20
+_ZEROS = bytes(SEGMENT_BYTES)
+
+
+def thread_count(asked: int | None) -> int:
+    """Return how many threads to use: what was asked for, or one for each processor that this process may use.
+
+    Raises:
+        ValueError: fewer than one.
+    """
+    if asked is None:
+        return max(1, len(os.sched_getaffinity(0)))
+    if asked < 1:
+        msg = f"at least one thread has to do it, not {asked}"
+        raise ValueError(msg)
+    return asked
+
+
+def wipe(buffer: memoryview) -> None:
+    """Overwrite a buffer of bytes with zeros."""
+    for begin in range(0, len(buffer), SEGMENT_BYTES):
+        piece = buffer[begin : begin + SEGMENT_BYTES]
+        piece[:] = _ZEROS[: len(piece)] if len(piece) < SEGMENT_BYTES else _ZEROS
+
+
+class Scratch:
+    """Buffers for one segment each, used again and again, and overwritten with zeros at the end."""
+
+    def __init__(self) -> None:
+        """Begin without any; each is made when it is first needed."""
+        self._lock = threading.Lock()
+        self._free: list[memoryview] = []
+        self._all: list[tuple[mmap.mmap, memoryview]] = []
+
+    def take(self) -> memoryview:
+        """Give a buffer of one segment, whose content is anything."""
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+            # Page-aligned, and asked to be one huge page: the kernel copies into it and the cipher reads it faster.
+            pages = mmap.mmap(-1, _HUGE_PAGE_BYTES)
+            with suppress(OSError):
+                pages.madvise(mmap.MADV_HUGEPAGE)
+            view = memoryview(pages)[:SEGMENT_BYTES]
+            self._all.append((pages, view))
+            return view
+
+    def give(self, buffer: memoryview) -> None:
+        """Take a buffer back."""
+        with self._lock:
+            self._free.append(buffer)
+
+    def wipe(self) -> None:
+        """Overwrite all of them and let them go; none may be in use."""
+        with self._lock:
+            for pages, view in self._all:
+                wipe(view)
+                view.release()
+                with suppress(BufferError):  # Somebody kept a part of it; its content is gone all the same.
+                    pages.close()
+            self._all.clear()
+            self._free.clear()
+
+
+def spread(count: int, work: Callable[[int], object], *, threads: int) -> None:
+    """Call ``work`` for 0 to ``count - 1``, on so many threads, of which the calling one is the first.
+
+    When one call raises, no further one begins. All have ended when this returns or raises, and when it is interrupted.
+
+    Raises:
+        BaseException: what the first call to fail raised.
+    """
+    indexes = counting()
+    failures: list[BaseException] = []
+
+    def labour() -> None:
+        try:
+            while not failures and (index := next(indexes)) < count:
+                work(index)
+        except BaseException as exc:  # noqa: BLE001 - it is raised again, in the calling thread
+            failures.append(exc)
+
+    helpers = [threading.Thread(target=labour, name=f"sealed-{n}") for n in range(1, min(threads, count))]
+    _together(helpers, labour, failures)
+
+
+def in_order(
+    count: int,
+    produce: Callable[[int, int], object],
+    consumers: Sequence[Callable[[int, int], object]],
+    *,
+    slots: int,
+    threads: int,
+) -> None:
+    """Produce 0 to ``count - 1`` on several threads while consumers take them in order, each on a thread of its own.
+
+    Args:
+        count: how many.
+        produce: gets an index and a slot number; fills the slot. Called in any order.
+        consumers: each gets every index and its slot, in order; a slot is filled again when all had it. The first one
+            runs in the calling thread.
+        slots: how many may be filled or waiting at a time; at least 1.
+        threads: how many produce.
+
+    Raises:
+        BaseException: what the first call to fail raised; all have ended by then.
+    """
+    state = threading.Condition()
+    free = deque(range(slots))
+    ready: dict[int, int] = {}
+    waiting: dict[int, int] = {}
+    failures: list[BaseException] = []
+    indexes = counting()
+
+    def producer() -> None:
+        while True:
+            with state:
+                # The slot comes before the index: whoever holds the lowest index holds a slot, so somebody can go on.
+                state.wait_for(lambda: free or failures)
+                index = next(indexes)
+                if failures or index >= count:
+                    return
+                slot = free.popleft()
+            produce(index, slot)
+            with state:
+                ready[index], waiting[index] = slot, len(consumers)
+                state.notify_all()
+
+    def consumer(consume: Callable[[int, int], object]) -> None:
+        for index in range(count):
+            with state:
+                state.wait_for(lambda: index in ready or failures)  # noqa: B023 - called before the next turn
+                if failures:
+                    return
+                slot = ready[index]
+            consume(index, slot)
+            with state:
+                waiting[index] -= 1
+                if not waiting[index]:
+                    del ready[index], waiting[index]
+                    free.append(slot)
+                    state.notify_all()
+
+    def guarded(labour: Callable[[], None]) -> None:
+        try:
+            labour()
+        except BaseException as exc:  # noqa: BLE001 - it is raised again, in the calling thread
+            with state:
+                failures.append(exc)
+                state.notify_all()
+
+    labours = [producer] * min(threads, count) + [lambda c=c: consumer(c) for c in consumers[1:]]
+    helpers = [threading.Thread(target=guarded, args=(labour,)) for labour in labours]
+    _together(helpers, lambda: guarded(lambda: consumer(consumers[0])), failures)
+
+
+def _together(helpers: Sequence[threading.Thread], own: Callable[[], None], failures: list[BaseException]) -> None:
+    started: list[threading.Thread] = []
+    try:
+        for helper in helpers:
+            helper.start()
+            started.append(helper)
+        own()
+    except BaseException as exc:
+        failures.append(exc)
+        raise
+    finally:
+        _join(started, failures)
+    if failures:
+        raise failures[0]
+
+
+def _join(started: Sequence[threading.Thread], failures: list[BaseException]) -> None:
+    """Wait for all, whatever interrupts: they write into memory that the caller owns."""
+    for helper in started:
+        while helper.is_alive():
+            try:
+                helper.join()
+            except BaseException as exc:  # noqa: BLE001 - raised by the caller, after the last has ended
+                failures.append(exc)

@@ -1,0 +1,116 @@
+"""The data key as a Tink keyset, for reading and writing sealed files with any Tink library.
+
+The keyset is the key: as secret as it, never to be logged.
+
+Spec: Tink, ``tink.proto`` (its JSON form) and ``aes_gcm_hkdf_streaming.proto``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Final
+
+from attest.encoding import JsonValue, base64_bytes, json_value
+from attest.errors import EvidenceError, SealedFileError
+from attest.sealed.cipher import KEY_BYTES
+
+__all__ = ["MAX_KEYSET_BYTES", "key_from_tink", "tink_keyset"]
+
+MAX_KEYSET_BYTES = 64 << 10
+"""Ours; a keyset of one key has 400."""
+_TYPE_URL: Final = "type.googleapis.com/google.crypto.tink.AesGcmHkdfStreamingKey"
+_KEY_ID = 1
+_PARAMETERS = bytes.fromhex("12080880804010201803")
+"""Field 2, 8 bytes: segments of 1 MiB (field 1), derived keys of 32 bytes (2), SHA-256 (3). Version 0 is left out."""
+_KEY_VALUE = bytes((0x1A, KEY_BYTES))
+"""Field 3: so many bytes of key."""
+
+
+def tink_keyset(key: bytes) -> str:
+    """Return the JSON keyset that opens and makes our sealed files in any Tink library.
+
+    Args:
+        key: 32 bytes, the data key.
+
+    Raises:
+        ValueError: a key of another length.
+    """
+    if len(key) != KEY_BYTES:
+        msg = f"a data key has {KEY_BYTES} bytes, not {len(key)}"
+        raise ValueError(msg)
+    data = {
+        "typeUrl": _TYPE_URL,
+        "value": base64.b64encode(_PARAMETERS + _KEY_VALUE + key).decode(),
+        "keyMaterialType": "SYMMETRIC",
+    }
+    # Streaming encryption never writes the prefix that TINK would stand for.
+    entry = {"keyData": data, "status": "ENABLED", "keyId": _KEY_ID, "outputPrefixType": "RAW"}
+    return json.dumps({"primaryKeyId": _KEY_ID, "key": [entry]}, indent=2) + "\n"
+
+
+def key_from_tink(keyset: bytes) -> bytes:
+    """Return the data key of a JSON keyset with exactly one key of our kind.
+
+    Args:
+        keyset: UTF-8 JSON as ``tink_keyset`` or a Tink library writes it, not encrypted.
+
+    Raises:
+        SealedFileError: ``sealed-keyset-invalid``: no such keyset. No part of it is in the message.
+    """
+    if len(keyset) > MAX_KEYSET_BYTES:
+        raise _invalid("keyset", f"at most {MAX_KEYSET_BYTES} bytes")
+    try:
+        document = json_value(keyset, what="keyset")
+    except EvidenceError:
+        # Not chained: what cannot be parsed may be quoted there, and it may be a key.
+        raise _invalid("keyset", "a JSON document") from None
+    members = _members(document, "keyset")
+    keys = members.get("key")
+    if not isinstance(keys, list) or len(keys) != 1:
+        raise _invalid("keyset.key", "exactly one key")
+    entry = _members(keys[0], "keyset.key[0]")
+    _require(entry, "status", ("ENABLED",), "keyset.key[0].status")
+    _require(entry, "outputPrefixType", ("RAW", "TINK"), "keyset.key[0].outputPrefixType")
+    if members.get("primaryKeyId") != entry.get("keyId") or entry.get("keyId") is None:
+        raise _invalid("keyset.primaryKeyId", "the id of the one key")
+    data = _members(entry.get("keyData"), "keyset.key[0].keyData")
+    _require(data, "typeUrl", (_TYPE_URL,), "keyset.key[0].keyData.typeUrl")
+    _require(data, "keyMaterialType", ("SYMMETRIC",), "keyset.key[0].keyData.keyMaterialType")
+    return _key(data.get("value"))
+
+
+def _key(value: JsonValue) -> bytes:
+    where = "keyset.key[0].keyData.value"
+    if not isinstance(value, str):
+        raise _invalid(where, "base64 text")
+    try:
+        raw = base64_bytes(value, what=where)
+    except EvidenceError:
+        raise _invalid(where, "base64 with padding") from None
+    start = _PARAMETERS + _KEY_VALUE
+    if len(raw) != len(start) + KEY_BYTES or not raw.startswith(start):
+        raise _invalid(where, "a key of the parameter set AES256_GCM_HKDF_1MB with 32 bytes")
+    return raw[len(start) :]
+
+
+def _members(value: JsonValue, where: str) -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        raise _invalid(where, "an object")
+    return value
+
+
+def _require(members: dict[str, JsonValue], name: str, accepted: tuple[str, ...], where: str) -> None:
+    if members.get(name) not in accepted:
+        raise _invalid(where, " or ".join(accepted))
+
+
+def _invalid(field: str, expected: str) -> SealedFileError:
+    return SealedFileError(
+        f"not a Tink keyset that opens sealed files: expected {expected} ({field})",
+        code="sealed-keyset-invalid",
+        field=field,
+        expected=expected,
+        clause="Tink, tink.proto",
+        hint="expected is one key of AES256_GCM_HKDF_1MB in JSON, not encrypted",
+    )

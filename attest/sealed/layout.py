@@ -1,0 +1,206 @@
+"""Where everything lies in a sealed file: pure arithmetic over sizes and offsets, in bytes.
+
+::
+
+    file    = header (40) ‖ segment 0 ‖ segment 1 ‖ … ‖ segment k-1
+    segment = ciphertext ‖ tag (16)
+
+Segment *i* begins at file offset *i* · 1 MiB, segment 0 behind the header, and ends at the next multiple of 1 MiB or
+with the file. All but the last are full, and the last holds at least one byte unless the file is empty: so every
+plaintext size has exactly one file size, and the other way round.
+
+Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming, parameter set AES256_GCM_HKDF_1MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from attest.errors import SealedFileError
+
+__all__ = [
+    "FIRST_PLAINTEXT_BYTES",
+    "HEADER_BYTES",
+    "MAX_CIPHERTEXT_BYTES",
+    "MAX_PLAINTEXT_BYTES",
+    "MAX_SEGMENTS",
+    "MIN_CIPHERTEXT_BYTES",
+    "PLAINTEXT_BYTES",
+    "SEGMENT_BYTES",
+    "TAG_BYTES",
+    "Part",
+    "Segment",
+    "ciphertext_size",
+    "plaintext_size",
+    "segment_count",
+    "segment_place",
+    "split",
+]
+
+SEGMENT_BYTES = 1 << 20
+"""Of the file, header and tag included."""
+HEADER_BYTES = 40
+TAG_BYTES = 16
+PLAINTEXT_BYTES = SEGMENT_BYTES - TAG_BYTES
+"""Of a full segment."""
+FIRST_PLAINTEXT_BYTES = PLAINTEXT_BYTES - HEADER_BYTES
+"""Of a full segment 0, which shares its MiB with the header."""
+MIN_CIPHERTEXT_BYTES = HEADER_BYTES + TAG_BYTES
+"""The empty file, sealed."""
+MAX_SEGMENTS = 1 << 32
+"""The index in the nonce has 32 bits."""
+MAX_CIPHERTEXT_BYTES = MAX_SEGMENTS * SEGMENT_BYTES
+MAX_PLAINTEXT_BYTES = MAX_CIPHERTEXT_BYTES - HEADER_BYTES - MAX_SEGMENTS * TAG_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The place of one segment in the file and of its content in the plaintext.
+
+    Attributes:
+        index: from 0.
+        last: whether it is the file's last one, which its nonce says too.
+        offset: of its ciphertext in the file.
+        size: of its ciphertext with the tag.
+        plaintext_offset: of its content in the plaintext.
+    """
+
+    index: int
+    last: bool
+    offset: int
+    size: int
+    plaintext_offset: int
+
+    @property
+    def plaintext_size(self) -> int:
+        """Bytes of content."""
+        return self.size - TAG_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one segment gives to a range of the plaintext.
+
+    Attributes:
+        segment: where it lies.
+        begin: first byte that is wanted, counted in the segment's content.
+        end: behind the last one.
+        at: where ``begin`` belongs, counted from the start of the range.
+    """
+
+    segment: Segment
+    begin: int
+    end: int
+    at: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether the range takes everything that the segment holds."""
+        return self.begin == 0 and self.end == self.segment.plaintext_size
+
+
+def ciphertext_size(plaintext: int) -> int:
+    """Return the size of the sealed file of so many bytes of plaintext.
+
+    Raises:
+        SealedFileError: ``sealed-size-invalid``: more than 2³² segments hold.
+        ValueError: a negative size.
+    """
+    if plaintext < 0:
+        msg = f"a size is not negative: {plaintext}"
+        raise ValueError(msg)
+    if plaintext > MAX_PLAINTEXT_BYTES:
+        raise SealedFileError(
+            f"{plaintext} bytes are more than a sealed file holds: at most {MAX_PLAINTEXT_BYTES}",
+            code="sealed-size-invalid",
+            expected=f"at most {MAX_PLAINTEXT_BYTES} bytes",
+            got=str(plaintext),
+            hint="split the file",
+        )
+    beyond = max(0, plaintext - FIRST_PLAINTEXT_BYTES)
+    return plaintext + HEADER_BYTES + TAG_BYTES * (1 + -(-beyond // PLAINTEXT_BYTES))
+
+
+def plaintext_size(ciphertext: int) -> int:
+    """Return how many bytes of plaintext a sealed file of this size holds.
+
+    Raises:
+        SealedFileError: ``sealed-size-invalid``: no sealed file has this size.
+    """
+    return ciphertext - HEADER_BYTES - TAG_BYTES * segment_count(ciphertext)
+
+
+def segment_count(ciphertext: int) -> int:
+    """Return how many segments a sealed file of this size has; at least one.
+
+    Raises:
+        SealedFileError: ``sealed-size-invalid``: no sealed file has this size. It is shorter than the empty one (56
+            bytes) or longer than 4 PiB, or what is left for its last segment holds no byte of plaintext.
+    """
+    # A last segment of a tag alone would be a second file for the same plaintext; no writer makes it.
+    fits = ciphertext <= SEGMENT_BYTES or (ciphertext - 1) % SEGMENT_BYTES >= TAG_BYTES
+    if not (MIN_CIPHERTEXT_BYTES <= ciphertext <= MAX_CIPHERTEXT_BYTES and fits):
+        raise SealedFileError(
+            f"no sealed file has {ciphertext} bytes: it was cut or extended, or it is something else",
+            code="sealed-size-invalid",
+            expected=f"{MIN_CIPHERTEXT_BYTES} to {MAX_CIPHERTEXT_BYTES} bytes, and no last segment without content",
+            got=str(ciphertext),
+            clause="Tink, AES-GCM-HKDF streaming, AES256_GCM_HKDF_1MB",
+            hint="fetch the file again",
+        )
+    return -(-ciphertext // SEGMENT_BYTES)
+
+
+def segment_place(index: int, ciphertext: int) -> Segment:
+    """Return where a segment lies in a sealed file of this size.
+
+    Raises:
+        SealedFileError: ``sealed-size-invalid``: no sealed file has this size.
+        ValueError: the file has no segment of this index.
+    """
+    count = segment_count(ciphertext)
+    if not 0 <= index < count:
+        msg = f"segment {index} of a file of {count}"
+        raise ValueError(msg)
+    return _place(index, count, ciphertext)
+
+
+def split(offset: int, length: int, ciphertext: int) -> Iterator[Part]:
+    """Split a range of the plaintext into what each segment gives to it, in their order.
+
+    Args:
+        offset: first byte of the range.
+        length: bytes of it; an empty range gives nothing.
+        ciphertext: size of the sealed file.
+
+    Raises:
+        SealedFileError: ``sealed-size-invalid``: no sealed file has this size.
+        ValueError: the range does not lie within the plaintext.
+    """
+    count, size = segment_count(ciphertext), plaintext_size(ciphertext)
+    if offset < 0 or length < 0 or offset + length > size:
+        msg = f"bytes {offset} to {offset + length} of a file of {size}"
+        raise ValueError(msg)
+    return _split(offset, length, count, ciphertext)
+
+
+def _split(offset: int, length: int, count: int, ciphertext: int) -> Iterator[Part]:
+    at, index = 0, _index_of(offset)
+    while at < length:
+        segment = _place(index, count, ciphertext)
+        begin = offset + at - segment.plaintext_offset
+        end = min(segment.plaintext_size, begin + length - at)
+        yield Part(segment=segment, begin=begin, end=end, at=at)
+        at, index = at + end - begin, index + 1
+
+
+def _index_of(offset: int) -> int:
+    return 0 if offset < FIRST_PLAINTEXT_BYTES else 1 + (offset - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES
+
+
+def _place(index: int, count: int, ciphertext: int) -> Segment:
+    begin = index * SEGMENT_BYTES if index else HEADER_BYTES
+    end = min((index + 1) * SEGMENT_BYTES, ciphertext)
+    content = FIRST_PLAINTEXT_BYTES + (index - 1) * PLAINTEXT_BYTES if index else 0
+    return Segment(index=index, last=index == count - 1, offset=begin, size=end - begin, plaintext_offset=content)

@@ -1,0 +1,148 @@
+"""Where the bytes of a sealed file come from: the protocol that the reader asks, and local files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from attest.errors import SealedSourceError
+
+__all__ = ["FileSource", "Source", "changed", "unreadable"]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Bytes that can be read anywhere, by several threads at once. They are not trusted.
+
+    ``FileSource`` is one; anything with these members is.
+    """
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages; no secret, no query of a signed URL."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Size in bytes, as it was when the source was opened; it never changes."""
+        ...
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the whole buffer from this offset, or raise; what it then holds is undefined.
+
+        Args:
+            offset: in bytes; ``offset + len(buffer)`` is at most ``size``.
+            buffer: of bytes (format ``B``), contiguous and writable, never kept after the call.
+
+        Raises:
+            SealedSourceError: it cannot be read, or it is no longer what was opened.
+            ValueError: the range does not lie within the source, or the source is closed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections. Closing twice is allowed."""
+        ...
+
+
+def unreadable(name: str, exc: OSError) -> SealedSourceError:
+    """Say that something cannot be read, in the words of the system."""
+    return SealedSourceError(
+        f"{name} cannot be read: {exc.strerror or exc}",
+        code="sealed-source-unreadable",
+        field=name,
+        got=errno.errorcode.get(exc.errno or 0),
+    )
+
+
+def changed(name: str, expected: str, got: str) -> SealedSourceError:
+    """Say that something is no longer what was opened."""
+    return SealedSourceError(
+        f"{name} changed while it was read: expected {expected}, got {got}",
+        code="sealed-source-changed",
+        field=name,
+        expected=expected,
+        got=got,
+        hint="try again when nobody writes to it",
+    )
+
+
+class FileSource:
+    """A local file, read by ``preadv`` into the caller's memory.
+
+    It is never mapped: bytes that somebody else can still change must be copied before they are verified, and a mapped
+    file that becomes shorter kills the process.
+
+    Args:
+        path: of a regular file; a link to one is followed.
+
+    Raises:
+        SealedSourceError: ``sealed-source-unreadable``, or ``sealed-source-not-a-file``: a folder, device, socket or
+            pipe.
+    """
+
+    __slots__ = ("_fd", "_name", "_size")
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open the file and keep its size."""
+        self._fd = -1
+        self._name = os.fspath(path)
+        try:
+            # Not blocking: opening a pipe without a writer would wait for one.
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as exc:
+            raise unreadable(self._name, exc) from exc
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(fd)
+            raise SealedSourceError(
+                f"{self._name} is no regular file", code="sealed-source-not-a-file", field=self._name
+            )
+        self._fd = fd
+        self._size = status.st_size
+
+    @property
+    def name(self) -> str:
+        """The path as it was given."""
+        return self._name
+
+    @property
+    def size(self) -> int:
+        """Size in bytes when it was opened."""
+        return self._size
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer; see ``Source``.
+
+        Raises:
+            SealedSourceError: ``sealed-source-unreadable``, or ``sealed-source-changed``: the file became shorter.
+            ValueError: the range does not lie within the file, or the file is closed.
+        """
+        if self._fd < 0:
+            msg = f"{self._name} is closed"
+            raise ValueError(msg)
+        if offset < 0 or offset + len(buffer) > self._size:
+            msg = f"bytes {offset} to {offset + len(buffer)} of a file of {self._size}"
+            raise ValueError(msg)
+        done, wanted = 0, len(buffer)
+        while done < wanted:
+            try:
+                count = os.preadv(self._fd, [buffer[done:] if done else buffer], offset + done)
+            except OSError as exc:
+                raise unreadable(self._name, exc) from exc
+            if count == 0:
+                raise changed(self._name, f"{self._size} bytes", f"{offset + done}")
+            done += count
+
+    def close(self) -> None:
+        """Close the file; nothing may be reading it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _path_name(path: Path | int) -> str:
+    return f"descriptor {path}" if isinstance(path, int) else os.fspath(path)
