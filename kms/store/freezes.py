@@ -26,8 +26,7 @@ class FreezeReader:
         Raises:
             IntegrityError: ``freeze-record-invalid``. Nothing is released while one cannot be read.
         """
-        rows = self._connection.execute(select(freezes).order_by(freezes.c.scope, freezes.c.name))
-        return tuple(map(_freeze, rows))
+        return tuple(map(_freeze, self._connection.execute(_FREEZES)))
 
 
 class FreezeWriter(FreezeReader):
@@ -50,6 +49,9 @@ class FreezeWriter(FreezeReader):
         """End a freeze."""
         same = (freezes.c.scope == str(target.scope)) & (freezes.c.name == target.name)
         self._connection.execute(delete(freezes).where(same))
+
+
+_FREEZES = select(freezes).order_by(freezes.c.scope, freezes.c.name)
 
 
 def _freeze(row: Row[tuple[object, ...]]) -> Freeze:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
 from attest.errors import AttestError
 from attest.release import KeyName
@@ -32,8 +32,7 @@ class GlassReader:
         Raises:
             IntegrityError: ``glass-record-invalid``.
         """
-        where = (break_glass.c.until > milliseconds(at)) & break_glass_ends.c.number.is_(None)
-        return tuple(_glass(row) for row in self._connection.execute(_GLASSES.where(where)))
+        return tuple(_glass(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
 
     def all_glasses(self) -> tuple[tuple[Glass, datetime | None], ...]:
         """Return all that were ever opened, and when they were closed early."""
@@ -76,6 +75,7 @@ _GLASSES = (
     .select_from(break_glass.outerjoin(break_glass_ends, break_glass_ends.c.number == break_glass.c.number))
     .order_by(break_glass.c.number)
 )
+_OPEN = _GLASSES.where(break_glass.c.until > bindparam("at"), break_glass_ends.c.number.is_(None))
 
 
 def _glass(row: Row[Any]) -> Glass:  # Any: rows of two tables

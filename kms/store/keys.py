@@ -13,9 +13,9 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     exists,
     insert,
-    or_,
     select,
     type_coerce,
     update,
@@ -47,16 +47,16 @@ class KeyReader:
 
     def asked(self, references: Iterable[KeyReference]) -> Mapping[KeyReference, KeyRecord]:
         """Return what is asked for: a version, or the current one; what there is none of is absent."""
-        wanted = tuple(references)
-        if not wanted:
-            return {}
-        found: dict[KeyReference, KeyRecord] = {}
-        for row in self._connection.execute(_KEY_VERSIONS.where(or_(*map(_asked_for, dict.fromkeys(wanted))))):
-            record = _record(row)
-            found[KeyReference(name=record.name, version=record.version)] = record
-            if record.is_current:
-                found[KeyReference(name=record.name)] = record
-        return {one: found[one] for one in wanted if one in found}
+        found = {one: self._one(one) for one in dict.fromkeys(references)}
+        return {one: record for one, record in found.items() if record is not None}
+
+    def _one(self, asked: KeyReference) -> KeyRecord | None:
+        if asked.version is None:
+            row = self._connection.execute(_CURRENT, stored_name(asked.name)).one_or_none()
+        else:
+            values = {**stored_name(asked.name), "version": asked.version}
+            row = self._connection.execute(_VERSION, values).one_or_none()
+        return None if row is None else _record(row)
 
     def versions_of(self, name: KeyName) -> tuple[KeyRecord, ...]:
         """Return every version of a key, the oldest first; none when it is unknown."""
@@ -184,12 +184,6 @@ def stored_name(name: KeyName) -> dict[str, str]:
     return {"tenant": name.tenant, "key_id": name.key_id}
 
 
-def _asked_for(reference: KeyReference) -> ColumnElement[bool]:
-    version = key_versions.c.version
-    one = key_versions.c.overlap_until.is_(None) if reference.version is None else version == reference.version
-    return of_key(key_versions, reference.name) & one
-
-
 _KEY_VERSIONS: Select[tuple[object, ...]] = (
     select(
         *(column for column in key_versions.c if column.name != "enabled"),
@@ -202,6 +196,12 @@ _KEY_VERSIONS: Select[tuple[object, ...]] = (
     .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
     .order_by(keys.c.tenant, keys.c.key_id, key_versions.c.version)
 )
+# Of every release, and so made once: making a statement takes longer than the database takes to answer it.
+_OF_NAME = _KEY_VERSIONS.where(
+    key_versions.c.tenant == bindparam("tenant"), key_versions.c.key_id == bindparam("key_id")
+)
+_CURRENT = _OF_NAME.where(key_versions.c.overlap_until.is_(None))
+_VERSION = _OF_NAME.where(key_versions.c.version == bindparam("version"))
 _ENABLED = {1: True, 0: False}
 """Read as a number: the library's boolean would take any text for true."""
 

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     delete,
     distinct,
     false,
@@ -28,6 +29,7 @@ from attest.errors import ConfigurationError
 from attest.release import KeyName
 from kms.errors import IntegrityError
 from kms.leases.records import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
+from kms.store.keys import stored_name
 from kms.store.schema import lease_claims, lease_ends, lease_stops, leases
 
 __all__ = ["LeaseReader", "LeaseWriter"]
@@ -65,9 +67,10 @@ class LeaseReader:
 
     def leases_of(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
         """Return the leases of these keys that a holder has and that count at this moment, the oldest first."""
-        where = and_(leases.c.holder == holder, _named(leases, names), leases.c.expires_at > _number(at), _NOT_ENDED)
-        found = self._states(_STATES.where(where).order_by(leases.c.log_seq, leases.c.lease_id))
-        return tuple(state.lease for state in found)
+        given = {"holder": holder, "at": _number(at)}
+        found = (self._connection.execute(_HELD, {**given, **stored_name(one)}) for one in names)
+        leases_found = (_state(row).lease for rows in found for row in rows)
+        return tuple(sorted(leases_found, key=lambda one: (one.log_seq, one.lease_id)))
 
     def lease_states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
         """Return these leases with what became of them; unknown ones are absent."""
@@ -78,10 +81,10 @@ class LeaseReader:
 
     def stops_of(self, names: Iterable[KeyName], *, instance: bytes | None) -> tuple[LeaseStop, ...]:
         """Return the stops of these keys that stand against this image on this machine; None: against any."""
-        columns = lease_stops.c
-        where = and_(true() if instance is None else columns.instance == instance, _named(lease_stops, names))
-        rows = self._connection.execute(select(lease_stops).where(where).order_by(columns.log_seq, columns.lease_id))
-        return tuple(_stop(row) for row in rows)
+        statement, given = (_STOPS, {}) if instance is None else (_STOPS_OF_INSTANCE, {"instance": instance})
+        found = (self._connection.execute(statement, {**given, **stored_name(one)}) for one in names)
+        stops = (_stop(row) for rows in found for row in rows)
+        return tuple(sorted(stops, key=lambda one: (one.log_seq, one.lease_id)))
 
     def lease_pages(
         self, wanted: LeaseFilter, *, at: datetime, after: tuple[int, str] = (0, "")
@@ -106,8 +109,7 @@ class LeaseReader:
 
     def claims_of(self, digest: bytes) -> bytes | None:
         """Return the claims of this digest; bytes that somebody made text are none of ours."""
-        statement = select(lease_claims.c.claims).where(lease_claims.c.digest == digest)
-        value = self._connection.execute(statement).scalar_one_or_none()
+        value = self._connection.execute(_CLAIMS, {"digest": digest}).scalar_one_or_none()
         return value if value is None or isinstance(value, bytes) else b""
 
     def claims_digests(self) -> tuple[bytes, ...]:
@@ -128,8 +130,8 @@ class LeaseWriter(LeaseReader):
             return
         digest = attester.claims_digest
         if self.claims_of(digest) is None:
-            self._connection.execute(insert(lease_claims).values(digest=digest, claims=attester.claims))
-        self._connection.execute(insert(leases), [_row(one) for one in granted])
+            self._connection.execute(_ADD_CLAIMS, {"digest": digest, "claims": attester.claims})
+        self._connection.execute(_ADD_LEASES, [_row(one) for one in granted])
 
     def end_leases(self, ends: Sequence[LeaseEnd]) -> None:
         """Write down that leases ended."""
@@ -138,7 +140,7 @@ class LeaseWriter(LeaseReader):
                 {"lease_id": e.lease_id, "ended_at": _number(e.at), "reason": e.reason, "log_seq": e.log_seq}
                 for e in ends
             ]
-            self._connection.execute(insert(lease_ends), rows)
+            self._connection.execute(_ADD_ENDS, rows)
 
     def add_stops(self, stops: Sequence[LeaseStop]) -> None:
         """Refuse the renewal of leases from now on."""
@@ -173,6 +175,22 @@ _STATES = select(
     lease_stops.c.log_seq.label("stop_seq"),
 ).select_from(_WITH_END.outerjoin(lease_stops, lease_stops.c.lease_id == leases.c.lease_id))
 _NOT_ENDED = lease_ends.c.lease_id.is_(None)
+# Of every release, and so made once: making a statement takes longer than the database takes to answer it.
+_HELD = _STATES.where(
+    leases.c.holder == bindparam("holder"),
+    leases.c.tenant == bindparam("tenant"),
+    leases.c.key_id == bindparam("key_id"),
+    leases.c.expires_at > bindparam("at"),
+    _NOT_ENDED,
+)
+_STOPS = select(lease_stops).where(
+    lease_stops.c.tenant == bindparam("tenant"), lease_stops.c.key_id == bindparam("key_id")
+)
+_STOPS_OF_INSTANCE = _STOPS.where(lease_stops.c.instance == bindparam("instance"))
+_CLAIMS = select(lease_claims.c.claims).where(lease_claims.c.digest == bindparam("digest"))
+_ADD_CLAIMS = insert(lease_claims)
+_ADD_LEASES = insert(leases)
+_ADD_ENDS = insert(lease_ends)
 
 
 def _named(table: Table, names: Iterable[KeyName]) -> ColumnElement[bool]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Connection, and_, func, insert, or_, select
+from sqlalchemy import Connection, and_, bindparam, func, insert, select
 
 from attest.encoding import json_value, rfc3339_text
 from attest.errors import AttestError
 from attest.release import KeyName
 from kms.brakes.limits import NO_LIMITS, Budget, Limits, canonical_limits, read_limits
 from kms.errors import IntegrityError
+from kms.store.keys import stored_name
 from kms.store.schema import key_limits, leases
 
 __all__ = ["LimitReader", "LimitWriter"]
@@ -32,13 +33,8 @@ class LimitReader:
         Raises:
             IntegrityError: ``limits-record-invalid``. Nothing is released while they cannot be read.
         """
-        columns = key_limits.c
-        named = [and_(columns.tenant == one.tenant, columns.key_id == one.key_id) for one in names]
-        if not named:
-            return {}
-        rows = self._connection.execute(select(key_limits).where(or_(*named)).order_by(columns.version))
-        found = {KeyName(tenant=row.tenant, key_id=row.key_id): (row.version, row.document) for row in rows}
-        return {name: _limits(*row) for name, row in found.items()}
+        found = {one: self._connection.execute(_NEWEST, stored_name(one)).one_or_none() for one in names}
+        return {name: _limits(row.version, row.document) for name, row in found.items() if row is not None}
 
     def all_limits(self) -> tuple[tuple[KeyName, Limits], ...]:
         """Return every version of the limits of every key."""
@@ -78,6 +74,14 @@ class LimitWriter(LimitReader):
                 set_at=rfc3339_text(at),
             )
         )
+
+
+_NEWEST = (
+    select(key_limits.c.version, key_limits.c.document)
+    .where(key_limits.c.tenant == bindparam("tenant"), key_limits.c.key_id == bindparam("key_id"))
+    .order_by(key_limits.c.version.desc())
+    .limit(1)
+)
 
 
 def _limits(version: object, document: object) -> Limits:
