@@ -1,8 +1,12 @@
-"""The service under load, against what the bare signature verifications of its releases allow.
+"""The service under load, against what the bare signature verifications of such releases allow.
 
 Two worker processes and the load generator share two processors. Evidence of SNP and a GPU, each under a challenge of
 its own, is made before the clock runs. The bare rate is taken in two processes at once, before and after each load, so
 that a slow minute hits both sides alike.
+
+Such a release rests on 29 signatures. A service verifies most of them once and remembers that; they are the measure all
+the same, since one that forgot more would look better against what is left. The harder comparison, with the two that no
+service can remember, is printed beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from contextlib import contextmanager
 
 from benchmarks.measure import Figure
 from benchmarks.sending import Load, post, send_all
-from benchmarks.service import BenchedService, benched_service
+from benchmarks.service import BenchedService, benched_service, every_signature
 from benchmarks.signing import bare_work, describe, verifications
 
 __all__ = ["kms_throughput"]
@@ -34,7 +38,8 @@ _END_SECONDS = 60
 def kms_throughput(*, rounds: int = 3, requests: int = 600, bare_seconds: float = 1.0) -> Figure:
     """Measure all numbers of connections in each round; the figure is the median ratio with the most of them."""
     with _two_processors(), benched_service() as service, _served(service) as port:
-        kinds = _kinds(service)
+        kinds = every_signature(service)
+        left = verifications(lambda: service.answer(service.body()))
         sizes = {number: requests // 4 if number == 1 else requests for number in _CONNECTIONS}
         send_all(_prepared(service, 40), port=port, connections=4)
         loads: dict[int, list[Load]] = {number: [] for number in _CONNECTIONS}
@@ -47,11 +52,14 @@ def kms_throughput(*, rounds: int = 3, requests: int = 600, bare_seconds: float 
                 after = _bare_rate(kinds, bare_seconds)
                 loads[number].append(load)
                 rates[number].append(statistics.mean((before, after)))
+        rest = _bare_rate(left, bare_seconds)
     most = max(_CONNECTIONS)
     ratio = statistics.median(load.rate / bare for load, bare in zip(loads[most], rates[most], strict=True))
+    usual = statistics.median(load.rate for load in loads[most])
     lines = [
         f"{describe(kinds)} a release; {_WORKERS} workers, {_processors()} processors, load generator included",
         *(_told(number, loads[number], rates[number]) for number in _CONNECTIONS),
+        f"{describe(left)} of them no service can remember: bare {rest:.0f}/s, ratio {usual / rest:.2f}",
     ]
     return Figure(id=_ID, value=ratio, bar=0.6, better="higher", detail="\n# ".join(lines))
 
@@ -65,12 +73,6 @@ def _told(number: int, loads: list[Load], rates: list[float]) -> str:
         f"{number} connection{plural}: {rate:.0f} releases/s, bare {bare:.0f}/s, ratio {rate / bare:.2f}, "
         f"p50 {half:.1f} ms, p99 {most:.1f} ms, {errors} errors of {sum(load.statuses.total() for load in loads)}"
     )
-
-
-def _kinds(service: BenchedService) -> Counter[str]:
-    """Return which signatures a release verifies when everything was seen before."""
-    service.answer(service.body())
-    return verifications(lambda: service.answer(service.body()))
 
 
 def _prepared(service: BenchedService, number: int) -> list[bytes]:

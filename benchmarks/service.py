@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,6 +24,8 @@ from attest.release import CONTEXT, Challenge, ReleaseRequest, WorkloadKey
 from attest.release.wire import ROLE
 from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest.simulator.nvidia import SimulatedBoard, bound_evidence
+from benchmarks.intel import remembering_tables
+from benchmarks.signing import verifications
 from kms.actors import local_actor
 from kms.clock import system_clock
 from kms.keys.admin import KEY_IMPORTED, add_key
@@ -33,7 +36,7 @@ from kms.services import Services, initialise, open_services, open_vault
 from kms.settings import Settings, load_settings
 from kms.setup import prepare_directory
 
-__all__ = ["KEY_ID", "BenchedService", "Machine", "benched_service"]
+__all__ = ["KEY_ID", "BenchedService", "Machine", "benched_service", "every_signature", "forgetting"]
 
 KEY_ID = "model"
 _PRODUCT = SnpProduct.GENOA
@@ -107,6 +110,25 @@ class BenchedService:
         request = ReleaseRequest.from_json(json_value(body, what="request body"))
         answer: JsonValue = self.releases.release(request).to_json()
         return json.dumps(answer).encode()
+
+
+def forgetting() -> Callable[[], None]:
+    """Return what lets verification forget all that it remembers."""
+    tables = remembering_tables()
+
+    def forget() -> None:
+        for clear in tables:
+            clear()
+
+    return forget
+
+
+def every_signature(service: BenchedService) -> Counter[str]:
+    """Return which signatures a release rests on: those that it verifies where nothing is remembered."""
+    service.answer(service.body())
+    body = service.body()
+    forgetting()()
+    return verifications(lambda: service.answer(body))
 
 
 @contextmanager
