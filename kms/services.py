@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,15 +22,16 @@ from kms.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.clock import Clock
 from kms.configuration import anchor_lines, anchors_digest
 from kms.continuity import require_continuity
+from kms.drafts import tidy
 from kms.endorsing import EndorsementDesk
 from kms.errors import IntegrityError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
 from kms.keys.records import DEFAULT_TENANT, WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
-from kms.keys.wrapping.backend import SingleKek
-from kms.keys.wrapping.definitions import FileDefinition, read_directory
+from kms.keys.wrapping.backend import SingleKek, WrappingBackend
+from kms.keys.wrapping.definitions import read_directory
 from kms.keys.wrapping.keyring import Keyring
-from kms.keys.wrapping.opening import create_backend, new_record, open_backend
+from kms.keys.wrapping.opening import fresh_backend, new_record, open_backend
 from kms.keys.wrapping.records import KekRecord, KekState
 from kms.leases import LeaseDesk
 from kms.log.publishing import LogPublisher
@@ -40,7 +42,7 @@ from kms.quorum.approved_anchors import require_approved
 from kms.recovery import RESTORED_AT
 from kms.relaxed import require_strict
 from kms.settings import Settings
-from kms.store import Reader, Store, Writer, create_database, open_store
+from kms.store import Reader, Store, Writer, create_database, locate, open_store
 
 __all__ = [
     "OWN_KEYS",
@@ -129,6 +131,9 @@ def initialise(
 ) -> VerifierKey:
     """Make the key-encryption key, the database and the service's own keys. Nothing is ever overwritten.
 
+    Who is killed on the way leaves nothing under a name that counts, or all of it, or a whole database whose
+    key-encryption key file has not got its name yet; this finishes the last and takes the place of anything else.
+
     Args:
         settings: say where.
         clock: tells the time.
@@ -141,43 +146,72 @@ def initialise(
     Raises:
         ConfigurationError: ``kek-file-exists``, ``database-exists``, or one of them cannot be made.
     """
-    definition, at = settings.kek, clock()
-    backend = create_backend(definition, random=random)
-    try:
-        record = new_record(backend, state=KekState.ACTIVE, random=random, at=at)
-        kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
-        seed = SecretBytes(random(_SEED_BYTES))
-        own = {_IDENTITY: seed, _CHALLENGE_MAC: SecretBytes(random(MAC_KEY_BYTES))}
-        wrapped = {
-            named: kek.wrap(secret, context=own_context(settings.origin, *named)) for named, secret in own.items()
-        }
+    at = clock()
+    with fresh_backend(settings.kek, known=partial(_known_keks, settings), random=random) as fresh:
+        public = None if fresh.known else _fill(settings, fresh.backend, administrator, random=random, at=at)
+    return _finish(settings, administrator, random=random, at=at) if public is None else public
 
-        def fill(writer: Writer) -> None:
-            writer.set_fact(_FACT_ORIGIN, settings.origin.encode())
-            writer.add_kek(record)
-            writer.add_tenant(DEFAULT_TENANT, at=at)
-            for (name, algorithm), content in wrapped.items():
-                writer.add_own_secret(name, algorithm=algorithm, wrapped=content, at=at)
-            body: dict[str, JsonValue] = {"identity": _identity(settings.origin, seed).public.text}
-            writer.append(writer.prepare(kind="initialised", at=at, body=body | {"kek": record.members()}))
-            if administrator is not None:
-                write_grant(
-                    writer,
-                    identity=administrator,
-                    tenant=EVERY_TENANT,
-                    role=Role.ADMINISTRATOR,
-                    actor=local_actor(),
-                    at=at,
-                )
 
-        create_database(settings.database, fill=fill, access=settings.database_access)
-    except BaseException:
-        if isinstance(definition, FileDefinition):
-            definition.file.unlink()  # made a moment ago, and it opens nothing
-        raise
-    finally:
-        backend.close()
+def _fill(
+    settings: Settings, backend: WrappingBackend, administrator: Actor | None, *, random: RandomBytes, at: datetime
+) -> VerifierKey:
+    """Make the database and the service's own keys in it, all or nothing."""
+    record = new_record(backend, state=KekState.ACTIVE, random=random, at=at)
+    kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
+    seed = SecretBytes(random(_SEED_BYTES))
+    own = {_IDENTITY: seed, _CHALLENGE_MAC: SecretBytes(random(MAC_KEY_BYTES))}
+    wrapped = {named: kek.wrap(secret, context=own_context(settings.origin, *named)) for named, secret in own.items()}
+
+    def fill(writer: Writer) -> None:
+        writer.set_fact(_FACT_ORIGIN, settings.origin.encode())
+        writer.add_kek(record)
+        writer.add_tenant(DEFAULT_TENANT, at=at)
+        for (name, algorithm), content in wrapped.items():
+            writer.add_own_secret(name, algorithm=algorithm, wrapped=content, at=at)
+        body: dict[str, JsonValue] = {"identity": _identity(settings.origin, seed).public.text}
+        writer.append(writer.prepare(kind="initialised", at=at, body=body | {"kek": record.members()}))
+        if administrator is not None:
+            _make_administrator(writer, administrator, at=at)
+
+    create_database(settings.database, fill=fill, access=settings.database_access)
     return _identity(settings.origin, seed).public
+
+
+def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
+    """Return the key-encryption keys that the database knows; none where there is no database of a service."""
+    try:
+        store = open_store(settings.database, access=settings.database_access)
+    except ConfigurationError as exc:
+        if exc.code in {"database-missing", "database-not-initialised"}:
+            return ()
+        raise
+    try:
+        with store.reading() as reader:
+            return reader.keks()
+    finally:
+        store.close()
+
+
+def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBytes, at: datetime) -> VerifierKey:
+    """Look at what an interrupted initialisation had made already, and let its administrator be the one named now."""
+    place = locate(settings.database)
+    if isinstance(place, Path):
+        tidy(place)
+    vault = open_vault(settings, random=random)
+    try:
+        public = open_identity(vault, settings).public
+        if administrator is not None:
+            with vault.store.writing() as writer:
+                held = writer.grants_of(administrator)
+                if not any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in held):
+                    _make_administrator(writer, administrator, at=at)
+        return public
+    finally:
+        vault.store.close()
+
+
+def _make_administrator(writer: Writer, identity: Actor, *, at: datetime) -> None:
+    write_grant(writer, identity=identity, tenant=EVERY_TENANT, role=Role.ADMINISTRATOR, actor=local_actor(), at=at)
 
 
 def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:

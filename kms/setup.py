@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from attest.errors import ConfigurationError
+from kms.drafts import DRAFT_SUFFIX, write_new
 from kms.settings import require_origin
 
 __all__ = ["prepare_directory"]
@@ -34,6 +34,8 @@ allow_simulated = true
 def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: bool) -> Path:
     """Make a directory with a settings file in it, both for their owner alone.
 
+    A settings file that an interrupted initialisation wrote, in these very words, is used as it is.
+
     Returns:
         The settings file.
 
@@ -56,10 +58,10 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
     )
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
+        write_new(path, content.encode())
     except FileExistsError as exc:
+        if _interrupted(directory, path, content.encode()):
+            return path
         raise ConfigurationError(
             f"{path} is there already",
             code="config-exists",
@@ -71,3 +73,13 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
             f"{directory} cannot be used: {exc.strerror or exc}", code="directory-unusable", field="directory"
         ) from exc
     return path
+
+
+def _interrupted(directory: Path, path: Path, content: bytes) -> bool:
+    """Say whether this settings file is what would be written now, and the service that it names is not whole."""
+    names = {name: (directory / name).exists() for name in ("kms.db", "kek", "kek" + DRAFT_SUFFIX)}
+    whole = names == {"kms.db": True, "kek": True, "kek" + DRAFT_SUFFIX: False}
+    try:
+        return not whole and path.is_file() and path.read_bytes() == content
+    except OSError:
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
@@ -35,19 +35,15 @@ def create_database(database: str, *, fill: Callable[[Writer], None], access: Ac
         UnavailableError: the server does not answer.
     """
     place = locate(database)
-    if isinstance(place, Path):
-        sqlite.create_file(place)
-    try:
+    with ExitStack() as stack:
+        if isinstance(place, Path):
+            place = stack.enter_context(sqlite.new_file(place))
         with _writing(place, access) as connection:
             if isinstance(place, URL):
                 postgres.require_empty(connection)
                 postgres.require_none_serving(connection)  # one that knew another database in its place
             upgrade(connection)
             fill(Writer(connection))
-    except BaseException:
-        if isinstance(place, Path):
-            sqlite.remove_file(place)
-        raise
 
 
 def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, str]:

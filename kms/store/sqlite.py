@@ -9,7 +9,8 @@ import fcntl
 import os
 import stat
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,15 +20,15 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 
 from attest.errors import ConfigurationError
+from kms.drafts import drafting
 from kms.store.waiting import BUSY_MILLISECONDS, WRITING
 
 __all__ = [
     "append_only",
-    "create_file",
     "is_busy",
     "is_foreign",
+    "new_file",
     "open_engine",
-    "remove_file",
     "storage_problems",
     "trigger_names",
     "triggers",
@@ -39,29 +40,51 @@ _LOOK_SECONDS = 0.002
 """How often one that waits for its turn looks."""
 
 
-def create_file(path: Path) -> None:
-    """Make an empty file for a new database, readable by its owner alone; SQLite gives its helpers the same mode.
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Make an empty file for a new database, which gets its name when the block has been left.
+
+    It is readable by its owner alone; SQLite gives its helpers the same mode. Who is killed leaves the draft, which
+    the next one empties. Every connection to it has to be closed in the block, so that nothing is left in a helper.
 
     Raises:
         ConfigurationError: ``database-exists`` (it is never overwritten) or ``database-unusable``.
     """
+    with ExitStack() as stack:
+        with _told(path):
+            draft = stack.enter_context(drafting(path))
+            _remove_helpers(draft.file)
+            draft.write(b"")
+        try:
+            yield draft.file
+            os.fsync(draft.descriptor)
+            with _told(path):
+                draft.place()
+        except BaseException:
+            draft.discard()
+            _remove_helpers(draft.file)
+            raise
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        yield
     except FileExistsError as exc:
         raise ConfigurationError(
             f"there is a file {path} already, and a database is never overwritten",
             code="database-exists",
             field="database",
-            hint="name another file, or use this one with 'kms serve'; what an interrupted 'kms init' left, which is "
-            "no database of a service to 'kms fsck', is deleted by hand",
+            hint="name another file, or use this one with 'kms serve'",
         ) from exc
+    except BlockingIOError as exc:
+        raise _unusable(path, "another command is making it") from exc
     except OSError as exc:
         raise _unusable(path, exc.strerror or str(exc)) from exc
 
 
-def remove_file(path: Path) -> None:
-    """Take away what was made a moment ago, so that the next try finds nothing in its way."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
+def _remove_helpers(path: Path) -> None:
+    for suffix in ("-wal", "-shm", "-journal"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 

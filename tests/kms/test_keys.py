@@ -176,7 +176,7 @@ def test_a_new_file_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(os, "fsync", note)
     create_kek_file(tmp_path / "kek", random=FakeRandom())
-    assert flushed == [tmp_path / "kek", tmp_path]
+    assert flushed == [tmp_path / "kek.new", tmp_path]
 
 
 def test_mc_31_a_file_is_never_overwritten(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from attest.errors import AttestError, ConfigurationError
+from kms.drafts import write_new
 from kms.errors import LogBrokenError, UnavailableError
 from kms.log import verify_log
 from kms.services import initialise, open_vault
@@ -24,7 +25,7 @@ from kms.settings import Settings
 from kms.store import Access, create_database, locate, migrate_database, open_store, postgres
 from kms.store.examining import schema_differences, unprotected
 from kms.store.schema import REVISIONS, metadata
-from kms.store.sqlite import create_file, open_engine
+from kms.store.sqlite import open_engine
 from kms.store.waiting import WRITING
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, Workload, settings_for
 
@@ -187,7 +188,7 @@ def at_revision(place: str, revision: str) -> Engine:
     """A database of an older schema: a file, or the URL of an empty PostgreSQL database."""
     found = locate(place)
     if isinstance(found, Path):
-        create_file(found)
+        write_new(found, b"")
         engine = open_engine(found)
     else:
         engine = postgres.open_engine(found, Access())

@@ -10,7 +10,9 @@ The associated data of a wrapped key names tenant, key id, version, purpose, alg
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NoReturn
@@ -20,13 +22,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from attest.encoding import base64url_bytes, base64url_text
 from attest.errors import ConfigurationError, EvidenceError
+from kms.drafts import Draft, drafting
 from kms.keys.kek import RandomBytes
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.backend import NotOpenedError
 from kms.keys.wrapping.private import PrivateFile, unusable
 from kms.keys.wrapping.records import Backend
 
-__all__ = ["KEK_BYTES", "FileBackend", "create_kek_file", "read_kek_file"]
+__all__ = ["KEK_BYTES", "FileBackend", "KekDraft", "create_kek_file", "drafting_kek", "read_kek_file"]
 
 KEK_BYTES = 32
 _HEAD = "attest-kms-kek-v1 "
@@ -97,28 +100,78 @@ def create_kek_file(path: Path, *, random: RandomBytes) -> None:
     Raises:
         ConfigurationError: ``kek-file-exists`` (it is never overwritten) or ``kek-file-unusable``.
     """
-    content = f"{_HEAD}{base64url_text(random(KEK_BYTES))}\n".encode("ascii")
+    with drafting_kek(path) as draft:
+        draft.make(random=random)
+        draft.place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KekDraft:
+    """A key-encryption key file in the making.
+
+    Attributes:
+        draft: the file.
+    """
+
+    draft: Draft
+
+    def left(self, *, random: RandomBytes) -> FileBackend | None:
+        """Return the whole key that somebody left who was interrupted, or None."""
+        try:
+            key = _parse(self.draft.file, self.draft.content(_FILE_BYTES + 1))
+        except ConfigurationError:
+            return None
+        return FileBackend(key, random=random, path=self.draft.path)
+
+    def make(self, *, random: RandomBytes) -> FileBackend:
+        """Put a new key into it, and on the disk."""
+        key = SecretBytes(random(KEK_BYTES))
+        self.draft.write(f"{_HEAD}{base64url_text(key.export(EXPORT))}\n".encode("ascii"))
+        return FileBackend(key, random=random, path=self.draft.path)
+
+    def place(self) -> None:
+        """Give it its name.
+
+        Raises:
+            ConfigurationError: ``kek-file-exists`` or ``kek-file-unusable``.
+        """
+        with _told(self.draft.path):
+            self.draft.place()
+
+    def discard(self) -> None:
+        """Take it away: nothing was wrapped under it."""
+        self.draft.discard()
+
+
+@contextmanager
+def drafting_kek(path: Path) -> Iterator[KekDraft]:
+    """Begin a key-encryption key file, or go on with what somebody left of it.
+
+    Raises:
+        ConfigurationError: ``kek-file-exists`` (it is never overwritten) or ``kek-file-unusable``.
+    """
+    with ExitStack() as stack:
+        with _told(path):
+            draft = stack.enter_context(drafting(path))
+        yield KekDraft(draft=draft)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        yield
     except FileExistsError as exc:
         raise ConfigurationError(
             f"there is a file {path} already, and a key-encryption key is never overwritten",
             code="kek-file-exists",
             field="kek_file",
-            hint="name another file, or keep using this one; if 'kms init' or 'kms kek create' was interrupted "
-            "after it had written this file, no database knows it: delete it by hand then, and only then",
+            hint="name another file, or keep using this one; nothing that is interrupted leaves a file of this name "
+            "that no database knows",
         ) from exc
+    except BlockingIOError as exc:
+        raise unusable(_file(path), "another 'kms init' or 'kms kek create' is making it") from exc
     except OSError as exc:
         raise unusable(_file(path), exc.strerror or str(exc)) from exc
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)  # the file's name too: keys are wrapped under it from now on
-    finally:
-        os.close(directory)
 
 
 def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:

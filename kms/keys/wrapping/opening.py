@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from attest.errors import ConfigurationError
+from attest.errors import AttestError, ConfigurationError
+from kms.errors import UnavailableError
 from kms.keys.kek import RandomBytes
 from kms.keys.wrapping.backend import SingleKek, WrappingBackend, make_proof, require_binding
 from kms.keys.wrapping.definitions import Definition, FileDefinition, Pkcs11Definition, TransitDefinition
-from kms.keys.wrapping.file import create_kek_file, read_kek_file
+from kms.keys.wrapping.file import create_kek_file, drafting_kek, read_kek_file
 from kms.keys.wrapping.records import KekRecord, KekState
 
-__all__ = ["create_backend", "identify", "new_record", "open_backend"]
+__all__ = ["FreshBackend", "create_backend", "fresh_backend", "identify", "new_record", "open_backend"]
 
 KEK_ID_BYTES = 32
 
@@ -30,6 +33,58 @@ def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBa
     else:
         _elsewhere(definition, random=random).create()
     return open_backend(definition, random=random)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshBackend:
+    """What holds the key of a service in the making.
+
+    Attributes:
+        backend: the key.
+        known: whether a database knows it already, and the one thing that was interrupted was to give its file a name.
+    """
+
+    backend: WrappingBackend
+    known: bool
+
+
+@contextmanager
+def fresh_backend(
+    definition: Definition, *, known: Callable[[], Iterable[KekRecord]], random: RandomBytes
+) -> Iterator[FreshBackend]:
+    """Make the key of a new service. Where it is a file, the file gets its name when the block has been left.
+
+    So the database knows the key before the file is there, and who is killed in between leaves the file's draft. The
+    next one asks the database whether it knows that, and only when not makes another key.
+
+    Args:
+        definition: where the key is to be.
+        known: returns the keys that the database knows; none where there is no database.
+        random: makes it.
+
+    Raises:
+        ConfigurationError: as ``create_backend``.
+        UnavailableError: what is to hold it, or the database, does not answer.
+    """
+    if not isinstance(definition, FileDefinition):
+        backend = create_backend(definition, random=random)
+        try:
+            yield FreshBackend(backend=backend, known=False)
+        finally:
+            backend.close()
+        return
+    with drafting_kek(definition.file) as draft:
+        left = draft.left(random=random)
+        is_known = left is not None and identify(left, known()) is not None
+        made = left if left is not None and is_known else draft.make(random=random)
+        try:
+            yield FreshBackend(backend=made, known=is_known)
+        except AttestError as exc:
+            # Of a server that went away nobody knows what it committed; the next try finds out, with the draft.
+            if not is_known and not isinstance(exc, UnavailableError):
+                draft.discard()
+            raise
+        draft.place()
 
 
 def open_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
