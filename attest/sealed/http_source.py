@@ -1,0 +1,446 @@
+"""Sealed files on a web server: ranges over HTTP (RFC 9110 §14), pinned to the file that was there when it was opened.
+
+The content needs no trust in the server: every segment is authenticated. What is checked here keeps a server that is
+confused, or lies, from wasting memory and time, and tells the reader what is wrong instead of "does not decrypt":
+
+* the first answer fixes size and validator (a strong ETag, or else Last-Modified); each further request carries it in
+  ``If-Range``, and an answer about another size or another validator is refused as changed;
+* an answer to a range has status 206, states exactly that range, and has no content coding; a server that ignores
+  ranges is refused before its whole file comes down the line;
+* redirects are followed a few times, never from https to http, and the caller's own headers stay with the host that
+  they were meant for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
+
+from attest.errors import ConfigurationError, SealedSourceError
+from attest.sealed.ranges import Interruption, Patience, RangeReader, read_at_most, unreachable
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["HttpSource", "HttpStore"]
+
+MAX_REDIRECTS: Final = 5
+MAX_SIZE: Final = 1 << 52
+"""4 PiB, the longest sealed file."""
+
+_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,16})-([0-9]{1,16})/([0-9]{1,16})")
+_STRONG_ETAG: Final = re.compile(r'"[\x21\x23-\x7e\x80-\xff]{0,512}"')
+_SECONDS: Final = re.compile(r"[0-9]{1,6}")
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+HeaderSource = Callable[[], Mapping[str, str]]
+"""Returns the caller's own headers, such as Authorization, anew for each request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pin:
+    """What the file was when it was opened.
+
+    Attributes:
+        size: in bytes.
+        header: which header tells one version from another.
+        value: of that header.
+    """
+
+    size: int
+    header: str
+    value: str
+
+
+class _Client:
+    """Requests to one host and wherever it redirects to."""
+
+    def __init__(self, *, patience: Patience, headers: HeaderSource | None, trust_env: bool) -> None:
+        """Prepare connections; nothing is sent yet."""
+        import httpx
+
+        self.patience = patience
+        self._headers = headers
+        try:
+            self._client = httpx.Client(
+                trust_env=trust_env,
+                follow_redirects=False,
+                timeout=httpx.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
+                limits=httpx.Limits(max_connections=patience.connections),
+                headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
+            )
+        except (ValueError, OSError, ImportError) as exc:  # a proxy or certificate store that is none
+            raise ConfigurationError(
+                f"the environment's proxy or certificate settings cannot be used: {exc}",
+                code="network-settings-invalid",
+                hint="look at HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
+            ) from exc
+
+    def close(self) -> None:
+        self._client.close()
+
+    @contextmanager
+    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """Open the answer to a GET, redirects followed, body not read; status 4xx and 5xx raise.
+
+        Raises:
+            Interruption: the service is busy or the connection failed.
+            SealedSourceError: ``sealed-source-not-found``, ``-refused`` or ``-answer-invalid``.
+        """
+        import httpx
+
+        try:
+            response = self._follow(url, headers)
+            try:
+                yield response
+            finally:
+                response.close()
+        except httpx.InvalidURL as exc:
+            raise _bad_url(shown(url), "a host and a path that can be") from exc
+        except (httpx.TransportError, httpx.StreamError) as exc:
+            raise Interruption(unreachable(shown(url), str(exc) or type(exc).__name__)) from exc
+
+    def _follow(self, url: str, headers: Mapping[str, str]) -> httpx.Response:
+        place = url
+        for _ in range(MAX_REDIRECTS + 1):
+            own = self._headers() if self._headers is not None and _origin(place) == _origin(url) else {}
+            request = self._client.build_request("GET", place, headers={**own, **headers})
+            response = self._client.send(request, stream=True)
+            if response.status_code not in _REDIRECTS:
+                _require_no_refusal(place, response)
+                return response
+            response.close()
+            place = _redirected(place, response.headers.get("Location"))
+        raise answer_invalid(shown(url), f"at most {MAX_REDIRECTS} redirects", "more")
+
+
+class HttpSource:
+    """One file on a web server, read by ranges from any number of threads.
+
+    Args:
+        url: ``https://…`` or ``http://…``, without user information. A query is sent and never shown.
+        headers: returns the caller's own headers, asked for with each request.
+        patience: connections, attempts and time-outs.
+        trust_env: honour the environment's proxies and certificate stores.
+
+    Raises:
+        ConfigurationError: ``sealed-url-invalid`` or ``network-settings-invalid``.
+        SealedSourceError: ``sealed-source-…``: unreachable, not-found, refused, answer-invalid, unpinned.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: HeaderSource | None = None,
+        patience: Patience | None = None,
+        trust_env: bool = True,
+    ) -> None:
+        """Ask for the first byte, which tells size and validator."""
+        require_url(url)
+        patience = patience or Patience()
+        self.connections = patience.connections
+        client = _Client(patience=patience, headers=headers, trust_env=trust_env)
+        try:
+            self._open(url, client)
+        except BaseException:
+            client.close()
+            raise
+
+    def _open(self, url: str, client: _Client) -> None:
+        self._url = url
+        self._client = client
+        pins: list[_Pin] = []
+        first = bytearray(1)
+
+        @contextmanager
+        def ask(start: int, stop: int) -> Iterator[Iterator[bytes]]:
+            with client.get(url, {"Range": f"bytes={start}-{stop - 1}"}) as response:
+                pin = _pin_of(shown(url), response)
+                pins.append(pin)
+                yield response.iter_raw() if pin.size else iter((b"\0",))
+
+        probe = RangeReader(name=shown(url), size=1, ask=ask, patience=client.patience)
+        probe.read_into(0, memoryview(first))
+        self._pin = pins[-1]
+        self._reader = RangeReader(name=self.name, size=self._pin.size, ask=self._ask, patience=client.patience)
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving closes the connections."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The address without its query."""
+        return shown(self._url)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file when it was opened."""
+        return self._pin.size
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer from that offset.
+
+        Raises:
+            ValueError: the range is not within the file, or the source is closed.
+            SealedSourceError: ``sealed-source-…``: changed, unreachable, not-found, refused, answer-invalid.
+        """
+        self._reader.read_into(offset, buffer)
+
+    def close(self) -> None:
+        """Close the connections; twice is no error."""
+        self._reader.close()
+        self._client.close()
+
+    @contextmanager
+    def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+        headers = {"Range": f"bytes={start}-{stop - 1}", "If-Range": self._pin.value}
+        with self._client.get(self._url, headers) as response:
+            _require_same(self.name, self._pin, response)
+            _require_range(self.name, start, stop, response)
+            yield response.iter_raw()
+
+
+class HttpStore:
+    """A sealed directory below an address; see ``attest.sealed.open_directory``.
+
+    Args:
+        url: of the directory, with or without a slash at its end, and without a query.
+        headers: as ``HttpSource``.
+        patience: as ``HttpSource``.
+        trust_env: as ``HttpSource``.
+
+    Raises:
+        ConfigurationError: ``sealed-url-invalid``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: HeaderSource | None = None,
+        patience: Patience | None = None,
+        trust_env: bool = True,
+    ) -> None:
+        """Keep the address; nothing is sent yet."""
+        require_url(url)
+        if urlsplit(url).query:
+            raise _bad_url(shown(url), "no query: the files of a directory are asked for below it")
+        self._base = url.rstrip("/") + "/"
+        self._headers = headers
+        self._patience = patience or Patience()
+        self.connections = self._patience.connections
+        self._trust_env = trust_env
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        return shown(self._base)
+
+    def sizes(self) -> None:
+        """List nothing: web servers do not, in any way that two of them share."""
+        return
+
+    def open(self, name: str) -> HttpSource:
+        """Open a file of the directory.
+
+        Args:
+            name: relative, with ``/``, as the manifest has it.
+        """
+        return HttpSource(self._at(name), headers=self._headers, patience=self._patience, trust_env=self._trust_env)
+
+    def read_small(self, name: str, limit: int) -> bytes:
+        """Return a whole file; of one that is larger than the limit one byte more than the limit.
+
+        Raises:
+            SealedSourceError: as ``HttpSource``.
+        """
+        with self.open(name) as source:
+            return read_at_most(source, limit)
+
+    def _at(self, name: str) -> str:
+        return self._base + quote(name, safe="/")
+
+
+def require_url(url: str) -> None:
+    """Refuse an address that is none.
+
+    Raises:
+        ConfigurationError: ``sealed-url-invalid``.
+    """
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as exc:
+        raise _bad_url("the address", "an address that can be read") from exc
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        raise _bad_url(shown(url), "https://host/path or http://host/path")
+    if parts.username is not None or parts.password is not None:
+        raise _bad_url(shown(url), "no user or password in the address: give headers instead")
+    if parts.fragment or not url.isascii() or any(ord(character) <= 32 for character in url):
+        raise _bad_url(shown(url), "neither blanks nor a fragment, and nothing that is not ASCII")
+
+
+def shown(url: str) -> str:
+    """Return an address as messages may show it: without user information and query, which may be secrets."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS.get(parts.scheme)
+
+
+def _redirected(place: str, location: str | None) -> str:
+    """Return where a redirect leads.
+
+    Raises:
+        SealedSourceError: ``sealed-source-answer-invalid``.
+    """
+    expected = "a redirect to an address that is as safe"
+    if location is None:
+        raise answer_invalid(shown(place), expected, "a redirect to nowhere")
+    try:
+        target = urljoin(place, location)
+        require_url(target)
+    except (ConfigurationError, ValueError) as exc:
+        raise answer_invalid(shown(place), expected, "a redirect to what is no such address") from exc
+    if urlsplit(place).scheme == "https" and urlsplit(target).scheme != "https":
+        raise answer_invalid(shown(place), expected, f"a redirect to {shown(target)}")
+    return target
+
+
+def _require_no_refusal(place: str, response: httpx.Response) -> None:
+    status, name = response.status_code, shown(place)
+    if status < 400 or status == 416:
+        return
+    response.close()
+    if status in _AGAIN:
+        asked = response.headers.get("Retry-After", "")
+        wait = float(asked) if _SECONDS.fullmatch(asked) else None
+        raise Interruption(unreachable(name, f"status {status}"), wait=wait)
+    if status in {401, 403, 407}:
+        raise SealedSourceError(
+            f"{name} is not given to this reader (status {status})",
+            code="sealed-source-refused",
+            got=f"status {status}",
+            hint="give the headers or credentials that the service wants, or a fresh signed address",
+        )
+    if status in {404, 410}:
+        raise SealedSourceError(
+            f"{name} does not exist (status {status})",
+            code="sealed-source-not-found",
+            got=f"status {status}",
+            hint="check the address",
+        )
+    if status == 412:
+        raise changed(name)
+    raise answer_invalid(name, "status 206", f"status {status}")
+
+
+def _pin_of(name: str, response: httpx.Response) -> _Pin:
+    """Read size and validator from the answer to ``Range: bytes=0-0``.
+
+    Raises:
+        SealedSourceError: ``sealed-source-answer-invalid`` or ``sealed-source-unpinned``.
+    """
+    if response.status_code == 416 and response.headers.get("Content-Range") == "bytes */0":
+        return _Pin(size=0, header="ETag", value=response.headers.get("ETag", ""))
+    total = _require_range(name, 0, 1, response)
+    etag, modified = response.headers.get("ETag", ""), response.headers.get("Last-Modified", "")
+    if _STRONG_ETAG.fullmatch(etag):
+        return _Pin(size=total, header="ETag", value=etag)
+    if modified:
+        return _Pin(size=total, header="Last-Modified", value=modified)
+    raise SealedSourceError(
+        f"{name} comes without a strong ETag and without Last-Modified, so that a change could not be noticed",
+        code="sealed-source-unpinned",
+        expected="ETag or Last-Modified",
+        hint="serve the file by a server that states one of them; most do",
+    )
+
+
+def _require_same(name: str, pin: _Pin, response: httpx.Response) -> None:
+    """Compare the version of an answer with the one that was opened.
+
+    Raises:
+        SealedSourceError: ``sealed-source-changed``.
+    """
+    if response.status_code in {200, 416} or response.headers.get(pin.header, "") != pin.value:
+        # The server knows ranges, or opening would have failed: all of it means that If-Range did not hold.
+        raise changed(name)
+    match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    if match is not None and int(match[3]) != pin.size:
+        raise changed(name)
+
+
+def _require_range(name: str, start: int, stop: int, response: httpx.Response) -> int:
+    """Check that an answer is about exactly ``[start, stop)``, and return the size of the file.
+
+    Raises:
+        SealedSourceError: ``sealed-source-answer-invalid``.
+    """
+    headers = response.headers
+    if response.status_code == 200:
+        raise SealedSourceError(
+            f"{name}: the server ignores ranges and would send the whole file",
+            code="sealed-source-answer-invalid",
+            expected="status 206",
+            got="status 200",
+            hint="serve the file by a server that knows Range (RFC 9110 section 14), or copy it here first",
+        )
+    if response.status_code != 206:
+        raise answer_invalid(name, "status 206", f"status {response.status_code}")
+    coding = headers.get("Content-Encoding", "identity")
+    if coding.lower() != "identity":
+        raise answer_invalid(name, "an answer without content coding", f"coding {coding[:40]}")
+    stated = headers.get("Content-Range", "")
+    match = _CONTENT_RANGE.fullmatch(stated)
+    wanted = f"bytes {start}-{stop - 1}"
+    if match is None or (int(match[1]), int(match[2])) != (start, stop - 1) or not stop <= int(match[3]) <= MAX_SIZE:
+        raise answer_invalid(name, f"Content-Range: {wanted}/size", f"{stated[:80]!r}")
+    length = headers.get("Content-Length")
+    if length is not None and length != str(stop - start):
+        raise answer_invalid(name, f"{stop - start} bytes", f"Content-Length {length[:20]}")
+    return int(match[3])
+
+
+def answer_invalid(name: str, expected: str, got: str) -> SealedSourceError:
+    """Return the error for an answer that is none to the question."""
+    return SealedSourceError(
+        f"{name}: the server's answer cannot be used: expected {expected}, got {got}",
+        code="sealed-source-answer-invalid",
+        expected=expected,
+        got=got,
+        hint="a proxy between may have changed it; try another way to the file",
+    )
+
+
+def changed(name: str) -> SealedSourceError:
+    """Return the error for a file that is another one by now."""
+    return SealedSourceError(
+        f"{name} changed while it was read",
+        code="sealed-source-changed",
+        hint="open it again; a published model should not be written over: give each version an address of its own",
+    )
+
+
+def _bad_url(name: str, expected: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name} cannot be read from: expected {expected}", code="sealed-url-invalid", expected=expected
+    )

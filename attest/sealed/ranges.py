@@ -1,0 +1,262 @@
+"""Filling a buffer from far away: in pieces, several at once, patiently, and never more than was asked for.
+
+What speaks the protocol (HTTP, S3) opens a stream of the bytes ``[start, stop)``; everything else is here: cutting at
+multiples of the segment size, connections side by side, picking up in the middle of a piece after a dropped
+connection, and waiting between attempts with jitter, so that a thousand machines that start together do not come
+back together.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from random import SystemRandom
+from typing import Final, Protocol
+
+from attest.errors import AttestError, SealedSourceError
+
+__all__ = ["Interruption", "Patience", "RangeReader", "read_at_most", "unreachable"]
+
+SEGMENT_BYTES: Final = 1 << 20
+"""Pieces are cut at multiples of this, which is where sealed segments begin (formats.md §1.2, rule 4)."""
+PIECE_BYTES: Final = 8 * SEGMENT_BYTES
+"""One request asks for at most this much: large enough to hide a round trip, small enough to share out."""
+PROGRESS_BYTES: Final = 64 << 10
+"""An attempt that brought this much was none in vain; one byte now and then is no progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How much is asked at once, how long to wait, and with which clock and dice.
+
+    Attributes:
+        connections: requests side by side, 1 to 64.
+        attempts: in a row that bring nothing, before the last error is raised.
+        first_wait_seconds: upper bound of the first wait; doubles with each attempt in vain.
+        max_wait_seconds: upper bound of every wait; a service that asks for a longer one is taken at its word.
+        connect_seconds: to open a connection.
+        read_seconds: between two pieces of an answer.
+        answer_seconds: for one answer; a slower one is given up and resumed on another connection.
+        random: draws from [0, 1).
+        sleep: waits for that many seconds.
+        monotonic: seconds that never run backwards.
+    """
+
+    connections: int = 8
+    attempts: int = 6
+    first_wait_seconds: float = 0.5
+    max_wait_seconds: float = 30.0
+    connect_seconds: float = 10.0
+    read_seconds: float = 20.0
+    answer_seconds: float = 120.0
+    random: Callable[[], float] = field(default=SystemRandom().random, repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    monotonic: Callable[[], float] = field(default=time.monotonic, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if not 1 <= self.connections <= 64:
+            msg = f"connections must be 1 to 64, not {self.connections}"
+            raise ValueError(msg)
+        if self.attempts < 1:
+            msg = f"attempts must be at least 1, not {self.attempts}"
+            raise ValueError(msg)
+
+    def wait_after(self, failures: int, asked: float | None) -> float | None:
+        """Return how many seconds to wait after that many attempts in vain, or None when that is too many.
+
+        Args:
+            failures: in a row, from 1.
+            asked: seconds that the service asked for, if it did.
+        """
+        if failures >= self.attempts or (asked is not None and asked > self.max_wait_seconds):
+            return None
+        if asked is not None:
+            return asked
+        longest = min(self.max_wait_seconds, self.first_wait_seconds * 2.0 ** min(failures - 1, 30))
+        return longest * (0.5 + self.random() / 2)
+
+
+class Interruption(Exception):  # noqa: N818  no error yet: the same bytes may be asked for again
+    """An answer broke off, or did not come; what it would have brought may be asked for again.
+
+    Attributes:
+        error: what to raise when nothing helps.
+        wait: seconds that the service asked for, if it did.
+    """
+
+    def __init__(self, error: AttestError, *, wait: float | None = None) -> None:
+        """Keep both."""
+        super().__init__(error.message)
+        self.error = error
+        self.wait = wait
+
+
+Ask = Callable[[int, int], AbstractContextManager[Iterator[bytes]]]
+"""Opens the stream of the bytes [start, stop). It raises ``Interruption`` for what may be tried again, before or while
+it is read, and any ``AttestError`` for what may not. It may end early; bytes too many are found by whoever reads."""
+
+
+class RangeReader:
+    """Bytes of one thing far away, read by any number of threads.
+
+    Args:
+        name: for people.
+        size: in bytes.
+        ask: opens a stream of a range.
+        patience: how to go about it.
+    """
+
+    def __init__(self, *, name: str, size: int, ask: Ask, patience: Patience) -> None:
+        """Prepare; nothing is asked for and no thread is started yet."""
+        self._name = name
+        self._size = size
+        self._ask = ask
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._workers: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """End the threads; a read that is under way ends first."""
+        with self._lock:
+            self._closed = True
+            workers, self._workers = self._workers, None
+        if workers is not None:
+            workers.shutdown()
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer from that offset. Nothing writes to it any more when this returns or raises.
+
+        Raises:
+            ValueError: the range is not within the file, or the source is closed.
+            AttestError: as ``ask``; or what the last attempt of too many failed with.
+        """
+        if not 0 <= offset <= offset + buffer.nbytes <= self._size:
+            msg = f"{buffer.nbytes} bytes from {offset} are not within {self._size}"
+            raise ValueError(msg)
+        if self._closed:
+            msg = f"{self._name} is closed"
+            raise ValueError(msg)
+        view = buffer.cast("B")
+        pieces = list(_cut(offset, view))
+        given_up = threading.Event()
+        if len(pieces) <= 1 or self._patience.connections == 1:
+            for start, part in pieces:
+                self._fill(start, part, given_up)
+            return
+        self._fill_together(pieces, given_up)
+
+    def _fill_together(self, pieces: list[tuple[int, memoryview]], given_up: threading.Event) -> None:
+        workers = self._started()
+        futures = [workers.submit(self._fill, start, part, given_up) for start, part in pieces]
+        try:
+            outcomes = [future.exception() for future in futures]
+        except BaseException:  # interrupted from outside
+            given_up.set()
+            wait(futures)  # the buffer belongs to the caller again once this ends
+            raise
+        for exc in outcomes:
+            if exc is not None:
+                raise exc
+
+    def _started(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._workers is None:
+                self._workers = ThreadPoolExecutor(self._patience.connections, thread_name_prefix="sealed-fetch")
+            return self._workers
+
+    def _fill(self, start: int, view: memoryview, given_up: threading.Event) -> None:
+        """Fill one piece; when that fails, the other pieces of the same read hear of it and stop."""
+        try:
+            self._resume(start, view, given_up)
+        except BaseException:
+            given_up.set()
+            raise
+
+    def _resume(self, start: int, view: memoryview, given_up: threading.Event) -> None:
+        """Fill one piece, going on where an answer broke off.
+
+        Raises:
+            AttestError: see ``read_into``.
+        """
+        done = mark = failures = 0
+        while done < view.nbytes and not given_up.is_set():
+            done, interruption = self._receive(start, view, done)
+            if interruption is None:
+                continue
+            failures = 1 if done - mark >= PROGRESS_BYTES else failures + 1
+            mark = done
+            seconds = self._patience.wait_after(failures, interruption.wait)
+            if seconds is None:
+                raise interruption.error from interruption
+            self._patience.sleep(seconds)
+
+    def _receive(self, start: int, view: memoryview, done: int) -> tuple[int, Interruption | None]:
+        """Return how much of the view is filled now, and what cut it short, if something did."""
+        clock = self._patience.monotonic
+        began = clock()
+        try:
+            with self._ask(start + done, start + view.nbytes) as stream:
+                for block in stream:
+                    end = done + len(block)
+                    if end > view.nbytes:
+                        raise SealedSourceError(
+                            f"{self._name} sent more than the {view.nbytes - done} bytes that it announced",
+                            code="sealed-source-answer-invalid",
+                            expected="the bytes that were asked for",
+                            got="more",
+                        )
+                    view[done:end] = block
+                    done = end
+                    if done < view.nbytes and clock() - began > self._patience.answer_seconds:
+                        slow = f"only {done} bytes within {self._patience.answer_seconds:.0f} s"
+                        return done, Interruption(unreachable(self._name, slow))
+        except Interruption as exc:
+            return done, exc
+        if done < view.nbytes:
+            return done, Interruption(unreachable(self._name, f"the answer ended {view.nbytes - done} bytes early"))
+        return done, None
+
+
+def unreachable(name: str, why: str) -> SealedSourceError:
+    """Return the error for a service that does not answer, or not to the end.
+
+    Args:
+        name: of the file, for people; without a query, which may hold a signature.
+        why: in words.
+    """
+    return SealedSourceError(
+        f"{name} cannot be read: {why}",
+        code="sealed-source-unreachable",
+        hint="check the address and the network, and try again",
+        retryable=True,
+    )
+
+
+class _Readable(Protocol):
+    @property
+    def size(self) -> int: ...
+
+    def read_into(self, offset: int, buffer: memoryview) -> None: ...
+
+
+def read_at_most(source: _Readable, limit: int) -> bytes:
+    """Return the content of a source, or of one that is larger than the limit one byte more than the limit."""
+    buffer = bytearray(min(source.size, limit + 1))
+    source.read_into(0, memoryview(buffer))
+    return bytes(buffer)
+
+
+def _cut(offset: int, view: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield pieces that end at multiples of PIECE_BYTES of the file."""
+    position = 0
+    while position < view.nbytes:
+        start = offset + position
+        end = min(view.nbytes, position + PIECE_BYTES - start % PIECE_BYTES)
+        yield start, view[position:end]
+        position = end

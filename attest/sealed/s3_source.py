@@ -1,0 +1,334 @@
+"""Sealed files in object storage that speaks S3: ranges of one object, pinned to the version that was opened.
+
+Requests, credentials and signatures are boto3's, which the extra ``s3`` brings. Its own retries are off: what breaks
+off is resumed in the middle here, as for HTTP. Every request carries ``If-Match`` with the ETag of the first answer,
+and the version where the bucket keeps versions: an object that was written over is refused as changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from attest.errors import AttestError, ConfigurationError, SealedSourceError
+from attest.sealed.http_source import answer_invalid, changed
+from attest.sealed.ranges import Interruption, Patience, RangeReader, read_at_most, unreachable
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+__all__ = ["S3Address", "S3Source", "S3Store", "s3_client"]
+
+BLOCK_BYTES: Final = 256 << 10
+MAX_KEY_BYTES: Final = 1024
+"""The service's own limit."""
+
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
+_GONE: Final = frozenset({"404", "NoSuchBucket", "NoSuchKey", "NoSuchVersion", "NotFound"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Address:
+    """Where an object lies, or a prefix of objects.
+
+    Attributes:
+        bucket: its name.
+        key: of the object, or the prefix; not empty for an object.
+    """
+
+    bucket: str
+    key: str
+
+    @staticmethod
+    def parse(url: str) -> S3Address:
+        """Read ``s3://bucket/key``.
+
+        Raises:
+            ConfigurationError: ``sealed-url-invalid``.
+        """
+        scheme, separator, rest = url.partition("://")
+        bucket, _, key = rest.partition("/")
+        printable = key.isprintable() and len(key.encode("utf-8", "surrogatepass")) <= MAX_KEY_BYTES
+        if scheme != "s3" or not separator or not _BUCKET.fullmatch(bucket) or not printable:
+            raise ConfigurationError(
+                f"{url[:200]!r} is no address of an object: expected s3://bucket/key",
+                code="sealed-url-invalid",
+                expected="s3://bucket/key",
+            )
+        return S3Address(bucket=bucket, key=key)
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}" if self.key else f"s3://{self.bucket}"
+
+
+def s3_client(*, patience: Patience, endpoint_url: str | None = None, region: str | None = None) -> Any:  # noqa: ANN401
+    """Return a client of boto3 that suits these sources; credentials come from where boto3 looks for them.
+
+    Args:
+        patience: connections and time-outs.
+        endpoint_url: another service than Amazon's, such as ``https://minio.example``.
+        region: where the bucket is; by default what boto3's configuration says.
+
+    Raises:
+        ConfigurationError: ``s3-unavailable``: boto3 is not installed; ``s3-settings-invalid``.
+    """
+    try:
+        from boto3.session import Session
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ImportError as exc:
+        raise ConfigurationError(
+            "object storage needs boto3", code="s3-unavailable", hint="install attest-kms[s3]"
+        ) from exc
+    settings = Config(
+        connect_timeout=patience.connect_seconds,
+        read_timeout=patience.read_seconds,
+        max_pool_connections=patience.connections,
+        retries={"total_max_attempts": 1},
+        signature_version="s3v4",
+        user_agent_extra="attest",
+    )
+    try:
+        # A session of its own: the process-wide one keeps what it once found for ever.
+        return Session().client("s3", endpoint_url=endpoint_url, region_name=region, config=settings)
+    except (BotoCoreError, ValueError) as exc:
+        raise _settings_invalid(exc) from exc
+
+
+class S3Source:
+    """One object, read by ranges from any number of threads.
+
+    Args:
+        url: ``s3://bucket/key``.
+        client: of boto3, as ``s3_client`` makes it; closed by whoever made it. None makes one.
+        endpoint_url: as ``s3_client``, where no client is given.
+        patience: connections, attempts and time-outs.
+
+    Raises:
+        ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable`` or ``s3-settings-invalid``.
+        SealedSourceError: ``sealed-source-…``: unreachable, not-found, refused or answer-invalid.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client: Any = None,  # noqa: ANN401  boto3 has no types
+        endpoint_url: str | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        """Ask for size, ETag and version."""
+        self._address = S3Address.parse(url)
+        if not self._address.key:
+            raise ConfigurationError(f"{url} names no object", code="sealed-url-invalid", expected="s3://bucket/key")
+        patience = patience or Patience()
+        self._own_client = client is None
+        self._client = s3_client(patience=patience, endpoint_url=endpoint_url) if client is None else client
+        self.connections = patience.connections
+        heads: list[Mapping[str, Any]] = []  # Any: boto3's answers
+
+        @contextmanager
+        def ask(_start: int, _stop: int) -> Iterator[Iterator[bytes]]:
+            with self._translated():
+                heads.append(self._client.head_object(Bucket=self._address.bucket, Key=self._address.key))
+            yield iter((b"\0",))
+
+        try:
+            RangeReader(name=self.name, size=1, ask=ask, patience=patience).read_into(0, memoryview(bytearray(1)))
+            self._size, self._etag, self._version = self._pin(heads[-1])
+        except BaseException:
+            self._let_go()
+            raise
+        self._reader = RangeReader(name=self.name, size=self._size, ask=self._ask, patience=patience)
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving closes the connections."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        return str(self._address)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object when it was opened."""
+        return self._size
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer from that offset.
+
+        Raises:
+            ValueError: the range is not within the object, or the source is closed.
+            SealedSourceError: ``sealed-source-…``: changed, unreachable, not-found, refused, answer-invalid.
+        """
+        self._reader.read_into(offset, buffer)
+
+    def close(self) -> None:
+        """Close the connections that are its own; twice is no error."""
+        self._reader.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._own_client:
+            self._client.close()
+
+    def _pin(self, head: Mapping[str, Any]) -> tuple[int, str, Mapping[str, str]]:
+        size, etag, version = head.get("ContentLength"), head.get("ETag"), head.get("VersionId")
+        if not isinstance(size, int) or size < 0:
+            raise answer_invalid(self.name, "the size of the object", repr(size))
+        if not isinstance(etag, str) or not etag.strip('"'):
+            raise SealedSourceError(
+                f"{self.name} comes without an ETag, so that a change could not be noticed",
+                code="sealed-source-unpinned",
+                expected="ETag",
+            )
+        pinned = {"VersionId": version} if isinstance(version, str) and version != "null" else {}
+        return size, etag, pinned
+
+    @contextmanager
+    def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+        with self._translated():
+            answer = self._client.get_object(
+                Bucket=self._address.bucket,
+                Key=self._address.key,
+                Range=f"bytes={start}-{stop - 1}",
+                IfMatch=self._etag,
+                **self._version,
+            )
+            body = answer["Body"]
+            try:
+                self._require_range(answer, start, stop)
+                yield body.iter_chunks(BLOCK_BYTES)
+            finally:
+                with suppress(OSError):
+                    body.close()
+
+    def _require_range(self, answer: Mapping[str, Any], start: int, stop: int) -> None:
+        if answer.get("ETag") != self._etag:
+            raise changed(self.name)
+        expected = f"bytes {start}-{stop - 1}/{self._size}"
+        stated = answer.get("ContentRange")
+        if stated != expected:
+            raise answer_invalid(self.name, f"Content-Range: {expected}", repr(stated)[:80])
+        if answer.get("ContentLength") != stop - start:
+            raise answer_invalid(self.name, f"{stop - start} bytes", repr(answer.get("ContentLength"))[:20])
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn boto3's errors into ours."""
+        from botocore import exceptions as boto
+
+        try:
+            yield
+        except boto.ClientError as exc:
+            raise self._refusal(exc) from exc
+        except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.NoRegionError) as exc:
+            raise _settings_invalid(exc) from exc
+        except (boto.ParamValidationError, boto.CredentialRetrievalError) as exc:
+            raise _settings_invalid(exc) from exc
+        except (boto.BotoCoreError, OSError) as exc:  # connections, time-outs, streams that end early
+            raise Interruption(unreachable(self.name, _one_line(exc))) from exc
+
+    def _refusal(self, exc: ClientError) -> AttestError | Interruption:
+        code = str(exc.response.get("Error", {}).get("Code", ""))
+        status = exc.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        words = f"status {status}" + (f", {code}" if code and code != str(status) else "")
+        if status in _AGAIN or code in {"SlowDown", "RequestTimeout"}:
+            return Interruption(unreachable(self.name, words))
+        if status == 404 or code in _GONE:
+            return SealedSourceError(
+                f"{self.name} does not exist ({words})",
+                code="sealed-source-not-found",
+                got=words,
+                hint="check bucket, key and endpoint",
+            )
+        if status in {401, 403}:
+            return SealedSourceError(
+                f"{self.name} is not given to this reader ({words})",
+                code="sealed-source-refused",
+                got=words,
+                hint="check the credentials that boto3 finds, and that they may read the object",
+            )
+        if status in {412, 416}:
+            return changed(self.name)
+        return answer_invalid(self.name, "status 206", words)
+
+
+class S3Store:
+    """A sealed directory below a prefix; see ``attest.sealed.open_directory``.
+
+    Args:
+        url: ``s3://bucket`` or ``s3://bucket/prefix``.
+        client: as ``S3Source``; one is shared by all its files.
+        endpoint_url: as ``s3_client``, where no client is given.
+        patience: as ``S3Source``.
+
+    Raises:
+        ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable`` or ``s3-settings-invalid``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        client: Any = None,  # noqa: ANN401  boto3 has no types
+        endpoint_url: str | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        """Keep the address; nothing is sent yet."""
+        self._address = S3Address.parse(url.rstrip("/") if url.count("/") > 2 else url)
+        self._patience = patience or Patience()
+        self._client = s3_client(patience=self._patience, endpoint_url=endpoint_url) if client is None else client
+        self.connections = self._patience.connections
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        return str(self._address)
+
+    def sizes(self) -> None:
+        """List nothing: that would want another permission than reading. Sizes are compared when files are opened."""
+        return
+
+    def open(self, name: str) -> S3Source:
+        """Open a file of the directory.
+
+        Args:
+            name: relative, with ``/``, as the manifest has it.
+        """
+        prefix = f"{self._address.key}/" if self._address.key else ""
+        url = f"s3://{self._address.bucket}/{prefix}{name}"
+        return S3Source(url, client=self._client, patience=self._patience)
+
+    def read_small(self, name: str, limit: int) -> bytes:
+        """Return a whole file; of one that is larger than the limit one byte more than the limit.
+
+        Raises:
+            SealedSourceError: as ``S3Source``.
+        """
+        with self.open(name) as source:
+            return read_at_most(source, limit)
+
+
+def _one_line(exc: BaseException) -> str:
+    return " ".join(str(exc).split())[:300] or type(exc).__name__
+
+
+def _settings_invalid(exc: BaseException) -> ConfigurationError:
+    return ConfigurationError(
+        f"object storage cannot be asked: {_one_line(exc)}",
+        code="s3-settings-invalid",
+        hint="give region, endpoint and credentials where boto3 looks for them: AWS_REGION, ~/.aws, the machine's role",
+    )
