@@ -9,28 +9,59 @@
         reader.read_into(offset, buffer)             # any range, decrypted straight into the buffer
         unseal_file(reader, "/dev/shm/model.bin", random=os.urandom)
 
+    seal_directory("model", "model-sealed", key=key, names=SealingNames(key=KeyReference.parse("model@1")), …)
+    with open_directory("model-sealed", key=key, trusted=(owner,)) as model:      # or a store: HTTP, S3
+        model.open("weights.safetensors").read_into(offset, buffer)
+
 ``layout`` is the arithmetic, ``cipher`` one segment, ``keyset`` the key for Tink libraries; they are pure. ``sources``
-says where bytes come from, ``reading`` and ``writing`` do the work.
+says where bytes come from, ``reading`` and ``writing`` do the work. Of models, ``manifest`` and ``oms`` are what is
+signed, ``directory`` verifies and opens them, ``sealing``, ``unsealing`` and ``rewrapping`` make folders of them.
 """
 
 from attest.sealed.cipher import FileHeader, SegmentCipher
+from attest.sealed.directory import SealedDirectory, VerifiedDirectory, open_directory, verify_directory
 from attest.sealed.keyset import key_from_tink, tink_keyset
 from attest.sealed.layout import ciphertext_size, plaintext_size
+from attest.sealed.manifest import SealedEntry, SealedManifest
+from attest.sealed.oms import ModelResource, VerifiedModel, sign_model, verify_model
 from attest.sealed.reading import SealedReader
+from attest.sealed.rewrapping import rewrap
+from attest.sealed.sealing import SealedModel, SealingNames, seal_directory
 from attest.sealed.sources import FileSource, Source
+from attest.sealed.stores import FolderStore, Store
+from attest.sealed.unsealing import UnsealedModel, unseal_directory, verify_plaintext
 from attest.sealed.writing import SealedFile, seal_file, unseal_file
 
 __all__ = [
     "FileHeader",
     "FileSource",
+    "FolderStore",
+    "ModelResource",
+    "SealedDirectory",
+    "SealedEntry",
     "SealedFile",
+    "SealedManifest",
+    "SealedModel",
     "SealedReader",
+    "SealingNames",
     "SegmentCipher",
     "Source",
+    "Store",
+    "UnsealedModel",
+    "VerifiedDirectory",
+    "VerifiedModel",
     "ciphertext_size",
     "key_from_tink",
+    "open_directory",
     "plaintext_size",
+    "rewrap",
+    "seal_directory",
     "seal_file",
+    "sign_model",
     "tink_keyset",
+    "unseal_directory",
     "unseal_file",
+    "verify_directory",
+    "verify_model",
+    "verify_plaintext",
 ]

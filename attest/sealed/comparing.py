@@ -1,0 +1,96 @@
+"""Comparing files with what was signed: their names, and every byte of them."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Collection
+from hashlib import sha256
+from typing import Final
+
+from attest.errors import SealedTamperError
+from attest.sealed.crew import spread, thread_count
+from attest.sealed.oms import ModelResource
+from attest.sealed.sources import Source
+from attest.sealed.stores import Store
+
+__all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files"]
+
+Progress = Callable[[str, int], object]
+"""Gets the name of a file and how many more of its bytes are done. May be called from several threads."""
+
+_PIECE_BYTES: Final = 1 << 20
+_SHOWN: Final = 5
+"""Names of files in a message."""
+
+
+def require_same_files(found: Collection[str], expected: Collection[str], *, where: str) -> None:
+    """Require two sets of names to be the same.
+
+    Raises:
+        SealedTamperError: ``sealed-files-mismatch``.
+    """
+    absent, more = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    if not absent and not more:
+        return
+    lists = (("without", absent), ("with", more))
+    parts = [f"{word} {', '.join(map(repr, names[:_SHOWN]))}" for word, names in lists if names]
+    raise SealedTamperError(
+        f"{where} has other files than were signed: {'; '.join(parts)}"[:800],
+        code="sealed-files-mismatch",
+        field=(absent or more)[0][:200],
+        expected=f"{len(expected)} files",
+        got=f"{len(absent)} missing, {len(more)} not listed",
+        hint="get what is missing, and remove what does not belong to the model",
+    )
+
+
+def require_digests(
+    store: Store, resources: tuple[ModelResource, ...], *, threads: int | None = None, progress: Progress | None = None
+) -> None:
+    """Require every byte of these files to be what was signed.
+
+    Raises:
+        SealedTamperError: ``sealed-digest-mismatch``.
+        SealedSourceError: a file is not there, cannot be read, or changes.
+    """
+
+    def compare(at: int) -> None:
+        resource = resources[at]
+        source = store.open(resource.name)
+        try:
+            got = file_digest(source, tell=None if progress is None else lambda n: progress(resource.name, n))
+        finally:
+            source.close()
+        if not hmac.compare_digest(got, resource.digest):
+            raise digest_mismatch(resource.name, expected=resource.digest, got=got)
+
+    spread(len(resources), compare, threads=thread_count(threads))
+
+
+def file_digest(source: Source, *, tell: Callable[[int], object] | None = None) -> bytes:
+    """Return SHA-256 of a source, 32 bytes, read in constant memory.
+
+    Raises:
+        SealedSourceError: it cannot be read, or changed.
+    """
+    digest = sha256()
+    buffer = memoryview(bytearray(min(_PIECE_BYTES, max(1, source.size))))
+    for offset in range(0, source.size, _PIECE_BYTES):
+        piece = buffer[: min(_PIECE_BYTES, source.size - offset)]
+        source.read_into(offset, piece)
+        digest.update(piece)
+        if tell is not None:
+            tell(len(piece))
+    return digest.digest()
+
+
+def digest_mismatch(name: str, *, expected: bytes, got: bytes) -> SealedTamperError:
+    """Say that a file is another one than was signed."""
+    return SealedTamperError(
+        f"{name} is not the file that was signed",
+        code="sealed-digest-mismatch",
+        field=name,
+        expected=expected.hex(),
+        got=got.hex(),
+        hint="get the file again",
+    )

@@ -1,0 +1,163 @@
+"""What an interrupted work needs to go on: a file of lines, each authenticated, the last of which may be half.
+
+::
+
+    line = HMAC-SHA256 (64 hex digits) SP JSON in canonical form LF
+    HMAC over the one of the line before (nothing before the first) ‖ the JSON; its key is derived from the data key
+
+Whoever can write to a disk, and has no key, can make work be done again, and cannot make other files be signed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import rfc8785
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from attest.encoding import JsonValue, json_value
+from attest.errors import ConfigurationError, EvidenceError, SealedSourceError, SealedTamperError
+
+__all__ = ["Journal"]
+
+_MAX_BYTES: Final = 1 << 28
+_MAC_DIGITS: Final = 64
+_INFO: Final = b"attest sealed journal v1"
+_OWNER_ONLY: Final = 0o600
+
+
+class Journal:
+    """An open journal; while it is open nobody else works on the same target.
+
+    Args:
+        path: the file; made if it is not there.
+
+    Raises:
+        ConfigurationError: ``sealed-work-in-use``: another process has it.
+        SealedSourceError: ``sealed-target-unwritable``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open and lock it."""
+        self._path = path
+        self._mac = b""
+        self._key = b""
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
+        except OSError as exc:
+            raise _unwritable(path, exc) from exc
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            self.close()
+            raise ConfigurationError(
+                f"another process works in {path.parent}",
+                code="sealed-work-in-use",
+                field=str(path.parent),
+                hint="wait until it has ended; what it did is kept",
+            ) from exc
+
+    def head(self) -> Mapping[str, JsonValue] | None:
+        """Return the first line, not authenticated yet; None where there is no whole one."""
+        lines = self._lines()
+        return self._record(lines[0])[1] if lines else None
+
+    def begin(self, head: Mapping[str, JsonValue], *, data_key: bytes) -> None:
+        """Start over with this first line.
+
+        Raises:
+            SealedSourceError: ``sealed-target-unwritable``.
+        """
+        self._key, self._mac = _mac_key(data_key), b""
+        self._truncate(0)
+        self.append(head)
+
+    def resume(self, *, data_key: bytes) -> tuple[Mapping[str, JsonValue], ...]:
+        """Authenticate every whole line, drop a half one, and return the lines after the first.
+
+        Raises:
+            SealedTamperError: ``sealed-journal-invalid``: a line is not what was written.
+        """
+        self._key, self._mac = _mac_key(data_key), b""
+        found = []
+        lines = self._lines()
+        for line in lines:
+            mac, record, content = *self._record(line), line[_MAC_DIGITS + 1 :]
+            self._mac = self._next(content)
+            if not hmac.compare_digest(self._mac, mac):
+                raise self._invalid()
+            found.append(record)
+        self._truncate(sum(len(line) + 1 for line in lines))
+        return tuple(found[1:])
+
+    def append(self, record: Mapping[str, JsonValue]) -> None:
+        """Write a line, and wait until it is on the disk.
+
+        Raises:
+            SealedSourceError: ``sealed-target-unwritable``.
+        """
+        content = rfc8785.dumps(cast("dict[str, Any]", dict(record)))  # Any: JSON
+        self._mac = self._next(content)
+        line = self._mac.hex().encode() + b" " + content + b"\n"
+        try:
+            while line:
+                line = line[os.write(self._fd, line) :]
+            os.fdatasync(self._fd)
+        except OSError as exc:
+            raise _unwritable(self._path, exc) from exc
+
+    def close(self) -> None:
+        """Close it, and let others work. Twice is allowed."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _lines(self) -> list[bytes]:
+        size = os.fstat(self._fd).st_size
+        if size > _MAX_BYTES:
+            raise self._invalid()
+        return os.pread(self._fd, size, 0).split(b"\n")[:-1]
+
+    def _record(self, line: bytes) -> tuple[bytes, Mapping[str, JsonValue]]:
+        try:
+            mac = bytes.fromhex(line[:_MAC_DIGITS].decode("ascii"))
+            record = json_value(line[_MAC_DIGITS + 1 :], what="journal")
+        except (ValueError, EvidenceError) as exc:
+            raise self._invalid() from exc
+        if not isinstance(record, dict):
+            raise self._invalid()
+        return mac, record
+
+    def _next(self, content: bytes) -> bytes:
+        return hmac.digest(self._key, self._mac + content, "sha256")
+
+    def _truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._fd, size)
+            os.lseek(self._fd, size, os.SEEK_SET)
+        except OSError as exc:
+            raise _unwritable(self._path, exc) from exc
+
+    def _invalid(self) -> SealedTamperError:
+        return SealedTamperError(
+            f"{self._path} is not what was written there",
+            code="sealed-journal-invalid",
+            field=str(self._path),
+            hint=f"remove {self._path.parent} to begin again",
+        )
+
+
+def _mac_key(data_key: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=_INFO).derive(data_key)
+
+
+def _unwritable(path: Path, exc: OSError) -> SealedSourceError:
+    return SealedSourceError(
+        f"{path} cannot be written: {exc.strerror or exc}", code="sealed-target-unwritable", field=str(path)
+    )

@@ -1,0 +1,391 @@
+"""``sealed.json``: what a signature over ciphertext has no place for. JSON in its canonical form (RFC 8785).
+
+::
+
+    {"schema": "attest.sealed/1", "cipher": "AES256_GCM_HKDF_1MB",
+     "model": 32 hex digits,                                  random; it is part of what every file is sealed for
+     "key": {"tenant", "key_id", "version", "wrapped"},       which key of the service opens the data key, and that one
+     "kms": {"origin", "vkey", "url"?} | absent, "policy_sha256"?, "creator"?, "created_at"?,
+     "files": [{"path", "size", "sealed", "sealed_size", "sha256"?}…]}                       in the order of their paths
+
+    wrapped         = base64url of nonce (12) ‖ AES-256-GCM(k, nonce, data key (32), no associated data)
+    k               = HKDF-SHA256(ikm = released key, salt = model identity, info = context, 32 bytes)
+    context         = CBOR map: context "attest-sealed-key/v1", tenant, key_id, version, kms (the vkey or null)
+    associated data = "attest sealed v1" NUL ‖ model identity (16) ‖ NUL ‖ path in UTF-8
+
+Every file is encrypted under the data key, which is made for this directory alone. Another released key means another
+``wrapped`` and another signature, and no byte of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, cast
+
+import rfc8785
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from attest.encoding import (
+    JsonValue,
+    base64url_bytes,
+    base64url_text,
+    cbor_bytes,
+    hex_bytes,
+    json_value,
+    rfc3339,
+    rfc3339_text,
+)
+from attest.errors import AttestError, ConfigurationError, SealedFileError, SealedTamperError
+from attest.release.names import KeyName, KeyReference
+from attest.release.notes import VerifierKey
+from attest.sealed.cipher import KEY_BYTES
+from attest.sealed.layout import ciphertext_size
+from attest.sealed.names import MAX_FILES, names_problem
+
+__all__ = [
+    "MANIFEST_NAME",
+    "MAX_MANIFEST_BYTES",
+    "MODEL_ID_BYTES",
+    "SEALED_SUFFIX",
+    "SealedEntry",
+    "SealedManifest",
+    "associated_data",
+    "require_key",
+    "unwrap_data_key",
+    "wrap_data_key",
+]
+
+MANIFEST_NAME: Final = "sealed.json"
+MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
+SEALED_SUFFIX: Final = ".sealed"
+MODEL_ID_BYTES: Final = 16
+MAX_CREATOR_CHARACTERS: Final = 200
+MAX_URL_CHARACTERS: Final = 2000
+
+_SCHEMA = "attest.sealed/1"
+_CIPHER = "AES256_GCM_HKDF_1MB"
+_CONTEXT = "attest-sealed-key/v1"
+_NONCE_BYTES = 12
+_WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + 16
+_Members = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedEntry:
+    """One file of a sealed model.
+
+    Attributes:
+        path: its name in the model.
+        size: of its plaintext, bytes.
+        sealed: its name in the sealed directory.
+        sealed_size: of its ciphertext, bytes; it follows from ``size``.
+        sha256: of its plaintext; None where the owner leaves fingerprints out.
+    """
+
+    path: str
+    size: int
+    sealed: str
+    sealed_size: int
+    sha256: bytes | None = None
+
+    @staticmethod
+    def of(path: str, *, size: int, sha256: bytes | None = None) -> SealedEntry:
+        """Describe a file under the name and with the size that sealing gives it."""
+        sealed_size = ciphertext_size(size)
+        return SealedEntry(path=path, size=size, sealed=path + SEALED_SUFFIX, sealed_size=sealed_size, sha256=sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedManifest:
+    """What a sealed directory says of itself. Parsed it is a stranger's word, until the signature over it is verified.
+
+    Attributes:
+        model: 16 random bytes that name this sealing of the model.
+        key: which key of the service, and in which version.
+        wrapped_key: the data key, encrypted under that.
+        files: in the order of their paths.
+        service: who releases the key; None where no service does.
+        service_url: where that is; nothing is trusted because it answers there.
+        policy_digest: SHA-256 of the policy under which the owner expects the key to be released.
+        creator: who sealed, for people.
+        created_at: when, for people.
+    """
+
+    model: bytes
+    key: KeyReference
+    wrapped_key: bytes = field(repr=False)
+    files: tuple[SealedEntry, ...]
+    service: VerifierKey | None = None
+    service_url: str | None = None
+    policy_digest: bytes | None = None
+    creator: str | None = None
+    created_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no directory may say (``SealedFileError``: ``sealed-manifest-malformed``)."""
+        _require(len(self.model) == MODEL_ID_BYTES, "model", f"{MODEL_ID_BYTES} bytes")
+        _require(self.key.version is not None, "key.version", "a version")
+        _require(len(self.wrapped_key) == _WRAPPED_BYTES, "key.wrapped", f"{_WRAPPED_BYTES} bytes")
+        _require(self.policy_digest is None or len(self.policy_digest) == 32, "policy_sha256", "32 bytes")
+        _require(self.service_url is None or self.service is not None, "kms.url", "a vkey beside it")
+        _require(_is_line(self.creator, MAX_CREATOR_CHARACTERS), "creator", "one line of text")
+        _require(_is_line(self.service_url, MAX_URL_CHARACTERS), "kms.url", "one line of text")
+        _require_files(self.files)
+
+    def entry(self, path: str) -> SealedEntry | None:
+        """Return the file of this name, or None."""
+        return next((one for one in self.files if one.path == path), None)
+
+    def to_bytes(self) -> bytes:
+        """Return the file, in canonical form."""
+        name = self.key.name
+        document: dict[str, JsonValue] = {
+            "schema": _SCHEMA,
+            "cipher": _CIPHER,
+            "model": self.model.hex(),
+            "key": {
+                "tenant": name.tenant,
+                "key_id": name.key_id,
+                "version": self.key.version,
+                "wrapped": base64url_text(self.wrapped_key),
+            },
+            "files": [_entry_document(one) for one in self.files],
+        }
+        if self.service is not None:
+            kms: dict[str, JsonValue] = {"origin": self.service.name, "vkey": self.service.text}
+            document["kms"] = kms if self.service_url is None else {**kms, "url": self.service_url}
+        if self.policy_digest is not None:
+            document["policy_sha256"] = self.policy_digest.hex()
+        if self.creator is not None:
+            document["creator"] = self.creator
+        if self.created_at is not None:
+            document["created_at"] = rfc3339_text(self.created_at)
+        return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON
+
+    @staticmethod
+    def parse(raw: bytes) -> SealedManifest:
+        """Read the file. There is one spelling of each manifest, and every other one is refused.
+
+        Raises:
+            SealedFileError: ``sealed-manifest-malformed``, or ``sealed-manifest-unsupported``: of another version.
+        """
+        _require(len(raw) <= MAX_MANIFEST_BYTES, MANIFEST_NAME, f"at most {MAX_MANIFEST_BYTES} bytes")
+        try:
+            manifest = _read_manifest(json_value(raw, what=MANIFEST_NAME))
+        except SealedFileError:
+            raise
+        except AttestError as exc:  # of names, keys, hex, base64 and times
+            raise _malformed(exc.field or MANIFEST_NAME, exc.message) from exc
+        _require(manifest.to_bytes() == raw, MANIFEST_NAME, "its canonical form")
+        return manifest
+
+
+def associated_data(model: bytes, path: str) -> bytes:
+    """Return what a file is sealed for: this file of this model, and no other."""
+    return b"attest sealed v1\0" + model + b"\0" + path.encode()
+
+
+# -- the data key
+
+
+def require_key(key: bytes) -> bytes:
+    """Return a released key that can wrap data keys.
+
+    Raises:
+        ConfigurationError: ``sealed-key-length``.
+    """
+    if len(key) != KEY_BYTES:
+        raise ConfigurationError(
+            f"a model is sealed under a key of {KEY_BYTES} bytes, not {len(key)}",
+            code="sealed-key-length",
+            expected=f"{KEY_BYTES} bytes",
+            got=f"{len(key)} bytes",
+            hint="the key file holds the raw bytes, as 'attest release' and 'attest sealed keygen' write them",
+        )
+    return key
+
+
+def wrap_data_key(
+    data_key: bytes,
+    *,
+    key: bytes,
+    model: bytes,
+    reference: KeyReference,
+    service: VerifierKey | None,
+    random: Callable[[int], bytes],
+) -> bytes:
+    """Encrypt a data key under a released key, as this version of it and for this model.
+
+    Raises:
+        ConfigurationError: ``sealed-key-length``.
+    """
+    nonce = random(_NONCE_BYTES)
+    return nonce + _wrapping(key, model, reference, service).encrypt(nonce, require_key(data_key), None)
+
+
+def unwrap_data_key(manifest: SealedManifest, *, key: bytes) -> bytes:
+    """Open the data key of a directory, 32 bytes.
+
+    Raises:
+        SealedTamperError: ``sealed-key-mismatch``: another key, another version of it, or an altered manifest.
+        ConfigurationError: ``sealed-key-length``.
+    """
+    cipher = _wrapping(key, manifest.model, manifest.key, manifest.service)
+    nonce, wrapped = manifest.wrapped_key[:_NONCE_BYTES], manifest.wrapped_key[_NONCE_BYTES:]
+    try:
+        return cipher.decrypt(nonce, wrapped, None)
+    except InvalidTag as exc:
+        raise SealedTamperError(
+            f"this key does not open the model: it is not {manifest.key}",
+            code="sealed-key-mismatch",
+            field="key",
+            expected=str(manifest.key),
+            hint=f"get {manifest.key} from its service; another version does not do",
+        ) from exc
+
+
+def _wrapping(key: bytes, model: bytes, reference: KeyReference, service: VerifierKey | None) -> AESGCM:
+    context = cbor_bytes(
+        {
+            "context": _CONTEXT,
+            "tenant": reference.name.tenant,
+            "key_id": reference.name.key_id,
+            "version": reference.version,
+            "kms": None if service is None else service.text,
+        }
+    )
+    return AESGCM(HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=model, info=context).derive(require_key(key)))
+
+
+# -- reading
+
+
+def _read_manifest(value: JsonValue) -> SealedManifest:
+    if isinstance(value, dict) and value.get("schema", _SCHEMA) != _SCHEMA:
+        raise SealedFileError(
+            f"{MANIFEST_NAME} is of another version than {_SCHEMA}",
+            code="sealed-manifest-unsupported",
+            field="schema",
+            expected=_SCHEMA,
+            got=str(value["schema"])[:80],
+            hint="use the version of attest that sealed it, or a newer one",
+        )
+    optional = {"kms", "policy_sha256", "creator", "created_at"}
+    top = _object(value, MANIFEST_NAME, {"schema", "cipher", "model", "key", "files"}, optional=optional)
+    _require(top["cipher"] == _CIPHER, "cipher", _CIPHER)
+    key = _object(top["key"], "key", {"tenant", "key_id", "version", "wrapped"})
+    name = KeyName(tenant=_text(key["tenant"], "key.tenant"), key_id=_text(key["key_id"], "key.key_id"))
+    version = _number(key["version"], "key.version", least=1, most=999_999_999)
+    service, url = _read_service(top)
+    policy, created = _optional_text(top, "policy_sha256"), _optional_text(top, "created_at")
+    return SealedManifest(
+        model=hex_bytes(_text(top["model"], "model"), what="model", length=MODEL_ID_BYTES),
+        key=KeyReference(name=name, version=version),
+        wrapped_key=base64url_bytes(_text(key["wrapped"], "key.wrapped"), what="key.wrapped"),
+        files=_read_files(top["files"]),
+        service=service,
+        service_url=url,
+        policy_digest=None if policy is None else hex_bytes(policy, what="policy_sha256", length=32),
+        creator=_optional_text(top, "creator"),
+        created_at=None if created is None else rfc3339(created, what="created_at"),
+    )
+
+
+def _read_service(top: _Members) -> tuple[VerifierKey | None, str | None]:
+    if "kms" not in top:
+        return None, None
+    kms = _object(top["kms"], "kms", {"origin", "vkey"}, optional={"url"})
+    service = VerifierKey.parse(_text(kms["vkey"], "kms.vkey"))
+    _require(kms["origin"] == service.name, "kms.origin", "the name in its vkey")
+    return service, _optional_text(kms, "url")
+
+
+def _read_files(value: JsonValue) -> tuple[SealedEntry, ...]:
+    if not isinstance(value, list) or len(value) >= MAX_FILES:
+        raise _malformed("files", f"expected a list of fewer than {MAX_FILES} files")
+    return tuple(_read_entry(one, f"files[{at}]") for at, one in enumerate(value))
+
+
+def _read_entry(value: JsonValue, where: str) -> SealedEntry:
+    one = _object(value, where, {"path", "size", "sealed", "sealed_size"}, optional={"sha256"})
+    digest = _optional_text(one, "sha256")
+    return SealedEntry(
+        path=_text(one["path"], f"{where}.path"),
+        size=_number(one["size"], f"{where}.size"),
+        sealed=_text(one["sealed"], f"{where}.sealed"),
+        sealed_size=_number(one["sealed_size"], f"{where}.sealed_size"),
+        sha256=None if digest is None else hex_bytes(digest, what=f"{where}.sha256", length=32),
+    )
+
+
+def _entry_document(entry: SealedEntry) -> dict[str, JsonValue]:
+    document: dict[str, JsonValue] = {
+        "path": entry.path,
+        "size": entry.size,
+        "sealed": entry.sealed,
+        "sealed_size": entry.sealed_size,
+    }
+    return document if entry.sha256 is None else {**document, "sha256": entry.sha256.hex()}
+
+
+def _require_files(files: tuple[SealedEntry, ...]) -> None:
+    for which in ("path", "sealed"):
+        problem = names_problem(getattr(one, which) for one in files)
+        if problem is not None:
+            raise SealedFileError(
+                f"{MANIFEST_NAME} names a file that is refused: {problem}",
+                code="sealed-name-unsafe",
+                field=f"files[].{which}",
+                expected="safe relative names, each once",
+                got=problem,
+            )
+    _require([one.path for one in files] == sorted(one.path for one in files), "files", "the order of their paths")
+    for one in files:
+        # A sealed file never has the name of the manifest or of the signature, which have other endings.
+        _require(one.sealed.endswith(SEALED_SUFFIX), one.path[:200], f"a sealed name that ends in {SEALED_SUFFIX}")
+        _require(one.size >= 0 and one.sealed_size == ciphertext_size(one.size), one.path[:200], "sizes that agree")
+
+
+def _is_line(text: str | None, longest: int) -> bool:
+    return text is None or (0 < len(text) <= longest and text.isprintable())
+
+
+def _object(value: JsonValue, where: str, names: set[str], *, optional: Collection[str] = ()) -> _Members:
+    if not isinstance(value, dict) or not names <= value.keys() <= names | set(optional):
+        raise _malformed(where, f"expected an object with {', '.join(sorted(names))}")
+    return value
+
+
+def _text(value: JsonValue, where: str) -> str:
+    if not isinstance(value, str):
+        raise _malformed(where, "expected text")
+    return value
+
+
+def _optional_text(members: _Members, name: str) -> str | None:
+    return _text(members[name], name) if name in members else None
+
+
+def _number(value: JsonValue, where: str, *, least: int = 0, most: int = (1 << 53) - 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise _malformed(where, f"expected an integer from {least} to {most}")
+    return value
+
+
+def _require(holds: bool, field_name: str, expected: str) -> None:  # noqa: FBT001  it is the only thing asked
+    if not holds:
+        raise _malformed(field_name, f"expected {expected}")
+
+
+def _malformed(field_name: str, problem: str) -> SealedFileError:
+    return SealedFileError(
+        f"{MANIFEST_NAME}: {field_name}: {problem}",
+        code="sealed-manifest-malformed",
+        field=field_name,
+        expected=problem.removeprefix("expected "),
+    )

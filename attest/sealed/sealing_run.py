@@ -1,0 +1,179 @@
+"""The files of a model on their way into a sealed one: which are done, and the others one after another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from attest.encoding import JsonValue
+from attest.errors import SealedFileError
+from attest.sealed.comparing import Progress
+from attest.sealed.layout import ciphertext_size
+from attest.sealed.manifest import SealedEntry, associated_data
+from attest.sealed.reading import SealedReader
+from attest.sealed.scanning import ModelScan, SourceFile
+from attest.sealed.sources import FileSource, changed, unreadable
+from attest.sealed.workplace import Workplace, remove_unlisted, require_room
+from attest.sealed.writing import seal_file
+
+__all__ = ["SealedSource", "SealingRun"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedSource:
+    """A file that is sealed.
+
+    Attributes:
+        source: what it was when that was done.
+        digest: SHA-256 of its plaintext.
+        sealed_digest: SHA-256 of its ciphertext.
+    """
+
+    source: SourceFile
+    digest: bytes
+    sealed_digest: bytes
+
+    def record(self) -> Mapping[str, JsonValue]:
+        """Return its line of the journal."""
+        return {
+            "path": self.source.path,
+            "size": self.source.size,
+            "identity": self.source.identity,
+            "sha256": self.digest.hex(),
+            "sealed_sha256": self.sealed_digest.hex(),
+        }
+
+    @staticmethod
+    def of(record: Mapping[str, JsonValue]) -> SealedSource:
+        """Read a line that this program wrote: it is authenticated."""
+        size = record["size"]
+        return SealedSource(
+            source=SourceFile(
+                path=str(record["path"]), size=size if isinstance(size, int) else 0, identity=str(record["identity"])
+            ),
+            digest=bytes.fromhex(str(record["sha256"])),
+            sealed_digest=bytes.fromhex(str(record["sealed_sha256"])),
+        )
+
+
+class SealingRun:
+    """One run over the files of a model.
+
+    Args:
+        folder: the model.
+        scan: what was found in it.
+        random: returns so many random bytes.
+        follow_symlinks: seal the files that links lead to.
+        threads: how many encrypt.
+        progress: is told how many more bytes of which file are done.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scan: ModelScan,
+        *,
+        random: Callable[[int], bytes],
+        follow_symlinks: bool,
+        threads: int | None,
+        progress: Progress | None,
+    ) -> None:
+        self._folder = folder
+        self._scan = scan
+        self._random = random
+        self._follow_symlinks = follow_symlinks
+        self._threads = threads
+        self._progress = progress
+        self.kept = 0
+
+    def run(
+        self, work: Workplace, model: bytes, data_key: bytes, done: tuple[SealedSource, ...]
+    ) -> tuple[SealedSource, ...]:
+        """Seal what is not sealed yet, and return everything in the order of the paths.
+
+        Args:
+            work: where.
+            model: identity of the model, 16 bytes.
+            data_key: 32 bytes.
+            done: what an interrupted run has finished, in its order.
+
+        Raises:
+            ConfigurationError: ``output-no-room``.
+            SealedSourceError: a file cannot be read or written, or changed meanwhile.
+            SealedFileError: a file is too large.
+        """
+        # Of a file that was sealed twice, the last line is the one that counts.
+        known = {one.source.path: one for one in done}
+        finished: dict[str, SealedSource] = {
+            one.path: known[one.path]
+            for one in self._scan.files
+            if one.path in known and self._is_whole(work.model, known[one.path], one, model, data_key)
+        }
+        self.kept = len(finished)
+        remove_unlisted(work.model, {SealedEntry.of(path, size=0).sealed for path in finished})
+        missing = [one for one in self._scan.files if one.path not in finished]
+        require_room(work.model, sum(ciphertext_size(one.size) for one in missing))
+        for path, one in finished.items():
+            self._tell(path, one.source.size)
+        for source in missing:
+            finished[source.path] = self._seal(work, source, model, data_key)
+            work.journal.append(finished[source.path].record())
+        return tuple(finished[one.path] for one in self._scan.files)
+
+    @staticmethod
+    def _is_whole(folder: Path, known: SealedSource, source: SourceFile, model: bytes, data_key: bytes) -> bool:
+        """Say whether a file is sealed: the source is what it was, and the last segment opens as this file's."""
+        if known.source != source:
+            return False
+        entry = SealedEntry.of(source.path, size=source.size)
+        try:
+            SealedReader(
+                FileSource(folder / entry.sealed),
+                key=data_key,
+                associated_data=associated_data(model, entry.path),
+                expected_size=entry.size,
+                threads=1,
+            ).close()
+        except SealedFileError:
+            return False
+        return True
+
+    def _seal(self, work: Workplace, source: SourceFile, model: bytes, data_key: bytes) -> SealedSource:
+        target = work.model / SealedEntry.of(source.path, size=source.size).sealed
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before = 0
+
+        def tell(done: int) -> None:
+            nonlocal before
+            self._tell(source.path, done - before)
+            before = done
+
+        name = self._folder / source.path
+        # A file that became a link since it was found is not what was found.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if self._follow_symlinks else os.O_NOFOLLOW)
+        try:
+            descriptor = os.open(name, flags)
+        except OSError as exc:
+            raise unreadable(str(name), exc) from exc
+        try:
+            made = seal_file(
+                descriptor,
+                target,
+                key=data_key,
+                associated_data=associated_data(model, source.path),
+                random=self._random,
+                threads=self._threads,
+                progress=tell,
+                digests=True,
+            )
+        finally:
+            os.close(descriptor)
+        if made.plaintext_sha256 is None or made.ciphertext_sha256 is None or made.plaintext_size != source.size:
+            raise changed(str(name), f"{source.size} bytes", f"{made.plaintext_size}")
+        return SealedSource(source=source, digest=made.plaintext_sha256, sealed_digest=made.ciphertext_sha256)
+
+    def _tell(self, path: str, count: int) -> None:
+        if self._progress is not None:
+            self._progress(path, count)

@@ -1,0 +1,81 @@
+"""Keys that sign models: ECDSA with P-384, or P-256, each with its one hash. The signature format knows no Ed25519."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from attest.errors import ConfigurationError
+
+__all__ = ["is_signed", "key_hint", "raw_signature", "read_signing_key", "read_trusted_key"]
+
+_HASHES: Final[Mapping[str, hashes.HashAlgorithm]] = {"secp256r1": hashes.SHA256(), "secp384r1": hashes.SHA384()}
+
+
+def read_signing_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    """Read a key to sign models with: P-384 or P-256, PEM, not encrypted.
+
+    Raises:
+        ConfigurationError: ``model-key-invalid``.
+    """
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:  # TypeError: it is encrypted
+        raise _bad_key("a private key in PEM, not encrypted") from exc
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name not in _HASHES:
+        raise _bad_key("a P-384 or P-256 key")
+    return key
+
+
+def read_trusted_key(pem: bytes) -> ec.EllipticCurvePublicKey:
+    """Read a key whose signatures count: P-384 or P-256, PEM. A private key is refused: it has no business here.
+
+    Raises:
+        ConfigurationError: ``model-key-invalid``.
+    """
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm) as exc:
+        raise _bad_key("a public key in PEM ('openssl pkey -pubout' prints that of a private one)") from exc
+    if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name not in _HASHES:
+        raise _bad_key("a P-384 or P-256 key")
+    return key
+
+
+def key_hint(key: ec.EllipticCurvePublicKey) -> str:
+    """Return by what a signature names its key: SHA-256 of the PEM text, lower-case hex."""
+    return sha256(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def raw_signature(key: ec.EllipticCurvePrivateKey, message: bytes) -> bytes:
+    """Sign: DER, deterministic (RFC 6979)."""
+    return key.sign(message, ec.ECDSA(_HASHES[key.curve.name], deterministic_signing=True))
+
+
+def is_signed(key: ec.EllipticCurvePublicKey, signature: bytes, message: bytes) -> bool:
+    """Say whether a signature (DER) verifies."""
+    try:
+        key.verify(signature, message, ec.ECDSA(_HASHES[key.curve.name]))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _bad_key(expected: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"expected {expected}",
+        code="model-key-invalid",
+        expected=expected,
+        hint="'attest sealed keygen' makes a key that signs models",
+    )

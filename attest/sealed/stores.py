@@ -1,0 +1,136 @@
+"""Where a sealed directory lies: something that lists, and opens by name. Nothing that it says is trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Protocol, runtime_checkable
+
+from attest.errors import SealedFileError, SealedSourceError
+from attest.sealed.names import MAX_FILES
+from attest.sealed.sources import FileSource, Source, unreadable
+
+__all__ = ["FolderStore", "Store", "read_whole"]
+
+_MAX_ENTRIES: Final = 4 * MAX_FILES
+"""Of a folder, folders counted: what has more is no sealed model."""
+_OF_GIT: Final = frozenset({".git", ".github"})
+"""At the top; what is in them is no part of a model, by the format of its signature."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Files by name. ``FolderStore`` is one; anything with these members is."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages; no secret, no query of a signed URL."""
+        ...
+
+    def sizes(self) -> Mapping[str, int] | None:
+        """Return the size of every file by its name, with ``/`` between parts; None where nothing lists them.
+
+        Raises:
+            SealedSourceError: it cannot be listed.
+            SealedFileError: ``sealed-folder-unsafe``: links, devices or other things that are no files.
+        """
+        ...
+
+    def read_small(self, name: str, limit: int) -> bytes:
+        """Return a whole file; of one that is larger than the limit at most one byte more than the limit.
+
+        Raises:
+            SealedSourceError: it is not there, or cannot be read.
+        """
+        ...
+
+    def open(self, name: str) -> Source:
+        """Open a file to be read anywhere.
+
+        Raises:
+            SealedSourceError: it is not there, or cannot be read.
+        """
+        ...
+
+
+class FolderStore:
+    """A folder of this machine.
+
+    Args:
+        folder: where it is.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Remember the folder; nothing is read yet."""
+        self.folder = Path(folder)
+
+    @property
+    def name(self) -> str:
+        """The path as it was given."""
+        return str(self.folder)
+
+    def sizes(self) -> Mapping[str, int]:
+        """List the folder; see ``Store``. What git keeps at its top is passed over."""
+        found: dict[str, int] = {}
+        for count, entry in enumerate(self._entries(self.folder, top=True)):
+            if count >= _MAX_ENTRIES:
+                raise self._unsafe(f"it has more than {_MAX_ENTRIES} entries")
+            found[os.path.relpath(entry.path, self.folder)] = entry.stat(follow_symlinks=False).st_size
+        return found
+
+    def _entries(self, folder: Path, *, top: bool = False) -> Iterator[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if top and entry.name in _OF_GIT:
+                        continue
+                    if entry.is_file(follow_symlinks=False):
+                        yield entry
+                    elif entry.is_dir(follow_symlinks=False):
+                        yield from self._entries(Path(entry.path))
+                    else:
+                        raise self._unsafe(f"{os.path.relpath(entry.path, self.folder)!r} is no regular file")
+        except OSError as exc:
+            raise unreadable(str(folder), exc) from exc
+        except RecursionError as exc:
+            raise self._unsafe("its folders nest too deep") from exc
+
+    def _unsafe(self, problem: str) -> SealedFileError:
+        return SealedFileError(
+            f"{self.name}: {problem}",
+            code="sealed-folder-unsafe",
+            field=self.name,
+            expected="folders and regular files",
+            hint="a sealed model holds no links and no devices; get it again from its owner",
+        )
+
+    def read_small(self, name: str, limit: int) -> bytes:
+        """Read a whole file; see ``Store``."""
+        source = self.open(name)
+        try:
+            return read_whole(source, limit=limit)
+        finally:
+            source.close()
+
+    def open(self, name: str) -> Source:
+        """Open a file; see ``Store``."""
+        return FileSource(self.folder / name)
+
+
+def read_whole(source: Source, *, limit: int) -> bytes:
+    """Return the content of a source, or of one that is larger than the limit one byte more than the limit.
+
+    Raises:
+        SealedSourceError: it cannot be read.
+    """
+    buffer = bytearray(min(source.size, limit + 1))
+    source.read_into(0, memoryview(buffer))
+    return bytes(buffer)
+
+
+def missing(store: Store, name: str) -> SealedSourceError:
+    """Say that a file is not there."""
+    return SealedSourceError(
+        f"{store.name} has no file {name!r}", code="sealed-file-missing", field=name, hint="is this a sealed model?"
+    )

@@ -1,0 +1,191 @@
+"""A folder that is not there until it is whole: made beside its place, and given its name at the end.
+
+::
+
+    .NAME.sealing/journal     what is done
+    .NAME.sealing/model/      what becomes NAME
+
+Killed at any moment, NAME is not there, and the next run goes on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError, SealedSourceError
+from attest.sealed.journal import Journal
+
+__all__ = ["Workplace", "is_memory", "remove_unlisted", "require_room", "write_whole"]
+
+_TMPFS: Final = 0x01021994
+_RAMFS: Final = 0x858458F6
+_STATFS_BYTES: Final = 256
+"""More than the kernel writes; the type stands first, as one machine word."""
+
+
+class Workplace:
+    """The folder beside a target in which it is made. Closing it leaves everything for the next run.
+
+    Args:
+        target: what shall become of it; must not be there.
+        kind: ``sealing`` or ``unsealing``.
+
+    Raises:
+        ConfigurationError: ``output-exists``, ``sealed-work-in-use``, or ``output-unwritable``.
+        SealedSourceError: ``sealed-target-unwritable``.
+    """
+
+    def __init__(self, target: Path, *, kind: str) -> None:
+        """Make it, or take up what is there."""
+        self._target = target
+        self._folder = workplace_of(target, kind=kind)
+        self.model = self._folder / "model"
+        self._tidy()
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self.journal = Journal(self._folder / "journal")
+            self.model.mkdir(mode=0o700, exist_ok=True)
+        except OSError as exc:
+            raise ConfigurationError(
+                f"{target} cannot be made: {exc.strerror or exc}",
+                code="output-unwritable",
+                field=str(target),
+                hint="name a folder below one that is there, that you may write to and that has room",
+            ) from exc
+
+    @property
+    def folder(self) -> Path:
+        """Where the work is done."""
+        return self._folder
+
+    def _tidy(self) -> None:
+        if not os.path.lexists(self._target):
+            return
+        if self._folder.is_dir() and not self.model.exists():  # killed between giving the name and tidying up
+            shutil.rmtree(self._folder, ignore_errors=True)
+        raise _there_already(self._target)
+
+    def finish(self) -> None:
+        """Give the folder its name, and remove what was only for the way.
+
+        Raises:
+            ConfigurationError: ``output-exists``.
+            SealedSourceError: ``sealed-target-unwritable``.
+        """
+        if os.path.lexists(self._target):
+            raise _there_already(self._target)
+        try:
+            sync_folder(self.model)
+            self.model.rename(self._target)
+            sync_folder(self._target.parent)
+        except OSError as exc:
+            raise _unwritable(self._target, exc) from exc
+        self.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Remove everything."""
+        self.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let others work here. Twice is allowed."""
+        self.journal.close()
+
+
+def workplace_of(target: Path, *, kind: str) -> Path:
+    """Return where a target is made."""
+    return target.with_name(f".{target.name}.{kind}")
+
+
+def remove_unlisted(folder: Path, keep: Collection[str]) -> None:
+    """Remove every file below a folder whose name is not among these: half files, and files that are done again."""
+    for top, _, names in os.walk(folder):
+        for name in names:
+            path = Path(top) / name
+            if path.relative_to(folder).as_posix() not in keep:
+                path.unlink()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all.
+
+    Raises:
+        SealedSourceError: ``sealed-target-unwritable``.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_folder(path.parent)
+    except OSError as exc:
+        with suppress(OSError):
+            part.unlink()
+        raise _unwritable(path, exc) from exc
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk (``OSError``)."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Require a file system to have room for so many bytes more.
+
+    Raises:
+        ConfigurationError: ``output-no-room``.
+    """
+    try:
+        found = os.statvfs(folder)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"{folder} cannot be written to: {exc.strerror}", code="output-unwritable", field=str(folder)
+        ) from exc
+    free = found.f_bavail * found.f_frsize
+    if free < size:
+        raise ConfigurationError(
+            f"{folder} has room for {free} bytes, and {size} are needed",
+            code="output-no-room",
+            field=str(folder),
+            expected=f"{size} bytes",
+            got=f"{free} bytes",
+            hint="make room, or name a target elsewhere; what is done already is kept",
+        )
+
+
+def is_memory(folder: Path) -> bool:
+    """Say whether a folder lies in memory: tmpfs or ramfs, by ``statfs``. What cannot be asked does not."""
+    statfs = ctypes.CDLL(None, use_errno=True).statfs
+    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if statfs(os.fsencode(folder), buffer) != 0:
+        return False
+    kind = int.from_bytes(buffer.raw[: ctypes.sizeof(ctypes.c_long)], "little") & 0xFFFFFFFF
+    return kind in {_TMPFS, _RAMFS}
+
+
+def _there_already(target: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{target} is there already",
+        code="output-exists",
+        field=str(target),
+        hint="a model overwrites nothing: name another folder, or remove that one yourself",
+    )
+
+
+def _unwritable(path: Path, exc: OSError) -> SealedSourceError:
+    return SealedSourceError(
+        f"{path} cannot be written: {exc.strerror or exc}", code="sealed-target-unwritable", field=str(path)
+    )
