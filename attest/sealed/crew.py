@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count as counting
 
 from attest.sealed.layout import SEGMENT_BYTES
@@ -101,7 +102,7 @@ def spread(count: int, work: Callable[[int], object], *, threads: int) -> None:
             failures.append(exc)
 
     helpers = [threading.Thread(target=labour, name=f"sealed-{n}") for n in range(1, min(threads, count))]
-    _together(helpers, labour, failures)
+    _together(helpers, labour, failures, lambda: None)
 
 
 def in_order(
@@ -125,76 +126,98 @@ def in_order(
     Raises:
         BaseException: what the first call to fail raised; all have ended by then.
     """
-    state = threading.Condition()
-    free = deque(range(slots))
-    ready: dict[int, int] = {}
-    waiting: dict[int, int] = {}
-    failures: list[BaseException] = []
-    indexes = counting()
+    line = _Line(count, slots, len(consumers))
+    labours = [partial(line.produce, produce)] * min(threads, count)
+    labours += [partial(line.consume, consume) for consume in consumers[1:]]
+    helpers = [threading.Thread(target=line.guard, args=(labour,), name="sealed") for labour in labours]
+    _together(helpers, lambda: line.guard(partial(line.consume, consumers[0])), line.failures, line.wake)
 
-    def producer() -> None:
-        while True:
-            with state:
-                # The slot comes before the index: whoever holds the lowest index holds a slot, so somebody can go on.
-                state.wait_for(lambda: free or failures)
-                index = next(indexes)
-                if failures or index >= count:
-                    return
-                slot = free.popleft()
+
+class _Line:
+    """Slots that go from producers to consumers and back."""
+
+    def __init__(self, count: int, slots: int, consumers: int) -> None:
+        self.failures: list[BaseException] = []
+        self._state = threading.Condition()
+        self._count = count
+        self._consumers = consumers
+        self._next = 0
+        self._free = deque(range(slots))
+        self._ready: dict[int, int] = {}
+        self._waiting: dict[int, int] = {}
+
+    def produce(self, produce: Callable[[int, int], object]) -> None:
+        while (taken := self._take()) is not None:
+            index, slot = taken
             produce(index, slot)
-            with state:
-                ready[index], waiting[index] = slot, len(consumers)
-                state.notify_all()
+            with self._state:
+                self._ready[index], self._waiting[index] = slot, self._consumers
+                self._state.notify_all()
 
-    def consumer(consume: Callable[[int, int], object]) -> None:
-        for index in range(count):
-            with state:
-                state.wait_for(lambda: index in ready or failures)  # noqa: B023 - called before the next turn
-                if failures:
-                    return
-                slot = ready[index]
+    def _take(self) -> tuple[int, int] | None:
+        with self._state:
+            # The slot comes with the index: whoever holds the lowest index holds a slot, so somebody can go on.
+            self._state.wait_for(lambda: self._free or self.failures or self._next >= self._count)
+            if self.failures or self._next >= self._count:
+                return None
+            self._next += 1
+            return self._next - 1, self._free.popleft()
+
+    def consume(self, consume: Callable[[int, int], object]) -> None:
+        for index in range(self._count):
+            slot = self._await(index)
+            if slot is None:
+                return
             consume(index, slot)
-            with state:
-                waiting[index] -= 1
-                if not waiting[index]:
-                    del ready[index], waiting[index]
-                    free.append(slot)
-                    state.notify_all()
+            self._done(index, slot)
 
-    def guarded(labour: Callable[[], None]) -> None:
+    def _await(self, index: int) -> int | None:
+        with self._state:
+            self._state.wait_for(lambda: index in self._ready or self.failures)
+            return None if self.failures else self._ready[index]
+
+    def _done(self, index: int, slot: int) -> None:
+        with self._state:
+            self._waiting[index] -= 1
+            if not self._waiting[index]:
+                del self._ready[index], self._waiting[index]
+                self._free.append(slot)
+                self._state.notify_all()
+
+    def guard(self, labour: Callable[[], None]) -> None:
         try:
             labour()
         except BaseException as exc:  # noqa: BLE001 - it is raised again, in the calling thread
-            with state:
-                failures.append(exc)
-                state.notify_all()
+            self.failures.append(exc)
+            self.wake()
 
-    labours = [producer] * min(threads, count) + [lambda c=c: consumer(c) for c in consumers[1:]]
-    helpers = [threading.Thread(target=guarded, args=(labour,)) for labour in labours]
-    _together(helpers, lambda: guarded(lambda: consumer(consumers[0])), failures)
+    def wake(self) -> None:
+        with self._state:
+            self._state.notify_all()
 
 
-def _together(helpers: Sequence[threading.Thread], own: Callable[[], None], failures: list[BaseException]) -> None:
+def _together(
+    helpers: Sequence[threading.Thread],
+    own: Callable[[], None],
+    failures: list[BaseException],
+    wake: Callable[[], None],
+) -> None:
+    """Start the helpers, do the own part, and wait for all, whatever interrupts: they write to the caller's memory."""
     started: list[threading.Thread] = []
     try:
         for helper in helpers:
             helper.start()
             started.append(helper)
         own()
-    except BaseException as exc:
+    except BaseException as exc:  # noqa: BLE001 - it is raised again below, after the last has ended
         failures.append(exc)
-        raise
-    finally:
-        _join(started, failures)
-    if failures:
-        raise failures[0]
-
-
-def _join(started: Sequence[threading.Thread], failures: list[BaseException]) -> None:
-    """Wait for all, whatever interrupts: they write into memory that the caller owns."""
+        wake()
     for helper in started:
         while helper.is_alive():
             try:
                 helper.join()
-            except BaseException as exc:  # noqa: BLE001 - raised by the caller, after the last has ended
+            except BaseException as exc:  # noqa: BLE001 - as above
                 failures.append(exc)
+                wake()
+    if failures:
+        raise failures[0]

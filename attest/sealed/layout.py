@@ -14,8 +14,9 @@ Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming, parameter set AES256_GCM_HKD
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from attest.errors import SealedFileError
 
@@ -31,11 +32,11 @@ __all__ = [
     "TAG_BYTES",
     "Part",
     "Segment",
+    "Split",
     "ciphertext_size",
     "plaintext_size",
     "segment_count",
     "segment_place",
-    "split",
 ]
 
 SEGMENT_BYTES = 1 << 20
@@ -166,33 +167,59 @@ def segment_place(index: int, ciphertext: int) -> Segment:
     return _place(index, count, ciphertext)
 
 
-def split(offset: int, length: int, ciphertext: int) -> Iterator[Part]:
-    """Split a range of the plaintext into what each segment gives to it, in their order.
+class Split(Sequence[Part]):
+    """A range of the plaintext, split into what each segment gives to it, in their order.
+
+    Each part is computed when it is asked for, so a range of a terabyte takes no more memory than one of a byte.
 
     Args:
         offset: first byte of the range.
-        length: bytes of it; an empty range gives nothing.
+        length: bytes of it; an empty range has no parts.
         ciphertext: size of the sealed file.
 
     Raises:
         SealedFileError: ``sealed-size-invalid``: no sealed file has this size.
         ValueError: the range does not lie within the plaintext.
     """
-    count, size = segment_count(ciphertext), plaintext_size(ciphertext)
-    if offset < 0 or length < 0 or offset + length > size:
-        msg = f"bytes {offset} to {offset + length} of a file of {size}"
-        raise ValueError(msg)
-    return _split(offset, length, count, ciphertext)
 
+    __slots__ = ("_ciphertext", "_count", "_end", "_first", "_number", "_offset")
 
-def _split(offset: int, length: int, count: int, ciphertext: int) -> Iterator[Part]:
-    at, index = 0, _index_of(offset)
-    while at < length:
-        segment = _place(index, count, ciphertext)
-        begin = offset + at - segment.plaintext_offset
-        end = min(segment.plaintext_size, begin + length - at)
-        yield Part(segment=segment, begin=begin, end=end, at=at)
-        at, index = at + end - begin, index + 1
+    def __init__(self, offset: int, length: int, ciphertext: int) -> None:
+        """Require the range to lie within the plaintext."""
+        self._count = segment_count(ciphertext)
+        size = plaintext_size(ciphertext)
+        if offset < 0 or length < 0 or offset + length > size:
+            msg = f"bytes {offset} to {offset + length} of a file of {size}"
+            raise ValueError(msg)
+        self._ciphertext = ciphertext
+        self._offset = offset
+        self._end = offset + length
+        self._first = _index_of(offset)
+        self._number = _index_of(self._end - 1) - self._first + 1 if length else 0
+
+    def __len__(self) -> int:
+        return self._number
+
+    @overload
+    def __getitem__(self, number: int) -> Part: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Part, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> Part | tuple[Part, ...]:
+        if isinstance(number, slice):
+            return tuple(self[n] for n in range(*number.indices(self._number)))
+        if not -self._number <= number < self._number:
+            raise IndexError(number)
+        segment = _place(self._first + number % self._number, self._count, self._ciphertext)
+        begin = max(self._offset, segment.plaintext_offset)
+        end = min(self._end, segment.plaintext_offset + segment.plaintext_size)
+        return Part(
+            segment=segment,
+            begin=begin - segment.plaintext_offset,
+            end=end - segment.plaintext_offset,
+            at=begin - self._offset,
+        )
 
 
 def _index_of(offset: int) -> int:

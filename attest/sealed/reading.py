@@ -14,11 +14,11 @@ from attest.sealed.layout import (
     HEADER_BYTES,
     Part,
     Segment,
+    Split,
     ciphertext_size,
     plaintext_size,
     segment_count,
     segment_place,
-    split,
 )
 from attest.sealed.sources import Source
 
@@ -123,7 +123,7 @@ class SealedReader:
             raise TypeError(msg)
         self._require_open()
         out = view.cast("B")
-        parts = list(split(offset, len(out), self._file_size))
+        parts = Split(offset, len(out), self._file_size)
         threads = max(1, min(self._threads, len(parts) // _SEGMENTS_A_THREAD))
         try:
             spread(len(parts), lambda n: self._fill(parts[n], out), threads=threads)

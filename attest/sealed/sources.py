@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from attest.errors import SealedSourceError
@@ -118,7 +117,8 @@ class FileSource:
         """Fill the buffer; see ``Source``.
 
         Raises:
-            SealedSourceError: ``sealed-source-unreadable``, or ``sealed-source-changed``: the file became shorter.
+            SealedSourceError: ``sealed-source-unreadable``, or ``sealed-source-changed``: it became shorter or
+                longer.
             ValueError: the range does not lie within the file, or the file is closed.
         """
         if self._fd < 0:
@@ -134,15 +134,15 @@ class FileSource:
             except OSError as exc:
                 raise unreadable(self._name, exc) from exc
             if count == 0:
-                raise changed(self._name, f"{self._size} bytes", f"{offset + done}")
+                break
             done += count
+        # Also when it became longer: then it is another file than its last segment was verified for.
+        now = os.fstat(self._fd).st_size
+        if done < wanted or now != self._size:
+            raise changed(self._name, f"{self._size} bytes", f"{now} bytes")
 
     def close(self) -> None:
         """Close the file; nothing may be reading it."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-
-def _path_name(path: Path | int) -> str:
-    return f"descriptor {path}" if isinstance(path, int) else os.fspath(path)

@@ -1,7 +1,7 @@
 """Sealing a file and unsealing one, so that no half of either is ever taken for the whole.
 
-Both write beside the target under another name, readable by its owner alone, and give it the target's name when every
-byte is on the disk. A process that is killed leaves the target as it was.
+Both give the target its name when every byte is on the disk, see ``whole``. A process that is killed leaves the target
+as it was.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from attest.errors import SealedSourceError
 from attest.sealed.cipher import FileHeader, SegmentCipher
@@ -26,14 +25,10 @@ from attest.sealed.layout import (
 )
 from attest.sealed.reading import SealedReader
 from attest.sealed.sources import changed, unreadable
+from attest.sealed.whole import unwritable, whole_file
 
-__all__ = ["PART_SUFFIX", "SealedFile", "seal_file", "unseal_file"]
+__all__ = ["SealedFile", "seal_file", "unseal_file"]
 
-PART_SUFFIX = ".part"
-"""Ends the name of a file that is not whole yet: ``.<target>.<16 hex digits>.part``."""
-_NAME_BYTES = 8
-_OWNER_ONLY = 0o600
-_MAX_NAME_BYTES = 200
 _STEP_BYTES = 256 << 20
 """Between two reports of progress."""
 
@@ -96,11 +91,8 @@ def seal_file(
             random=random,
             progress=progress,
         )
-        with _written(Path(target), random) as (out, part):
-            try:
-                result = sealing.run(out, workers, digests=digests)
-            except OSError as exc:
-                raise _unwritable(part, exc) from exc
+        with whole_file(target, random=random) as out:
+            result = sealing.run(out, os.fspath(target), workers, digests=digests)
             after = _identity(fd, name)
             if after != before:
                 raise changed(name, "the same size and time of change", "others")
@@ -130,7 +122,7 @@ class _Sealing:
         self._progress = progress
         self._scratch = Scratch()
 
-    def run(self, out: int, workers: int, *, digests: bool) -> SealedFile:
+    def run(self, out: int, name: str, workers: int, *, digests: bool) -> SealedFile:
         """Write the whole sealed file to a descriptor."""
         count = segment_count(self._file_size)
         slots = workers * 2 if digests else workers
@@ -144,7 +136,7 @@ class _Sealing:
             content, ciphertext = plain[slot][: segment.plaintext_size], sealed[slot][: segment.size]
             self._read(segment, content)
             self._cipher.encrypt_into(index, segment.last, content, ciphertext)
-            _write_all(out, ciphertext, segment.offset)
+            _write_all(out, name, ciphertext, segment.offset)
 
         def tell(index: int, _: int) -> None:
             if self._progress is not None:
@@ -160,7 +152,7 @@ class _Sealing:
 
         consumers = (hash_plaintext, hash_sealed) if digests else (tell,)
         try:
-            _write_all(out, memoryview(bytes(self._header)), 0)
+            _write_all(out, name, memoryview(bytes(self._header)), 0)
             in_order(count, produce, consumers, slots=slots, threads=workers)
         finally:
             self._scratch.wipe()
@@ -206,7 +198,7 @@ def unseal_file(
         SealedSourceError: the source cannot be read or changed; ``sealed-target-unwritable``.
         ValueError: the reader is closed.
     """
-    with _written(Path(target), random) as (out, part):
+    with whole_file(target, random=random) as out:
         if reader.size == 0:
             return
         try:
@@ -214,7 +206,7 @@ def unseal_file(
             os.posix_fallocate(out, 0, reader.size)
             mapped = mmap.mmap(out, reader.size)
         except OSError as exc:
-            raise _unwritable(part, exc) from exc
+            raise unwritable(os.fspath(target), exc) from exc
         with mapped, memoryview(mapped) as view:
             step = _STEP_BYTES
             for begin in range(0, reader.size, step):
@@ -252,47 +244,10 @@ def _identity(fd: int, name: str) -> tuple[int, int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-@contextmanager
-def _written(target: Path, random: Callable[[int], bytes]) -> Iterator[tuple[int, str]]:
-    """Give a new file beside the target, and the target's name when the block ends well."""
-    short = os.fsencode(target.name)[:_MAX_NAME_BYTES].decode(errors="ignore")
-    part = target.with_name(f".{short}.{random(_NAME_BYTES).hex()}{PART_SUFFIX}")
-    try:
-        fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
-    except OSError as exc:
-        raise _unwritable(os.fspath(part), exc) from exc
-    try:
-        try:
-            yield fd, os.fspath(part)
-            _finish(fd, part, target)
-        finally:
-            os.close(fd)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
-
-
-def _finish(fd: int, part: Path, target: Path) -> None:
-    try:
-        os.fsync(fd)
-        part.replace(target)
-        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as exc:
-        raise _unwritable(os.fspath(target), exc) from exc
-
-
-def _write_all(fd: int, data: memoryview, offset: int) -> None:
+def _write_all(fd: int, name: str, data: memoryview, offset: int) -> None:
     done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], offset + done)
-
-
-def _unwritable(name: str, exc: OSError) -> SealedSourceError:
-    return SealedSourceError(
-        f"{name} cannot be written: {exc.strerror or exc}", code="sealed-target-unwritable", field=name
-    )
+    try:
+        while done < len(data):
+            done += os.pwrite(fd, data[done:], offset + done)
+    except OSError as exc:
+        raise unwritable(name, exc) from exc
