@@ -30,7 +30,7 @@ from attest.sealed.sealing import SealedModel, SealingNames, seal_directory
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FolderStore, Store
 from attest.sealed.unsealing import UnsealedModel, unseal_directory, verify_plaintext
-from attest.sealed.writing import SealedFile, seal_file, unseal_file
+from attest.sealed.writing import SealedFile, seal_file, seal_to, unseal_file
 
 __all__ = [
     "FileHeader",
@@ -57,6 +57,7 @@ __all__ = [
     "rewrap",
     "seal_directory",
     "seal_file",
+    "seal_to",
     "sign_model",
     "tink_keyset",
     "unseal_directory",

@@ -17,20 +17,25 @@ from itertools import count as counting
 
 from attest.sealed.layout import SEGMENT_BYTES
 
-__all__ = ["Scratch", "in_order", "spread", "thread_count", "wipe"]
+__all__ = ["SPARE_SLOTS", "Scratch", "in_order", "spread", "thread_count", "wipe"]
 
 _HUGE_PAGE_BYTES = 2 << 20
 _ZEROS = bytes(SEGMENT_BYTES)
+_MAX_DEFAULT_THREADS = 16
+SPARE_SLOTS = 2
+"""More slots than threads, so that one that has to wait for its turn keeps none from working."""
 
 
 def thread_count(asked: int | None) -> int:
     """Return how many threads to use: what was asked for, or one for each processor that this process may use.
 
+    By itself it takes no more than 16: they fill the memory bus of any machine, and each one has buffers.
+
     Raises:
         ValueError: fewer than one.
     """
     if asked is None:
-        return max(1, len(os.sched_getaffinity(0)))
+        return max(1, min(_MAX_DEFAULT_THREADS, len(os.sched_getaffinity(0))))
     if asked < 1:
         msg = f"at least one thread has to do it, not {asked}"
         raise ValueError(msg)
@@ -56,15 +61,18 @@ class Scratch:
     def take(self) -> memoryview:
         """Give a buffer of one segment, whose content is anything."""
         with self._lock:
-            if self._free:
-                return self._free.pop()
-            # Page-aligned, and asked to be one huge page: the kernel copies into it and the cipher reads it faster.
-            pages = mmap.mmap(-1, _HUGE_PAGE_BYTES)
-            with suppress(OSError):
-                pages.madvise(mmap.MADV_HUGEPAGE)
-            view = memoryview(pages)[:SEGMENT_BYTES]
-            self._all.append((pages, view))
-            return view
+            if not self._free:
+                self._add()
+            return self._free.pop()
+
+    def _add(self) -> None:
+        # Page-aligned, and asked to be one huge page: the kernel copies into it and the cipher reads it faster.
+        pages = mmap.mmap(-1, _HUGE_PAGE_BYTES)
+        with suppress(OSError):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        view = memoryview(pages)
+        self._all.append((pages, view))
+        self._free += [view[at : at + SEGMENT_BYTES] for at in range(0, _HUGE_PAGE_BYTES, SEGMENT_BYTES)]
 
     def give(self, buffer: memoryview) -> None:
         """Take a buffer back."""
@@ -74,10 +82,12 @@ class Scratch:
     def wipe(self) -> None:
         """Overwrite all of them and let them go; none may be in use."""
         with self._lock:
+            for part in self._free:
+                part.release()
             for pages, view in self._all:
                 wipe(view)
-                view.release()
                 with suppress(BufferError):  # Somebody kept a part of it; its content is gone all the same.
+                    view.release()
                     pages.close()
             self._all.clear()
             self._free.clear()

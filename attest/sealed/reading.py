@@ -9,7 +9,7 @@ from typing import Self
 
 from attest.errors import SealedTamperError
 from attest.sealed.cipher import FileHeader, SegmentCipher
-from attest.sealed.crew import Scratch, in_order, spread, thread_count, wipe
+from attest.sealed.crew import SPARE_SLOTS, Scratch, in_order, spread, thread_count, wipe
 from attest.sealed.layout import (
     HEADER_BYTES,
     Part,
@@ -155,16 +155,47 @@ class SealedReader:
             SealedSourceError: the source cannot be read, or changed.
             ValueError: the reader is closed.
         """
+        self._segments(None, lambda _, piece: write(piece))
+
+    def scatter(
+        self, write_at: Callable[[int, memoryview], object], *, progress: Callable[[int], object] | None = None
+    ) -> None:
+        """Give the whole plaintext to ``write_at``, a segment at a time, in any order and from several threads at once.
+
+        What is given is verified, and as for ``stream`` another segment can still fail.
+
+        Args:
+            write_at: gets the offset in the plaintext and the piece, and must be done with its memory when it returns.
+            progress: called in the calling thread with how many bytes from the start were given out.
+
+        Raises:
+            SealedTamperError: ``sealed-segment-invalid``: a segment does not verify.
+            SealedSourceError: the source cannot be read, or changed.
+            ValueError: the reader is closed.
+        """
+
+        def tell(offset: int, piece: memoryview) -> None:
+            if progress is not None:
+                progress(offset + len(piece))
+
+        self._segments(write_at, tell)
+
+    def _segments(
+        self, anyhow: Callable[[int, memoryview], object] | None, ordered: Callable[[int, memoryview], object]
+    ) -> None:
+        """Decrypt all segments; give each to ``anyhow`` where it was decrypted, and in order to ``ordered``."""
         self._require_open()
-        places = [self._scratch.take() for _ in range(min(self._count, self._threads * 2))]
-        filled: dict[int, memoryview] = {}
+        places = [self._scratch.take() for _ in range(min(self._count, self._threads + SPARE_SLOTS))]
 
         def produce(index: int, slot: int) -> None:
             segment = self._place(index)
-            filled[slot] = self._decrypt_in_place(segment, places[slot])
+            piece = self._decrypt_in_place(segment, places[slot])
+            if anyhow is not None:
+                anyhow(segment.plaintext_offset, piece)
 
-        def consume(_: int, slot: int) -> None:
-            write(filled.pop(slot))
+        def consume(index: int, slot: int) -> None:
+            segment = self._place(index)
+            ordered(segment.plaintext_offset, places[slot][: segment.plaintext_size])
 
         try:
             in_order(self._count, produce, (consume,), slots=len(places), threads=self._threads)

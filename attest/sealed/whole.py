@@ -15,7 +15,7 @@ from pathlib import Path
 
 from attest.errors import SealedSourceError
 
-__all__ = ["PART_SUFFIX", "unwritable", "whole_file"]
+__all__ = ["PART_SUFFIX", "whole_file", "write_all"]
 
 PART_SUFFIX = ".part"
 """Ends the name of a file that is not whole yet."""
@@ -28,7 +28,7 @@ _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, er
 _OWN_DESCRIPTORS = "/proc/self/fd"
 
 
-def unwritable(name: str, exc: OSError) -> SealedSourceError:
+def _unwritable(name: str, exc: OSError) -> SealedSourceError:
     """Say that something cannot be written, in the words of the system."""
     return SealedSourceError(
         f"{name} cannot be written: {exc.strerror or exc}",
@@ -58,7 +58,7 @@ def whole_file(
     try:
         fd, named = _open(final.parent, part, nameless=nameless)
     except OSError as exc:
-        raise unwritable(os.fspath(target), exc) from exc
+        raise _unwritable(os.fspath(target), exc) from exc
     try:
         try:
             yield fd
@@ -95,4 +95,18 @@ def _finish(fd: int, part: Path, final: Path, *, named: bool) -> None:
         finally:
             os.close(folder)
     except OSError as exc:
-        raise unwritable(os.fspath(final), exc) from exc
+        raise _unwritable(os.fspath(final), exc) from exc
+
+
+def write_all(fd: int, name: str, data: memoryview, offset: int) -> None:
+    """Write all of it at this offset.
+
+    Raises:
+        SealedSourceError: ``sealed-target-unwritable``; ``name`` says what.
+    """
+    done = 0
+    try:
+        while done < len(data):
+            done += os.pwrite(fd, data[done:], offset + done)
+    except OSError as exc:
+        raise _unwritable(name, exc) from exc

@@ -7,7 +7,6 @@ as it was.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 
 from attest.errors import SealedSourceError
 from attest.sealed.cipher import FileHeader, SegmentCipher
-from attest.sealed.crew import Scratch, in_order, thread_count
+from attest.sealed.crew import SPARE_SLOTS, Scratch, in_order, thread_count
 from attest.sealed.layout import (
     Segment,
     ciphertext_size,
@@ -25,12 +24,9 @@ from attest.sealed.layout import (
 )
 from attest.sealed.reading import SealedReader
 from attest.sealed.sources import changed, unreadable
-from attest.sealed.whole import unwritable, whole_file
+from attest.sealed.whole import whole_file, write_all
 
-__all__ = ["SealedFile", "seal_file", "unseal_file"]
-
-_STEP_BYTES = 256 << 20
-"""Between two reports of progress."""
+__all__ = ["SealedFile", "seal_file", "seal_to", "unseal_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,99 +75,125 @@ def seal_file(
         SealedFileError: ``sealed-size-invalid``: more than 4 PiB.
         ValueError: a key of another length, or fewer threads than one.
     """
-    workers = thread_count(threads)
-    with _opened(source) as (fd, name):
-        before = _identity(fd, name)
-        sealing = _Sealing(
-            fd,
-            name,
-            size=before[2],
+    name = os.fspath(target)
+    with whole_file(target, random=random) as out:
+        return seal_to(
+            source,
+            lambda offset, piece: write_all(out, name, piece, offset),
             key=key,
             associated_data=associated_data,
             random=random,
+            threads=threads,
             progress=progress,
+            digests=digests,
         )
-        with whole_file(target, random=random) as out:
-            result = sealing.run(out, os.fspath(target), workers, digests=digests)
-            after = _identity(fd, name)
-            if after != before:
-                raise changed(name, "the same size and time of change", "others")
+
+
+def seal_to(
+    source: str | os.PathLike[str] | int,
+    write_at: Callable[[int, memoryview], object],
+    *,
+    key: bytes,
+    associated_data: bytes,
+    random: Callable[[int], bytes],
+    threads: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    digests: bool = False,
+) -> SealedFile:
+    """Seal a regular file to wherever ``write_at`` puts it; the errors are those of ``seal_file``.
+
+    What was put there is a sealed file only when this has returned: until then the source may turn out to have changed.
+
+    Args:
+        source: its path or descriptor, as for ``seal_file``.
+        write_at: gets the offset in the sealed file and a piece of it: the header, or a segment. It is called in any
+            order and from several threads at once, and must be done with the piece's memory when it returns.
+        key: 32 bytes, the data key.
+        associated_data: what it is sealed for, any bytes.
+        random: returns so many random bytes; makes salt and nonce prefix.
+        threads: how many encrypt, as for ``seal_file``.
+        progress: called with the number of bytes of plaintext sealed so far, in the calling thread.
+        digests: hash plaintext and sealed file too.
+    """
+    workers = thread_count(threads)
+    with _opened(source) as (fd, name):
+        before = _identity(fd, name)
+        header = FileHeader.fresh(random)
+        sealing = _Sealing(
+            fd=fd, name=name, size=before[2], header=header, cipher=SegmentCipher(key, header, associated_data)
+        )
+        result = sealing.run(write_at, progress, workers, digests=digests)
+        if _identity(fd, name) != before:
+            raise changed(name, "the same size and time of change", "others")
     return result
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sealing:
-    """One file on its way: the buffers, and where each segment comes from and goes to."""
+    """One file on its way."""
 
-    def __init__(
+    fd: int
+    name: str
+    size: int
+    header: FileHeader
+    cipher: SegmentCipher
+
+    def run(
         self,
-        fd: int,
-        name: str,
-        *,
-        size: int,
-        key: bytes,
-        associated_data: bytes,
-        random: Callable[[int], bytes],
+        write_at: Callable[[int, memoryview], object],
         progress: Callable[[int], object] | None,
-    ) -> None:
-        self._fd = fd
-        self._name = name
-        self._size = size
-        self._file_size = ciphertext_size(size)
-        self._header = FileHeader.fresh(random)
-        self._cipher = SegmentCipher(key, self._header, associated_data)
-        self._progress = progress
-        self._scratch = Scratch()
-
-    def run(self, out: int, name: str, workers: int, *, digests: bool) -> SealedFile:
-        """Write the whole sealed file to a descriptor."""
-        count = segment_count(self._file_size)
-        slots = workers * 2 if digests else workers
-        slots = min(slots, count)
-        plain = [self._scratch.take() for _ in range(slots)]
-        sealed = [self._scratch.take() for _ in range(slots)]
-        hashes = (hashlib.sha256(), hashlib.sha256(bytes(self._header)))
+        workers: int,
+        *,
+        digests: bool,
+    ) -> SealedFile:
+        file_size = ciphertext_size(self.size)
+        count = segment_count(file_size)
+        # With digests a segment waits for its turn to be hashed, while others are encrypted.
+        slots = min(workers + SPARE_SLOTS if digests else workers, count)
+        scratch = Scratch()
+        plain, sealed = ([scratch.take() for _ in range(slots)] for _ in range(2))
+        raw_header = bytes(self.header)
+        plaintext_hash, ciphertext_hash = hashlib.sha256(), hashlib.sha256(raw_header)
 
         def produce(index: int, slot: int) -> None:
-            segment = segment_place(index, self._file_size)
+            segment = segment_place(index, file_size)
             content, ciphertext = plain[slot][: segment.plaintext_size], sealed[slot][: segment.size]
             self._read(segment, content)
-            self._cipher.encrypt_into(index, segment.last, content, ciphertext)
-            _write_all(out, name, ciphertext, segment.offset)
+            self.cipher.encrypt_into(index, segment.last, content, ciphertext)
+            write_at(segment.offset, ciphertext)
 
-        def tell(index: int, _: int) -> None:
-            if self._progress is not None:
-                segment = segment_place(index, self._file_size)
-                self._progress(segment.plaintext_offset + segment.plaintext_size)
+        def finish(index: int, slot: int) -> None:
+            segment = segment_place(index, file_size)
+            if digests:
+                plaintext_hash.update(plain[slot][: segment.plaintext_size])
+            if progress is not None:
+                progress(segment.plaintext_offset + segment.plaintext_size)
 
-        def hash_plaintext(index: int, slot: int) -> None:
-            hashes[0].update(plain[slot][: segment_place(index, self._file_size).plaintext_size])
-            tell(index, slot)
+        def hash_ciphertext(index: int, slot: int) -> None:
+            ciphertext_hash.update(sealed[slot][: segment_place(index, file_size).size])
 
-        def hash_sealed(index: int, slot: int) -> None:
-            hashes[1].update(sealed[slot][: segment_place(index, self._file_size).size])
-
-        consumers = (hash_plaintext, hash_sealed) if digests else (tell,)
         try:
-            _write_all(out, name, memoryview(bytes(self._header)), 0)
+            write_at(0, memoryview(raw_header))
+            consumers = (finish, hash_ciphertext) if digests else (finish,)
             in_order(count, produce, consumers, slots=slots, threads=workers)
         finally:
-            self._scratch.wipe()
+            scratch.wipe()
         return SealedFile(
-            plaintext_size=self._size,
-            ciphertext_size=self._file_size,
-            plaintext_sha256=hashes[0].digest() if digests else None,
-            ciphertext_sha256=hashes[1].digest() if digests else None,
+            plaintext_size=self.size,
+            ciphertext_size=file_size,
+            plaintext_sha256=plaintext_hash.digest() if digests else None,
+            ciphertext_sha256=ciphertext_hash.digest() if digests else None,
         )
 
     def _read(self, segment: Segment, buffer: memoryview) -> None:
         done = 0
         while done < len(buffer):
             try:
-                got = os.preadv(self._fd, [buffer[done:]], segment.plaintext_offset + done)
+                got = os.preadv(self.fd, [buffer[done:]], segment.plaintext_offset + done)
             except OSError as exc:
-                raise unreadable(self._name, exc) from exc
+                raise unreadable(self.name, exc) from exc
             if got == 0:
-                raise changed(self._name, f"{self._size} bytes", f"{segment.plaintext_offset + done}")
+                raise changed(self.name, f"{self.size} bytes", f"{segment.plaintext_offset + done} bytes")
             done += got
 
 
@@ -182,7 +204,7 @@ def unseal_file(
     random: Callable[[int], bytes],
     progress: Callable[[int], object] | None = None,
 ) -> None:
-    """Write the plaintext of a sealed file, decrypted straight into the pages of the new file.
+    """Write the plaintext of a sealed file; nothing that is not verified comes into the new file.
 
     The file is the owner's alone to read and write. In a memory file system (``/dev/shm``) the plaintext never comes
     near a disk, unless memory is swapped.
@@ -198,23 +220,9 @@ def unseal_file(
         SealedSourceError: the source cannot be read or changed; ``sealed-target-unwritable``.
         ValueError: the reader is closed.
     """
+    name = os.fspath(target)
     with whole_file(target, random=random) as out:
-        if reader.size == 0:
-            return
-        try:
-            # Reserved before it is mapped: writing to a mapped page for which there is no room kills the process.
-            os.posix_fallocate(out, 0, reader.size)
-            mapped = mmap.mmap(out, reader.size)
-        except OSError as exc:
-            raise unwritable(os.fspath(target), exc) from exc
-        with mapped, memoryview(mapped) as view:
-            step = _STEP_BYTES
-            for begin in range(0, reader.size, step):
-                end = min(begin + step, reader.size)
-                with view[begin:end] as piece:
-                    reader.read_into(begin, piece)
-                if progress is not None:
-                    progress(end)
+        reader.scatter(lambda offset, piece: write_all(out, name, piece, offset), progress=progress)
 
 
 @contextmanager
@@ -242,12 +250,3 @@ def _identity(fd: int, name: str) -> tuple[int, int, int, int, int]:
     if not stat.S_ISREG(status.st_mode):
         raise SealedSourceError(f"{name} is no regular file", code="sealed-source-not-a-file", field=name)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _write_all(fd: int, name: str, data: memoryview, offset: int) -> None:
-    done = 0
-    try:
-        while done < len(data):
-            done += os.pwrite(fd, data[done:], offset + done)
-    except OSError as exc:
-        raise unwritable(name, exc) from exc
