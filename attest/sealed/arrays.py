@@ -1,0 +1,198 @@
+"""Memory for tensors, as NumPy or PyTorch has it: bytes first, which are filled, and then the array over them.
+
+Nothing is copied in between. Numbers that NumPy has no type for (BF16, the 8-bit floats) come as ``ml_dtypes`` types
+where that package is installed, and as unsigned integers of the same width where it is not. Kinds that pack several
+numbers into a byte (F4, F6) come as the packed bytes, flat, in both frameworks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol
+
+from attest.errors import ConfigurationError, SealedFileError
+from attest.sealed.tensor_header import DTYPE_BITS, TensorInfo
+
+__all__ = ["Allocation", "ArrayMaker", "Framework", "array_maker"]
+
+Framework = Literal["numpy", "torch"]
+
+_NUMPY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "BOOL": "?",
+        "U8": "u1",
+        "I8": "i1",
+        "I16": "<i2",
+        "U16": "<u2",
+        "F16": "<f2",
+        "I32": "<i4",
+        "U32": "<u4",
+        "F32": "<f4",
+        "C64": "<c8",
+        "F64": "<f8",
+        "I64": "<i8",
+        "U64": "<u8",
+    }
+)
+_ML_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "BF16": "bfloat16",
+        "F8_E5M2": "float8_e5m2",
+        "F8_E4M3": "float8_e4m3fn",
+        "F8_E8M0": "float8_e8m0fnu",
+        "F8_E4M3FNUZ": "float8_e4m3fnuz",
+        "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    }
+)
+_TORCH: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "BOOL": "bool",
+        "U8": "uint8",
+        "I8": "int8",
+        "I16": "int16",
+        "U16": "uint16",
+        "F16": "float16",
+        "I32": "int32",
+        "U32": "uint32",
+        "F32": "float32",
+        "C64": "complex64",
+        "F64": "float64",
+        "I64": "int64",
+        "U64": "uint64",
+        **_ML_DTYPES,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Memory of one tensor, and what it is once it is filled.
+
+    Attributes:
+        memory: writable bytes.
+        array: over the same memory.
+    """
+
+    memory: memoryview
+    array: Any  # Any: an array of either framework
+
+
+class ArrayMaker(Protocol):
+    """Makes arrays of one framework."""
+
+    def allocate(self, info: TensorInfo, shape: tuple[int, ...]) -> Allocation:
+        """Return memory for a tensor, or for some rows of it.
+
+        Args:
+            info: its name and kind.
+            shape: of what is wanted; packed kinds ignore it.
+        """
+        ...
+
+
+def array_maker(framework: Framework) -> ArrayMaker:
+    """Return the maker of a framework's arrays.
+
+    Raises:
+        ConfigurationError: ``tensor-framework-unavailable``: it is not installed.
+        ValueError: another framework.
+    """
+    makers: dict[str, Callable[[], ArrayMaker]] = {"numpy": _NumpyMaker, "torch": _TorchMaker}
+    if framework not in makers:
+        msg = f"framework must be 'numpy' or 'torch', not {framework!r}"
+        raise ValueError(msg)
+    try:
+        return makers[framework]()
+    except ImportError as exc:
+        raise ConfigurationError(
+            f"{framework} is not installed",
+            code="tensor-framework-unavailable",
+            got=framework,
+            hint="install attest-kms[models] for NumPy, and PyTorch as its own page says",
+        ) from exc
+
+
+def require_bools(info: TensorInfo, memory: memoryview) -> None:
+    """Require that what was read as BOOL is 0 or 1 throughout: anything else is no value of the type.
+
+    Raises:
+        SealedFileError: ``safetensors-malformed``.
+    """
+    import numpy as np
+
+    if info.dtype == "BOOL" and memory.nbytes and int(np.frombuffer(memory, np.uint8).max()) > 1:
+        raise SealedFileError(
+            f"safetensors: {info.name[:200]}: a BOOL is neither 0 nor 1",
+            code="safetensors-malformed",
+            field=info.name[:200],
+            expected="0 or 1",
+        )
+
+
+class _NumpyMaker:
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._numpy = np
+        try:
+            import ml_dtypes
+        except ImportError:
+            self._types: Mapping[str, Any] = {}  # Any: types of ml_dtypes
+        else:
+            self._types = {
+                name: getattr(ml_dtypes, word) for name, word in _ML_DTYPES.items() if hasattr(ml_dtypes, word)
+            }
+
+    def allocate(self, info: TensorInfo, shape: tuple[int, ...]) -> Allocation:
+        if info.packed:
+            flat = self._numpy.empty(info.nbytes, dtype=self._numpy.uint8)
+            return Allocation(memory=flat.data, array=flat)
+        kind = self._numpy.dtype(self._kind(info.dtype))
+        flat = self._numpy.empty(_count(shape) * kind.itemsize, dtype=self._numpy.uint8)
+        return Allocation(memory=flat.data, array=flat.view(kind).reshape(shape))
+
+    def _kind(self, dtype: str) -> Any:  # noqa: ANN401  a name or a type
+        if dtype in _NUMPY:
+            return _NUMPY[dtype]
+        return self._types.get(dtype, f"<u{DTYPE_BITS[dtype] // 8}")
+
+
+class _TorchMaker:
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+
+    def allocate(self, info: TensorInfo, shape: tuple[int, ...]) -> Allocation:
+        torch = self._torch
+        if info.packed:
+            flat = torch.empty(info.nbytes, dtype=torch.uint8)
+            return Allocation(memory=_bytes_of(flat), array=flat)
+        kind = self._kind(info)
+        flat = torch.empty(_count(shape) * DTYPE_BITS[info.dtype] // 8, dtype=torch.uint8)
+        array = flat.view(kind).reshape(shape) if flat.numel() else torch.empty(shape, dtype=kind)
+        return Allocation(memory=_bytes_of(flat), array=array)
+
+    def _kind(self, info: TensorInfo) -> Any:  # noqa: ANN401  a torch.dtype
+        kind = getattr(self._torch, _TORCH[info.dtype], None)
+        if kind is None:
+            raise ConfigurationError(
+                f"this version of PyTorch has no type for {info.dtype} ({info.name[:200]})",
+                code="tensor-framework-unavailable",
+                got=info.dtype,
+                hint="install a newer PyTorch, or load as NumPy arrays",
+            )
+        return kind
+
+
+def _bytes_of(flat: Any) -> memoryview:  # noqa: ANN401  a torch tensor
+    return memoryview(flat.numpy())
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count

@@ -1,0 +1,475 @@
+"""Tensors of a sealed model, decrypted straight into the arrays that the caller keeps; no plaintext touches a disk.
+
+::
+
+    with open_tensors(reader) as tensors:                       # like safetensors.safe_open
+        tensors.keys(); tensors.get_tensor("wte"); tensors.get_slice("wte")[:1000]
+    arrays = load(reader)                                       # like safetensors.numpy.load_file
+    arrays = load_model(directory, framework="torch")           # one file, or shards with their index
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from attest.encoding import json_value
+from attest.errors import ConfigurationError, EvidenceError, SealedFileError
+from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
+from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
+
+__all__ = ["INDEX_NAME", "ModelFiles", "Plaintext", "TensorFile", "TensorSet", "TensorSlice", "load", "load_model"]
+__all__ += ["open_model", "open_tensors"]
+
+INDEX_NAME: Final = "model.safetensors.index.json"
+SINGLE_NAME: Final = "model.safetensors"
+MAX_INDEX_BYTES: Final = 64 << 20
+"""An index has a line for each tensor: some hundred bytes for each of a few ten thousand."""
+MAX_SHARDS: Final = 10_000
+BATCH_BYTES: Final = 16 << 20
+"""Small neighbours are read together, or each would pay for the whole segment that it lies in."""
+
+Progress = Callable[[int], object]
+"""Called with the number of bytes of tensors read so far, in the calling thread."""
+
+
+class Plaintext(Protocol):
+    """The plaintext of a file, verified before it is given out; a ``SealedReader`` is one."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        ...
+
+    def read_into(self, offset: int, buffer: memoryview, /) -> None:
+        """Fill the buffer from this offset."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class ModelFiles(Protocol):
+    """The files of a model; a ``SealedDirectory`` is one."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        ...
+
+    @property
+    def entries(self) -> Mapping[str, object]:
+        """Its files by their paths."""
+        ...
+
+    def open(self, path: str, /) -> Plaintext:
+        """Open one."""
+        ...
+
+
+class TensorSlice:
+    """A tensor that is read when it is indexed, and then only the rows that are wanted."""
+
+    def __init__(self, tensors: TensorFile, info: TensorInfo) -> None:
+        """Keep both."""
+        self._tensors = tensors
+        self._info = info
+
+    def get_shape(self) -> list[int]:
+        """Return the lengths of its axes."""
+        return list(self._info.shape)
+
+    def get_dtype(self) -> str:
+        """Return its kind of number, as the format names it."""
+        return self._info.dtype
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401  whatever the framework's arrays take and give
+        """Index it as an array; an integer or a slice along the first axis reads only those rows."""
+        return self._tensors.rows(self._info, index)
+
+
+class TensorFile:
+    """The tensors of one file. Its header is read and judged when it is made; tensors are read when they are asked for.
+
+    Args:
+        plaintext: of the file; closed with this object, and when the header is refused.
+        framework: whose arrays it gives.
+
+    Raises:
+        SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.
+        ConfigurationError: ``tensor-framework-unavailable``.
+        AttestError: as reading raises.
+    """
+
+    def __init__(self, plaintext: Plaintext, *, framework: Framework = "numpy") -> None:
+        """Read the header."""
+        self._plaintext = plaintext
+        try:
+            self._maker: ArrayMaker = array_maker(framework)
+            self.header = read_header(plaintext)
+        except BaseException:
+            plaintext.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving closes the file."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; arrays that it gave stay."""
+        self._plaintext.close()
+
+    @property
+    def name(self) -> str:
+        """What the file is called in messages."""
+        return self._plaintext.name
+
+    def keys(self) -> list[str]:
+        """Return the names of its tensors, sorted."""
+        return sorted(self.header.tensors)
+
+    def metadata(self) -> dict[str, str] | None:
+        """Return the free text of its writer, or None."""
+        return dict(self.header.metadata) or None
+
+    def info(self, name: str) -> TensorInfo:
+        """Return what the header says of a tensor.
+
+        Raises:
+            ConfigurationError: ``tensor-unknown``.
+        """
+        info = self.header.tensors.get(name)
+        if info is None:
+            raise unknown_tensor(name, self.name, self.header.tensors)
+        return info
+
+    def get_tensor(self, name: str) -> Any:  # noqa: ANN401  an array of the framework
+        """Read a tensor.
+
+        Raises:
+            ConfigurationError: ``tensor-unknown``.
+            AttestError: as reading raises.
+        """
+        return self._whole(self.info(name))
+
+    def get_slice(self, name: str) -> TensorSlice:
+        """Return a tensor that is read when it is indexed.
+
+        Raises:
+            ConfigurationError: ``tensor-unknown``, or ``tensor-packed``: its numbers share bytes.
+        """
+        info = self.info(name)
+        if info.packed:
+            raise ConfigurationError(
+                f"{name[:200]} packs several numbers into a byte and cannot be sliced",
+                code="tensor-packed",
+                got=info.dtype,
+                hint="get_tensor gives its bytes",
+            )
+        return TensorSlice(self, info)
+
+    def load(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
+        """Read many tensors, in the order in which they lie.
+
+        Args:
+            names: which; None for all.
+            progress: is told how many bytes of tensors were read.
+
+        Raises:
+            ConfigurationError: ``tensor-unknown``.
+            AttestError: as reading raises.
+        """
+        wanted = self.header.tensors.keys() if names is None else {self.info(name).name for name in names}
+        arrays: dict[str, Any] = {}
+        done = 0
+        for batch in _batches([info for info in self.header.tensors.values() if info.name in wanted]):
+            arrays.update(self._batch(batch))
+            done += sum(info.nbytes for info in batch)
+            if progress is not None:
+                progress(done)
+        return {name: arrays[name] for name in sorted(arrays)}
+
+    def rows(self, info: TensorInfo, index: Any) -> Any:  # noqa: ANN401  see TensorSlice
+        """Read what an index wants of a tensor; see ``TensorSlice``."""
+        first, rest = (index[0], index[1:]) if isinstance(index, tuple) and index else (index, ())
+        if not info.shape or not isinstance(first, (int, slice)) or isinstance(first, bool):
+            return self._whole(info)[index]
+        begin, end, inner = _covering(first, info.shape[0])
+        shape = (end - begin, *info.shape[1:])
+        made = self._maker.allocate(info, shape)
+        row_bytes = info.nbytes // info.shape[0] if info.shape[0] else 0
+        self._fill(info, begin * row_bytes, made.memory)
+        return made.array[(inner, *rest)]
+
+    def _whole(self, info: TensorInfo) -> Any:  # noqa: ANN401  an array of the framework
+        made = self._maker.allocate(info, info.shape)
+        self._fill(info, 0, made.memory)
+        return made.array
+
+    def _fill(self, info: TensorInfo, start: int, memory: memoryview) -> None:
+        self._read(info, start, memory)
+        require_bools(info, memory)
+
+    def _read(self, info: TensorInfo, start: int, memory: memoryview) -> None:
+        self._plaintext.read_into(self.header.data_offset + info.begin + start, memory)
+
+    def _batch(self, infos: Sequence[TensorInfo]) -> dict[str, Any]:
+        if len(infos) == 1:
+            return {infos[0].name: self._whole(infos[0])}
+        begin = infos[0].begin
+        scratch = memoryview(bytearray(infos[-1].end - begin))
+        self._plaintext.read_into(self.header.data_offset + begin, scratch)
+        arrays = {}
+        for info in infos:
+            made = self._maker.allocate(info, info.shape)
+            made.memory[:] = scratch[info.begin - begin : info.end - begin]
+            require_bools(info, made.memory)
+            arrays[info.name] = made.array
+        return arrays
+
+
+class TensorSet:
+    """The tensors of several files, as if they were one; see ``TensorFile``.
+
+    Args:
+        files: path to tensors; closed with this object.
+    """
+
+    def __init__(self, files: Mapping[str, TensorFile]) -> None:
+        """Keep the files."""
+        self._files = dict(files)
+        self._homes = {name: file for file in self._files.values() for name in file.header.tensors}
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving closes the files."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the files."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the files; arrays that they gave stay."""
+        with ExitStack() as closing:
+            for file in self._files.values():
+                closing.callback(file.close)
+
+    def keys(self) -> list[str]:
+        """Return the names of all tensors, sorted."""
+        return sorted(self._homes)
+
+    def info(self, name: str) -> TensorInfo:
+        """Return what the header of its file says of a tensor; the errors are those of ``TensorFile``."""
+        return self._home(name).info(name)
+
+    def get_tensor(self, name: str) -> Any:  # noqa: ANN401  an array of the framework
+        """Read a tensor; the errors are those of ``TensorFile``."""
+        return self._home(name).get_tensor(name)
+
+    def get_slice(self, name: str) -> TensorSlice:
+        """Return a tensor that is read when it is indexed; the errors are those of ``TensorFile``."""
+        return self._home(name).get_slice(name)
+
+    def load(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
+        """Read many tensors, file by file; the errors are those of ``TensorFile``."""
+        wanted = None if names is None else set(names)
+        for name in wanted or ():
+            self._home(name)
+        arrays: dict[str, Any] = {}
+        before = 0
+        for file in self._files.values():
+            mine = file.header.tensors.keys() if wanted is None else file.header.tensors.keys() & wanted
+            arrays.update(file.load(mine, progress=_shifted(progress, before)))
+            before += sum(file.header.tensors[name].nbytes for name in mine)
+        return {name: arrays[name] for name in sorted(arrays)}
+
+    def _home(self, name: str) -> TensorFile:
+        file = self._homes.get(name)
+        if file is None:
+            raise unknown_tensor(name, "the model", self._homes)
+        return file
+
+
+def open_tensors(plaintext: Plaintext, *, framework: Framework = "numpy") -> TensorFile:
+    """Open a safetensors file for reading tensor by tensor; see ``TensorFile``."""
+    return TensorFile(plaintext, framework=framework)
+
+
+def load(
+    plaintext: Plaintext,
+    *,
+    names: Iterable[str] | None = None,
+    framework: Framework = "numpy",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Read all tensors of a safetensors file, or some, and close it; see ``TensorFile``."""
+    with open_tensors(plaintext, framework=framework) as tensors:
+        return tensors.load(names, progress=progress)
+
+
+def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSet:
+    """Open the tensors of a model: ``model.safetensors``, or the shards that its index names.
+
+    Args:
+        model: its files.
+        framework: whose arrays are wanted.
+
+    Raises:
+        SealedFileError: ``safetensors-malformed``, ``safetensors-dtype-unknown`` or ``safetensors-index-mismatch``: the
+            index is malformed, or it and the shards do not name the same tensors.
+        ConfigurationError: ``safetensors-missing``: the model has neither file; ``tensor-framework-unavailable``.
+        AttestError: as opening and reading raise.
+    """
+    if INDEX_NAME not in model.entries:
+        if SINGLE_NAME not in model.entries:
+            raise ConfigurationError(
+                f"{model.name} has neither {SINGLE_NAME} nor {INDEX_NAME}",
+                code="safetensors-missing",
+                hint="open a file of another name by itself, with open_tensors",
+            )
+        return TensorSet({SINGLE_NAME: TensorFile(model.open(SINGLE_NAME), framework=framework)})
+    homes = _read_index(model)
+    with ExitStack() as opened:
+        files: dict[str, TensorFile] = {}
+        for path in sorted(set(homes.values())):
+            if path not in model.entries:
+                raise _index_mismatch(f"a shard that is there, not {path[:200]!r}")
+            files[path] = opened.enter_context(TensorFile(model.open(path), framework=framework))
+        _require_agreement(homes, files)
+        opened.pop_all()
+        return TensorSet(files)
+
+
+def load_model(
+    model: ModelFiles,
+    *,
+    names: Iterable[str] | None = None,
+    framework: Framework = "numpy",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Read all tensors of a model, or some; see ``open_model``."""
+    with open_model(model, framework=framework) as tensors:
+        return tensors.load(names, progress=progress)
+
+
+def read_header(plaintext: Plaintext) -> TensorHeader:
+    """Read and judge the header of a safetensors file.
+
+    Raises:
+        SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.
+        AttestError: as reading raises.
+    """
+    first = bytearray(min(LENGTH_BYTES, plaintext.size))
+    plaintext.read_into(0, memoryview(first))
+    length = header_length(bytes(first), file_size=plaintext.size)
+    raw = bytearray(length)
+    plaintext.read_into(LENGTH_BYTES, memoryview(raw))
+    return TensorHeader.parse(bytes(raw), data_size=plaintext.size - LENGTH_BYTES - length)
+
+
+def unknown_tensor(name: str, where: str, known: Iterable[str]) -> ConfigurationError:
+    """Return the error for a tensor that is not there."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), n=1)
+    return ConfigurationError(
+        f"{where} has no tensor {name[:200]!r}",
+        code="tensor-unknown",
+        got=name[:200],
+        hint=f"did you mean {near[0]!r}?" if near else "keys() lists its tensors",
+    )
+
+
+def _batches(infos: Sequence[TensorInfo]) -> Iterator[list[TensorInfo]]:
+    """Group neighbours without a gap whose sum is small; a large tensor stands alone."""
+    batch: list[TensorInfo] = []
+    for info in infos:
+        if batch and (info.begin != batch[-1].end or info.end - batch[0].begin > BATCH_BYTES):
+            yield batch
+            batch = []
+        batch.append(info)
+    if batch:
+        yield batch
+
+
+def _covering(index: int | slice, length: int) -> tuple[int, int, int | slice]:
+    """Return which rows an index needs, and the index within them."""
+    if isinstance(index, int):
+        at = index + length if index < 0 else index
+        if not 0 <= at < length:
+            msg = f"index {index} is out of bounds for an axis of {length}"
+            raise IndexError(msg)
+        return at, at + 1, 0
+    chosen = range(*index.indices(length))
+    if not chosen:
+        return 0, 0, slice(None)
+    begin, end = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1]) + 1
+    return begin, end, slice(None, None, chosen.step)
+
+
+def _shifted(progress: Progress | None, before: int) -> Progress | None:
+    return None if progress is None else lambda done: progress(before + done)
+
+
+def _read_index(model: ModelFiles) -> dict[str, str]:
+    """Return tensor to path, by the index.
+
+    Raises:
+        SealedFileError: ``safetensors-index-mismatch``.
+    """
+    index = model.open(INDEX_NAME)
+    try:
+        if index.size > MAX_INDEX_BYTES:
+            raise _index_mismatch(f"an index of at most {MAX_INDEX_BYTES} bytes, not {index.size}")
+        raw = bytearray(index.size)
+        index.read_into(0, memoryview(raw))
+    finally:
+        index.close()
+    try:
+        document = json_value(bytes(raw), what=INDEX_NAME)
+    except EvidenceError as exc:
+        raise _index_mismatch(exc.message) from exc
+    weights = document.get("weight_map") if isinstance(document, dict) else None
+    if not isinstance(weights, dict):
+        raise _index_mismatch("an object with weight_map, which is an object")
+    homes = {name: path for name, path in weights.items() if isinstance(path, str)}
+    if len(homes) != len(weights) or len(set(homes.values())) > MAX_SHARDS:
+        raise _index_mismatch(f"names of at most {MAX_SHARDS} files")
+    return homes
+
+
+def _require_agreement(homes: Mapping[str, str], files: Mapping[str, TensorFile]) -> None:
+    held: dict[str, str] = {}
+    for path, file in files.items():
+        for name in file.header.tensors:
+            if name in held:
+                raise _index_mismatch(f"each tensor in one shard; {name[:200]!r} is in {held[name]!r} and {path!r}")
+            held[name] = path
+    for name in sorted(homes.keys() | held.keys()):
+        if homes.get(name) != held.get(name):
+            raise _index_mismatch(f"{name[:200]!r} in {homes.get(name)!r}; it is in {held.get(name)!r}")
+
+
+def _index_mismatch(expected: str) -> SealedFileError:
+    return SealedFileError(
+        f"{INDEX_NAME} does not fit the model: expected {expected}",
+        code="safetensors-index-mismatch",
+        field=INDEX_NAME,
+        expected=expected[:400],
+    )
