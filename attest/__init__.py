@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from attest.evidence.envelope import Evidence, EvidenceItem, parse_envelope
     from attest.evidence.forms import read_evidence
     from attest.policy import Policy, load_policy
+    from attest.session import AsyncSession, Session
     from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AsyncSession": "attest.session",
     "AttestError": "attest.errors",
     "AttestationResult": "attest.appraisal",
     "Binding": "attest.evidence.binding",
@@ -44,6 +46,7 @@ _HOMES = {
     "Freshness": "attest.verification",
     "Outcome": "attest.checks",
     "Policy": "attest.policy",
+    "Session": "attest.session",
     "Tier": "attest.checks",
     "TrustAnchors": "attest.endorsements.anchors",
     "Unchecked": "attest.checks",
@@ -57,6 +60,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncSession",
     "AttestError",
     "AttestationResult",
     "Binding",
@@ -69,6 +73,7 @@ __all__ = [
     "Freshness",
     "Outcome",
     "Policy",
+    "Session",
     "Tier",
     "TrustAnchors",
     "Unchecked",

@@ -21,6 +21,7 @@ from typing import Final
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError, EndorsementError
 from attest.release.client import Attester, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
+from attest.release.refusals import LeaseLostError
 from attest.release.sealing import KEM_HYBRID
 
 __all__ = ["LeaseKeeper", "LeaseLostError", "Timing"]
@@ -34,12 +35,6 @@ LONGEST_RETRY_SECONDS: Final = 60.0
 _ASK_AGAIN: Final = frozenset({429, 503})
 _GONE: Final = frozenset({"lease-ended", "lease-expired"})
 """An answer that got lost may have renewed the lease; the workload then asks anew, and names none."""
-
-
-class LeaseLostError(AttestError):
-    """A lease ended before it could be renewed; the cause is the last thing that went wrong."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +153,6 @@ class LeaseKeeper:
         raise LeaseLostError(
             f"the lease ends at {rfc3339_text(self.expires_at)}, and the service cannot be asked: {exc.message}",
             code="lease-lost",
-            got=exc.code,
+            cause=exc,
             hint="drop the keys, or ask for them anew when the service is back",
-        ) from exc
+        )

@@ -5,10 +5,17 @@ from __future__ import annotations
 from attest.encoding import JsonValue
 from attest.errors import AttestError
 
-__all__ = ["KeyUnknownError", "LeaseEndedError", "PolicyNotMetError", "ReleaseRefusedError", "refused"]
+__all__ = [
+    "KeyUnknownError",
+    "LeaseEndedError",
+    "LeaseLostError",
+    "PolicyNotMetError",
+    "ReleaseRefusedError",
+    "refused",
+]
 
-_ASK_AGAIN = frozenset({409, 410, 429, 503})
-"""A challenge that was used or is too old, too many requests, and a service that cannot say now."""
+_ASK_AGAIN = frozenset({409, 410, 429, 502, 503, 504})
+"""A challenge that was used or is too old, too many requests, and a service or a proxy that cannot say now."""
 _LEASES = frozenset({
     "lease-ended",
     "lease-expired",
@@ -64,6 +71,32 @@ class KeyUnknownError(ReleaseRefusedError):
 
 class LeaseEndedError(ReleaseRefusedError):
     """A lease that was to be renewed counts no more, or the operator stopped its renewals."""
+
+
+class LeaseLostError(AttestError):
+    """A key that was held is to be used no more; the cause says why.
+
+    Attributes:
+        failed_checks: what the service says that stood against this workload, if it refused.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, code: str, cause: AttestError | None = None, hint: str | None = None) -> None:
+        """Keep what the service said."""
+        super().__init__(message, code=code, got=None if cause is None else cause.code, hint=hint)
+        self.failed_checks: tuple[JsonValue, ...] = (
+            cause.failed_checks if isinstance(cause, ReleaseRefusedError) else ()
+        )
+        self.__cause__ = cause
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Let it be pickled without its cause, which stays where it happened."""
+        return _restored, (self.message, self.code, self.hint)
+
+
+def _restored(message: str, code: str, hint: str | None) -> LeaseLostError:
+    return LeaseLostError(message, code=code, hint=hint)
 
 
 def refused(document: JsonValue, status: int, *, retry_after: float | None = None) -> ReleaseRefusedError:

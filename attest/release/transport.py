@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from attest.encoding import json_value
-from attest.errors import AttestError, ConfigurationError, EndorsementError
+from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError
 from attest.release.exchange import Ask, strange_answer
 from attest.release.mutual import Answer, tls_key_seen
 
@@ -24,6 +24,7 @@ TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS: Final = 5.0
 """A service that is there answers a connection in milliseconds; one that is not must not take all the time there is."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+_OK = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +108,15 @@ def _longer(content: bytes, piece: bytes, patience: Patience) -> bytes:
 
 
 def _answer(answer: httpx.Response, content: bytes, ask: Ask, tls_key: bytes | None) -> Answer:
+    try:
+        document = json_value(content, what=f"answer of {ask.path.partition('?')[0]}")
+    except EvidenceError:
+        if answer.status_code == _OK:
+            raise
+        document = None  # a page of a proxy, say; its status tells enough
     return Answer(
         status=answer.status_code,
-        document=json_value(content, what=f"answer of {ask.path.partition('?')[0]}"),
+        document=document,
         tls_key=tls_key,
         retry_after=_retry_after(answer.headers.get("Retry-After", "")),
     )

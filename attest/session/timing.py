@@ -1,0 +1,85 @@
+"""Where a session's time and chance come from, and what it makes of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from attest.session.clock import now, since_boot
+
+__all__ = ["IDLE_SECONDS", "SYSTEM_TIMING", "Deadline", "Moment", "SessionTiming"]
+
+IDLE_SECONDS: Final = 60.0
+"""How long whoever renews sleeps at most: within a minute it notices that nobody has its session any more, or that the
+clock was set."""
+_chance: Final = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One moment on both clocks, of which neither is trusted alone.
+
+    Attributes:
+        wall: what the machine takes for the time; somebody may set it.
+        ticks: seconds that never run backwards; they may stand still while a virtual machine does.
+    """
+
+    wall: datetime
+    ticks: float
+
+    def seconds_to(self, later: Moment) -> float:
+        """Return how much time has passed until a later moment, by the clock that says more."""
+        return max(later.ticks - self.ticks, (later.wall - self.wall).total_seconds())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTiming:
+    """Where time and chance come from; the defaults are the machine's own.
+
+    Attributes:
+        now: the present moment, aware, UTC.
+        ticks: seconds that never run backwards.
+        random: a number from 0, included, to 1, excluded.
+        pause: waits so many seconds before a request is repeated; None waits until then, or until the session is
+            closed.
+        pause_async: the same for ``AsyncSession``; None is ``asyncio.sleep``.
+    """
+
+    now: Callable[[], datetime] = now
+    ticks: Callable[[], float] = since_boot
+    random: Callable[[], float] = _chance.random
+    pause: Callable[[float], None] | None = None
+    pause_async: Callable[[float], Awaitable[None]] | None = None
+
+    def moment(self) -> Moment:
+        """Read both clocks."""
+        return Moment(wall=self.now(), ticks=self.ticks())
+
+    def deadline(self, seconds: float) -> Deadline:
+        """Return the end of something that begins now."""
+        return Deadline(timing=self, begun=self.ticks(), seconds=seconds)
+
+
+SYSTEM_TIMING = SessionTiming()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """The end of everything that one call does.
+
+    Attributes:
+        timing: what is asked for the time.
+        begun: ticks at the beginning.
+        seconds: how long it may take.
+    """
+
+    timing: SessionTiming
+    begun: float
+    seconds: float
+
+    def left(self) -> float:
+        """Return the seconds that are left; not positive when there are none."""
+        return self.begun + self.seconds - self.timing.ticks()

@@ -1,0 +1,57 @@
+"""What vendors say of the service's machine, asked for when it is not at hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+
+from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
+from attest.evidence.envelope import Evidence
+from attest.fetch import (
+    KDS_URL,
+    OCSP_URL,
+    PCS_URL,
+    RIM_URL,
+    EndorsementCache,
+    KdsClient,
+    OcspClient,
+    PcsClient,
+    RimServiceClient,
+    Timing,
+    VendorServices,
+    can_be_fetched,
+    default_cache_directory,
+    gather_for_evidence,
+)
+from attest.session.clock import now
+
+__all__ = ["fetch_from_vendors"]
+
+
+def fetch_from_vendors(
+    evidence: Evidence, *, at: datetime, pool: Endorsements, environ: Mapping[str, str]
+) -> Endorsements:
+    """Ask cache and vendors for what evidence needs and does not carry.
+
+    Raises:
+        ConfigurationError: the cache cannot be used.
+        EvidenceError: an item is malformed.
+        ChainError: the names in a quote's PCK certificate are not Intel's.
+    """
+    if not can_be_fetched(evidence):
+        return NO_ENDORSEMENTS
+    timing = Timing(now=now)
+    with (
+        KdsClient(timing=timing, base_url=KDS_URL) as amd,
+        PcsClient(timing=timing, base_url=PCS_URL) as intel,
+        RimServiceClient(timing=timing, base_url=RIM_URL) as rims,
+        OcspClient(timing=timing, random=secrets.token_bytes, base_url=OCSP_URL) as ocsp,
+    ):
+        return gather_for_evidence(
+            evidence,
+            at=at,
+            services=VendorServices(amd=amd, intel=intel, rims=rims, ocsp=ocsp),
+            cache=EndorsementCache(default_cache_directory(environ)),
+            pool=pool,
+        ).endorsements
