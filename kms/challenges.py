@@ -152,7 +152,7 @@ class ChallengeDesk:
 
     def _mac(self, body: bytes) -> bytes:
         message = cbor_bytes((_DOMAIN, self._audience, body))
-        return hmac.digest(self._mac_key.export(EXPORT), message, "sha256")
+        return self._mac_key.lend(EXPORT, lambda key: hmac.digest(key, message, "sha256"))
 
 
 def _require_in_time(issued_at: datetime, expires_at: datetime, at: datetime) -> None:

@@ -36,7 +36,7 @@ from kms.decide import Demand, KeyState, Reason, ReleaseDecision, Result, Verdic
 from kms.disclosure import hides, told
 from kms.errors import UnavailableError
 from kms.keys.records import KeyPurpose, KeyReference
-from kms.keys.secret import EXPORT, SecretBytes
+from kms.keys.secret import EXPORT, SecretBytes, wiped_after
 from kms.leases import Attester
 from kms.leases.attester import PASSPORT, attester_of, passport_attester
 from kms.leases.granting import NOTHING_GRANTED, Granted
@@ -238,7 +238,8 @@ class ReleaseService:
         with stage("unwrap"):
             outcome = replace(outcome, secrets=self._unwrapped(outcome.decision, snapshot))
         # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
-        return self._conclude(exchange, outcome)
+        with wiped_after(outcome.secrets.values()):
+            return self._conclude(exchange, outcome)
 
     def _outcome(
         self,
@@ -475,10 +476,8 @@ class ReleaseService:
                 version=state.version,
                 purpose=state.purpose,
                 policy_digest=state.policy_digest,
-                sealed=seal(
-                    outcome.secrets[state.asked].export(EXPORT),
-                    recipient=recipient,
-                    info=self._info(exchange, state, decision_digest),
+                sealed=outcome.secrets[state.asked].lend(
+                    EXPORT, partial(seal, recipient=recipient, info=self._info(exchange, state, decision_digest))
                 ),
                 lease_id=granted.leases[state.asked].lease_id,
                 expires_at=granted.leases[state.asked].expires_at,

@@ -363,7 +363,7 @@ def _own_secret(reader: Reader, kek: KeyEncryptionKey, origin: str, name: str, a
 
 
 def _identity(origin: str, seed: SecretBytes) -> Identity:
-    key = Ed25519PrivateKey.from_private_bytes(seed.export(EXPORT))
+    key = seed.lend(EXPORT, Ed25519PrivateKey.from_private_bytes)
     return Identity(key=key, public=verifier_key(origin, key.public_key()))
 
 

@@ -95,7 +95,9 @@ def read_import_key(note: str, *, service: VerifierKey) -> bytes:
     return base64url_bytes(text, what="public_key")
 
 
-def wrap_key(material: bytes, *, import_key: bytes, service: VerifierKey, name: KeyName, algorithm: str) -> WrappedKey:
+def wrap_key(
+    material: bytes | memoryview, *, import_key: bytes, service: VerifierKey, name: KeyName, algorithm: str
+) -> WrappedKey:
     """Seal a key to a service, as this key and for nothing else.
 
     Raises:

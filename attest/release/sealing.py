@@ -75,7 +75,7 @@ class WorkloadKey:
         raise ValueError(msg)
 
     @staticmethod
-    def from_material(kem: int, material: bytes) -> WorkloadKey:
+    def from_material(kem: int, material: bytes | memoryview) -> WorkloadKey:
         """Make a key pair from its private half.
 
         Args:
@@ -118,7 +118,7 @@ class WorkloadKey:
         raise TypeError(msg)
 
 
-def seal(secret: bytes, *, recipient: bytes, info: bytes) -> bytes:
+def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:
     """Encrypt a secret to a workload's public key (HPKE base mode, one shot, empty AAD).
 
     Args:

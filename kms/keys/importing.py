@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Final
 
@@ -45,7 +46,7 @@ def make_import_key(
         return found
     material = SecretBytes(random(MATERIAL_BYTES[KEM_HYBRID]))
     wrapped = kek.wrap(material, context=_context(service))
-    key = WorkloadKey.from_material(KEM_HYBRID, material.export(EXPORT))
+    key = _key_pair(material)
     with store.writing() as writer:
         mine = writer.own_secret(_NAME) is None
         if mine:
@@ -66,7 +67,12 @@ def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey
         found = reader.own_secret(_NAME)
     if found is None:
         return None
-    return WorkloadKey.from_material(KEM_HYBRID, kek.unwrap(found[1], context=_context(service)).export(EXPORT))
+    with kek.unwrap(found[1], context=_context(service)) as material:
+        return _key_pair(material)
+
+
+def _key_pair(material: SecretBytes) -> WorkloadKey:
+    return material.lend(EXPORT, partial(WorkloadKey.from_material, KEM_HYBRID))
 
 
 def unwrap_material(
@@ -104,7 +110,8 @@ def wrap_material(
     Raises:
         VerificationError: ``recipient-key-invalid``.
     """
-    return wrap_key(material.export(EXPORT), import_key=import_key, service=service, name=name, algorithm=algorithm)
+    seal_to = partial(wrap_key, import_key=import_key, service=service, name=name, algorithm=algorithm)
+    return material.lend(EXPORT, seal_to)
 
 
 def _context(service: VerifierKey) -> WrapContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from attest.errors import ConfigurationError
@@ -96,4 +97,4 @@ def require_material(material: SecretBytes, *, algorithm: str) -> None:
 def public_half(material: SecretBytes, *, algorithm: str) -> bytes | None:
     """Return the public half of a key that has one, as two bytes of KEM id and the raw public key."""
     kem = ALGORITHMS[algorithm].kem
-    return None if kem is None else WorkloadKey.from_material(kem, material.export(EXPORT)).public
+    return None if kem is None else material.lend(EXPORT, partial(WorkloadKey.from_material, kem)).public

@@ -1,16 +1,21 @@
 """Bytes that must not be seen.
 
 ``SecretBytes`` shows nothing in ``repr``, ``str`` or a traceback and cannot be pickled or copied. Its content comes out
-only against the capability ``EXPORT``; a test lists the modules that import it. Memory is handled as well as Python
-allows: nothing can be promised about what the interpreter or the kernel keeps.
+only against the capability ``EXPORT``; a test lists the modules that import it. It is lent, not given, and overwritten
+when the secret is wiped or let go. What libraries copy of it is theirs, and stays where they free it.
 """
 
 from __future__ import annotations
 
 import hmac
-from typing import Final, NoReturn, final
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, NoReturn, Self, TypeVar, final
 
-__all__ = ["EXPORT", "ExportCapability", "SecretBytes"]
+__all__ = ["EXPORT", "ExportCapability", "SecretBytes", "wiped_after"]
+
+_T = TypeVar("_T")
 
 
 @final
@@ -25,49 +30,93 @@ EXPORT: Final = ExportCapability()
 
 @final
 class SecretBytes:
-    """Secret bytes. Equal only by constant-time comparison, and never shown."""
+    """Secret bytes. Equal only by constant-time comparison, and never shown.
 
-    __slots__ = ("__content",)
+    As a context manager it is wiped in the end.
+    """
 
-    def __init__(self, content: bytes) -> None:
-        """Hold a copy of the content.
+    __slots__ = ("__content", "__length")
+
+    def __init__(self, content: bytes | bytearray) -> None:
+        """Hold a copy of bytes, which stay where they are; a ``bytearray`` is taken over, and wiped with the secret.
 
         Raises:
             TypeError: something else than bytes.
         """
-        if not isinstance(content, bytes):
+        self.__content: bytearray | None = None
+        if not isinstance(content, bytes | bytearray):
             msg = f"a secret is bytes, not {type(content).__name__}"
             raise TypeError(msg)
-        self.__content = content
+        self.__content = content if isinstance(content, bytearray) else bytearray(content)
+        self.__length = len(content)
 
-    def export(self, capability: ExportCapability) -> bytes:
-        """Return the content.
+    def lend(self, capability: ExportCapability, to: Callable[[memoryview], _T]) -> _T:
+        """Call a function with the content, and return what it returns.
+
+        Args:
+            capability: ``EXPORT``.
+            to: gets a view that cannot be written to and holds as long as the call; what it copies is not wiped.
 
         Raises:
             TypeError: without the capability.
+            ValueError: the secret was wiped.
         """
         if capability is not EXPORT:
             msg = "reading a secret takes the export capability"
             raise TypeError(msg)
+        view = memoryview(self._held()).toreadonly()
+        returned = to(view)
+        view.release()
+        return returned
+
+    def wipe(self) -> None:
+        """Overwrite the content, for good; twice is no mistake."""
+        content, self.__content = self.__content, None
+        if content is not None:
+            memoryview(content)[:] = bytes(len(content))
+
+    def _held(self) -> bytearray:
+        if self.__content is None:
+            msg = "the secret was wiped"
+            raise ValueError(msg)
         return self.__content
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.wipe()
+
+    def __del__(self) -> None:
+        self.wipe()
+
     def __len__(self) -> int:
-        """Return the number of bytes."""
-        return len(self.__content)
+        """Return the number of bytes, also of what was wiped."""
+        return self.__length
 
     def __eq__(self, other: object) -> bool:
-        """Compare in constant time."""
+        """Compare in constant time; what was wiped equals nothing and raises ``ValueError``."""
         if not isinstance(other, SecretBytes):
             return NotImplemented
-        return hmac.compare_digest(self.__content, other.__content)
+        return hmac.compare_digest(self._held(), other._held())
 
     __hash__ = None  # type: ignore[assignment]  # a hash would be a fingerprint of the secret
 
     def __repr__(self) -> str:
         """Show the length alone."""
-        return f"SecretBytes(<{len(self.__content)} bytes>)"
+        return f"SecretBytes(<{self.__length} bytes>)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be pickled or copied."""
         msg = "a secret is not pickled or copied"
         raise TypeError(msg)
+
+
+@contextmanager
+def wiped_after(secrets: Iterable[SecretBytes]) -> Iterator[None]:
+    """Wipe secrets when what is done with them has ended, well or badly."""
+    try:
+        yield
+    finally:
+        for secret in secrets:
+            secret.wipe()

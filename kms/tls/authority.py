@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -261,7 +262,7 @@ def _kept_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """Read a key of ours; the library's words about another content stay out of the error."""
     found: object = None
     with contextlib.suppress(ValueError, TypeError):
-        found = load_pem_private_key(read_key_pem(path).export(EXPORT), password=None)
+        found = read_key_pem(path).lend(EXPORT, partial(load_pem_private_key, password=None))
     if not isinstance(found, ec.EllipticCurvePrivateKey):
         raise ConfigurationError(
             f"{path} holds no key of this authority's kind",

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -168,7 +169,7 @@ def _public_of(key_pem: SecretBytes, path: Path) -> PublicKeyTypes:
     """Return the public half. Neither the content nor the library's words about it go into an error."""
     public: PublicKeyTypes | None = None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
-        public = load_pem_private_key(key_pem.export(EXPORT), password=None).public_key()
+        public = key_pem.lend(EXPORT, partial(load_pem_private_key, password=None)).public_key()
     if public is None:
         raise ConfigurationError(
             f"{path} holds no private key that can be used",

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -99,11 +100,12 @@ def server_context(material: TlsMaterial, *, minimum: TlsVersion, client_ca: byt
     if client_ca is not None:
         context.load_verify_locations(cadata=client_ca.decode("ascii"))
         context.verify_mode = ssl.CERT_REQUIRED
-    _with_bytes(material.pem + b"\n" + material.key_pem.export(EXPORT), context.load_cert_chain)
+    with_key = partial(_with_bytes, load=context.load_cert_chain)
+    material.key_pem.lend(EXPORT, lambda key: with_key(material.pem, b"\n", key))
     return context
 
 
-def _with_bytes(content: bytes, load: Callable[[str], None]) -> None:
+def _with_bytes(*content: bytes | memoryview, load: Callable[[str], None]) -> None:
     """Hand bytes to a function that reads a file, so that it gets those that were checked, and no others.
 
     The file has no name and lies in memory alone.
@@ -111,7 +113,7 @@ def _with_bytes(content: bytes, load: Callable[[str], None]) -> None:
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(content)
+            file.writelines(content)
         load(f"/proc/self/fd/{descriptor}")
     finally:
         os.ftruncate(descriptor, 0)

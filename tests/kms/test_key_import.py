@@ -48,8 +48,8 @@ def unwrapped(
 ) -> bytes:
     services = harness.services
     known = services.identity.public if service is None else service
-    return unwrap_material(services.store, services.kek, data, service=known, name=name, algorithm=algorithm).export(
-        EXPORT
+    return unwrap_material(services.store, services.kek, data, service=known, name=name, algorithm=algorithm).lend(
+        EXPORT, bytes
     )
 
 

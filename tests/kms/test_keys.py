@@ -56,9 +56,9 @@ def test_a_secret_is_not_pickled_or_copied(copier: object) -> None:
 
 
 def test_a_secret_takes_the_capability_to_be_read() -> None:
-    assert SECRET.export(EXPORT) == CONTENT
+    assert SECRET.lend(EXPORT, bytes) == CONTENT
     with pytest.raises(TypeError):
-        SECRET.export(object())  # type: ignore[arg-type]
+        SECRET.lend(object(), bytes)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         bytes(SECRET)  # type: ignore[call-overload]
     with pytest.raises(TypeError):
@@ -71,6 +71,60 @@ def test_secrets_are_equal_by_content() -> None:
     assert SecretBytes(CONTENT) == SECRET
     assert SecretBytes(b"other") != SECRET
     assert SECRET != CONTENT
+
+
+def test_a_secret_is_lent_to_be_read_and_for_the_call_alone() -> None:
+    kept: list[memoryview] = []
+    SECRET.lend(EXPORT, kept.append)
+    with pytest.raises(ValueError, match="released"):
+        bytes(kept[0])
+
+    def write(content: memoryview) -> None:
+        content[0] = 0
+
+    with pytest.raises(TypeError, match="read-only"):
+        SECRET.lend(EXPORT, write)
+    assert SECRET.lend(EXPORT, bytes) == CONTENT
+
+
+def test_a_wiped_secret_is_overwritten_and_cannot_be_read() -> None:
+    content = bytearray(CONTENT)
+    secret = SecretBytes(content)
+    for _ in range(2):
+        secret.wipe()
+        assert content == bytes(32)
+    for use in (lambda: secret.lend(EXPORT, bytes), lambda: secret == SECRET, lambda: SECRET.__eq__(secret)):
+        with pytest.raises(ValueError, match="wiped"):
+            use()
+    assert len(secret) == 32
+    assert repr(secret) == "SecretBytes(<32 bytes>)"
+
+
+def test_what_a_secret_was_made_of_stays_as_it_is_unless_it_can_be_written_to() -> None:
+    content = bytes(bytearray(CONTENT))
+    SecretBytes(content).wipe()
+    assert content == CONTENT
+
+
+def test_a_secret_is_wiped_when_its_block_ends_and_when_it_is_let_go() -> None:
+    ended, failed, let_go = (bytearray(CONTENT) for _ in range(3))
+    with SecretBytes(ended) as secret:
+        assert secret == SECRET
+    with pytest.raises(KeyError), SecretBytes(failed):
+        raise KeyError
+    secret = SecretBytes(let_go)
+    assert let_go == CONTENT
+    del secret
+    assert [bytes(one) for one in (ended, failed, let_go)] == [bytes(32)] * 3
+
+
+def test_a_wrapped_key_opens_into_memory_that_is_wiped() -> None:
+    one = kek()
+    opened = one.backend.open(one.wrap(SECRET, context=CONTEXT).content, associated_data=CONTEXT.associated_data())
+    assert isinstance(opened, bytearray)
+    with SecretBytes(opened):
+        assert opened == CONTENT
+    assert opened == bytes(32)
 
 
 def test_only_these_modules_may_read_secrets() -> None:

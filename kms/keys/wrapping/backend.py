@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from functools import partial
 from typing import NoReturn, Protocol, final
 
 from attest.errors import ConfigurationError
@@ -37,7 +38,7 @@ class WrappingBackend(Protocol):
         """The key's id where it follows from the key itself, 32 bytes; otherwise None."""
         ...
 
-    def seal(self, content: bytes, *, associated_data: bytes) -> bytes:
+    def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
         """Encrypt. The first byte of what comes back names the format.
 
         Raises:
@@ -45,8 +46,8 @@ class WrappingBackend(Protocol):
         """
         ...
 
-    def open(self, sealed: bytes, *, associated_data: bytes) -> bytes:
-        """Decrypt.
+    def open(self, sealed: bytes, *, associated_data: bytes) -> bytes | bytearray:
+        """Decrypt; into a ``bytearray``, which can be wiped, where what decrypts can write into one.
 
         Raises:
             NotOpenedError: altered, cut off, sealed under another key, with other data or in another format.
@@ -86,8 +87,10 @@ class SingleKek:
         Where the key is held elsewhere, it has to prove first that it is still the same, and what was made of the
         secret has to open again: a secret that nobody can open is lost.
         """
-        content, data = secret.export(EXPORT), context.associated_data()
         self.require_same()
+        return secret.lend(EXPORT, partial(self._wrapped, data=context.associated_data()))
+
+    def _wrapped(self, content: memoryview, *, data: bytes) -> Wrapped:
         sealed = self.backend.seal(content, associated_data=data)
         if self._proof is not None and not self._opens(sealed, data, content):
             raise unavailable(self.backend.description, "what it wrapped does not open again; nothing was kept")
@@ -128,7 +131,7 @@ class SingleKek:
             return derived is not None and hmac.compare_digest(derived, self.id)
         return self._opens(self._proof, proof_context(self.id).associated_data(), proof_content(self.id))
 
-    def _opens(self, sealed: bytes, data: bytes, expected: bytes) -> bool:
+    def _opens(self, sealed: bytes, data: bytes, expected: bytes | memoryview) -> bool:
         try:
             return hmac.compare_digest(self.backend.open(sealed, associated_data=data), expected)
         except NotOpenedError:

@@ -36,6 +36,7 @@ _HEAD = "attest-kms-kek-v1 "
 _FILE_BYTES = len(_HEAD) + 43 + 1
 _AES_256_GCM = b"\x01"
 _NONCE_BYTES = 12
+_OVERHEAD_BYTES = 1 + _NONCE_BYTES + 16
 _ID_DOMAIN = b"attest kms kek id v1\0"
 _HINT = "the file is written by 'kms init'; restore it from its backup, a new one cannot open the database"
 
@@ -59,10 +60,9 @@ class FileBackend:
         if len(key) != KEK_BYTES:
             msg = f"a key-encryption key has {KEK_BYTES} bytes, got {len(key)}"
             raise ValueError(msg)
-        content = key.export(EXPORT)
-        self._cipher = AESGCM(content)
+        self._cipher = key.lend(EXPORT, AESGCM)
         self._random = random
-        self._id = sha256(_ID_DOMAIN + content).digest()
+        self._id = key.lend(EXPORT, _id_of)
         self.description = str(path)
 
     @property
@@ -70,20 +70,23 @@ class FileBackend:
         """A hash of the key."""
         return self._id
 
-    def seal(self, content: bytes, *, associated_data: bytes) -> bytes:
+    def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
         """Encrypt under a new nonce."""
         nonce = self._random(_NONCE_BYTES)
         return _AES_256_GCM + nonce + self._cipher.encrypt(nonce, content, associated_data)
 
-    def open(self, sealed: bytes, *, associated_data: bytes) -> bytes:
+    def open(self, sealed: bytes, *, associated_data: bytes) -> bytearray:
         """Decrypt."""
-        head, nonce = sealed[:1], sealed[1 : 1 + _NONCE_BYTES]
-        if head != _AES_256_GCM or len(nonce) != _NONCE_BYTES:
+        if sealed[:1] != _AES_256_GCM or len(sealed) < _OVERHEAD_BYTES:
             raise NotOpenedError
+        nonce, rest = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
+        opened = bytearray(len(sealed) - _OVERHEAD_BYTES)
         try:
-            return self._cipher.decrypt(nonce, sealed[1 + _NONCE_BYTES :], associated_data)
+            self._cipher.decrypt_into(nonce, rest, associated_data, opened)
         except InvalidTag as exc:
+            opened[:] = bytes(len(opened))  # it was written before the tag was compared
             raise NotOpenedError from exc
+        return opened
 
     def close(self) -> None:
         """Nothing is open."""
@@ -92,6 +95,16 @@ class FileBackend:
         """Refuse to be pickled or copied."""
         msg = "a key-encryption key is not pickled or copied"
         raise TypeError(msg)
+
+
+def _text_of(key: memoryview) -> str:
+    return base64url_text(bytes(key))
+
+
+def _id_of(key: memoryview) -> bytes:
+    digest = sha256(_ID_DOMAIN)
+    digest.update(key)
+    return digest.digest()
 
 
 def create_kek_file(path: Path, *, random: RandomBytes) -> None:
@@ -126,7 +139,7 @@ class KekDraft:
     def make(self, *, random: RandomBytes) -> FileBackend:
         """Put a new key into it, and on the disk."""
         key = SecretBytes(random(KEK_BYTES))
-        self.draft.write(f"{_HEAD}{base64url_text(key.export(EXPORT))}\n".encode("ascii"))
+        self.draft.write(f"{_HEAD}{key.lend(EXPORT, _text_of)}\n".encode("ascii"))
         return FileBackend(key, random=random, path=self.draft.path)
 
     def place(self) -> None:
@@ -181,7 +194,8 @@ def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:
         ConfigurationError: ``kek-file-missing``, ``kek-file-unusable`` (a directory, a link, another owner),
             ``kek-file-exposed`` (others may read it) or ``kek-file-invalid`` (another content).
     """
-    return FileBackend(_parse(path, _file(path).read(_FILE_BYTES + 1)), random=random, path=path)
+    with _parse(path, _file(path).read(_FILE_BYTES + 1)) as key:
+        return FileBackend(key, random=random, path=path)
 
 
 def _file(path: Path) -> PrivateFile:

@@ -115,10 +115,10 @@ class Pkcs11Backend:
             except errors.PKCS11Error as exc:
                 raise self._away(exc) from exc
 
-    def seal(self, content: bytes, *, associated_data: bytes) -> bytes:
+    def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
         """Encrypt in the token under a new nonce."""
         nonce = self._random(_NONCE_BYTES)
-        return _FORMAT + nonce + self._asked(lambda key: _encrypt(key, content, nonce, associated_data))
+        return _FORMAT + nonce + self._asked(lambda key: _encrypt(key, bytes(content), nonce, associated_data))
 
     def open(self, sealed: bytes, *, associated_data: bytes) -> bytes:
         """Decrypt in the token."""

@@ -94,7 +94,7 @@ class TokenLibrary:
         if self._refused.get(label) == pin:
             raise refused(f"token {label!r}", "it refused this PIN before, and is not asked again, which could lock it")
         try:
-            session = token.open(user_pin=pin.export(EXPORT).decode("ascii"))
+            session = pin.lend(EXPORT, lambda text: token.open(user_pin=str(text, "ascii")))
         except UserAlreadyLoggedIn:  # by another session of this process
             return token.open()
         except PinIncorrect:

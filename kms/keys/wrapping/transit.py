@@ -104,7 +104,7 @@ class TransitBackend:
             found = self._asked(lambda client: client.secrets.transit.read_key(**where))
         self._require_fit(_data(found))
 
-    def seal(self, content: bytes, *, associated_data: bytes) -> bytes:
+    def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
         """Encrypt in the engine."""
         try:
             answer = self._asked(
@@ -217,7 +217,7 @@ class TransitBackend:
     def _made(self, token: SecretBytes) -> hvac.Client:
         return hvac.Client(
             url=self._definition.url,
-            token=token.export(EXPORT).decode("ascii"),
+            token=token.lend(EXPORT, lambda text: str(text, "ascii")),
             verify=self._session.verify,
             timeout=TIMEOUT_SECONDS,
             allow_redirects=False,  # a redirect would take the token elsewhere
@@ -252,7 +252,7 @@ def _data(answer: _Answer) -> _Answer:
     return data if isinstance(data, dict) else {}
 
 
-def _text(content: bytes) -> str:
+def _text(content: bytes | memoryview) -> str:
     return b64encode(content).decode("ascii")
 
 
