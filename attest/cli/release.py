@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleCommand
-from attest.cli.machine import TCTI
-from attest.cli.options import Display, Hex, Network, display_options, network_options
+from attest.cli.options import Display, Network, display_options, network_options
+from attest.cli.service_options import ServiceOptions, asked_service, service_options
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -29,53 +29,17 @@ RELEASED_SCHEMA = "attest.released/1"
     ),
 )
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@click.option("--kms", metavar="URL", required=True, help="Where the service is.")
-@click.option(
-    "--identity", metavar="TEXT", required=True, help="Its verifier key, as 'kms init' printed it; never from itself."
-)
-@click.option("--tls-ca", metavar="FILE", help="Who may vouch for its TLS certificate (PEM), and nobody else.")
-@click.option(
-    "--expect-policy",
-    metavar="FILE",
-    help="The policy that the service's own machine has to meet before anything is asked of it.",
-)
-@click.option(
-    "--expect-configuration",
-    type=Hex(length=32),
-    metavar="HEX",
-    help="SHA-256 of the configuration that the service has to decide under.",
-)
-@click.option(
-    "--unchecked-tls", metavar="REASON", help="Let the connection end elsewhere than where the service proves to be."
-)
-@click.option("--endorsements", metavar="PATH", multiple=True, help="What vendors say of the service's machine.")
-@click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML).")
-@click.option("--allow-simulated", is_flag=True, help="Also accept a service on a simulated machine.")
-@click.option("--offline", is_flag=True, help="Ask no vendor about the service's machine.")
-@click.option("--log-memory", metavar="FILE", help="Remembers the service's log from one call to the next.")
-@TCTI
-@click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out.")
+@service_options(required=True)
 @click.option("-o", "--output", metavar="FILE", help="Where the one key goes; '-' is standard output.")
 @click.option("--output-directory", metavar="DIR", help="Where several keys go, each in a file of its name.")
 @network_options
 @display_options
 @click.pass_context
-def release(  # noqa: PLR0917  click passes them by name
+def release(
     ctx: click.Context,
+    *,
     keys: tuple[str, ...],
-    kms: str,
-    identity: str,
-    tls_ca: str | None,
-    expect_policy: str | None,
-    expect_configuration: bytes | None,
-    unchecked_tls: str | None,
-    endorsements: tuple[str, ...],
-    anchors: str | None,
-    allow_simulated: bool,
-    offline: bool,
-    log_memory: str | None,
-    tcti: str | None,
-    no_gpus: bool,
+    service: ServiceOptions,
     output: str | None,
     output_directory: str | None,
     network: Network,
@@ -88,29 +52,10 @@ def release(  # noqa: PLR0917  click passes them by name
     refused, or its machine does not meet the policy, 2 usage, 4 something does not hold, 5 an endorsement is missing or
     the service cannot be reached, 6 this machine gave no evidence. Nothing is written then.
     """
-    from functools import partial
+    from attest.cli.releasing import Places
 
-    from attest.cli.machine import machine_of
-    from attest.cli.releasing import Expected, Places, expectation, open_client
-    from attest.collect import collect_machine
-
-    if (expect_configuration is not None or unchecked_tls is not None) and expect_policy is None:
-        raise click.UsageError("--expect-configuration and --unchecked-tls go with --expect-policy")
     places = Places.of(keys, output=output, directory=output_directory)
-    wanted = Expected(
-        policy=expect_policy,
-        configuration=expect_configuration,
-        unchecked_tls=unchecked_tls,
-        endorsements=endorsements,
-        anchors=anchors,
-        allow_simulated=allow_simulated,
-        offline=offline,
-    )
-    expect = expectation(wanted, network=network, display=display)
-    if unchecked_tls is not None:
-        display.warn(f"the TLS connection is not compared with what the service proves: {unchecked_tls}")
-    attester = partial(collect_machine, access=machine_of(ctx, tcti), with_gpus=False if no_gpus else None)
-    with open_client(kms, identity=identity, tls_ca=tls_ca, log_memory=log_memory, expect=expect) as client:
+    with asked_service(ctx, service, network=network, display=display) as (client, attester):
         released = client.release(keys, attester=attester)
         written = places.write(released)
         _tell(client, released, written, display=display)

@@ -19,6 +19,7 @@ from attest.cli.fetching import fetch_missing
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import Display, Network
 from attest.cli.policies import read_policy
+from attest.cli.private_files import there_already, write_private
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import Endorsements
@@ -163,7 +164,7 @@ class Places:
         names = (output,) if output is not None else tuple(str(Path(directory or ".") / _file_of(k)) for k in wanted)
         for name in names:
             if name != STDOUT and os.path.lexists(name):
-                raise _there_already(name)
+                raise there_already(name)
         return Places(names=names)
 
     def write(self, released: tuple[ReleasedKey, ...]) -> tuple[str, ...]:
@@ -182,7 +183,7 @@ class Places:
                     sys.stdout.buffer.write(key.material)
                     sys.stdout.buffer.flush()
                 else:
-                    _write_private(name, key.material)
+                    write_private(name, key.material)
                     made.append(name)
         except BaseException:
             for name in made:
@@ -198,39 +199,5 @@ def _file_of(key: KeyReference) -> str:
     return f"{tenant}{key.name.key_id}{version}.key"
 
 
-def _write_private(name: str, data: bytes) -> None:
-    try:
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError as exc:
-        raise _there_already(name) from exc
-    except OSError as exc:
-        raise _unwritable(name, exc) from exc
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as exc:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(exc, OSError):
-            raise _unwritable(name, exc) from exc
-        raise
-
-
 def _misplaced(problem: str) -> ConfigurationError:
     return ConfigurationError(problem, code="option-not-applicable", field="--output")
-
-
-def _there_already(name: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{name} is there already", code="output-exists", hint="a key overwrites nothing; name another file"
-    )
-
-
-def _unwritable(name: str, exc: OSError) -> ConfigurationError:
-    return ConfigurationError(
-        f"{name} cannot be written: {exc.strerror}",
-        code="output-unwritable",
-        field=name,
-        hint="name a file in a directory that is there, that you may write to and that has room",
-    )

@@ -44,6 +44,7 @@ __all__ = [
     "open_directory",
     "unverified_manifest",
     "verify_directory",
+    "verify_manifest",
 ]
 
 KeySource = Callable[[SealedManifest], bytes]
@@ -236,15 +237,33 @@ def verify_directory(
         SealedSourceError: something cannot be read.
     """
     store = as_store(place)
-    # (1) A key of the owner signed a list of files; (2) whose names are safe (verify_model).
-    model = verify_model(store.read_small(SIGNATURE_NAME, MAX_BUNDLE_BYTES), trusted=trusted)
-    # (3) The manifest is the one that was signed, and speaks of exactly these files.
-    manifest = _signed_manifest(store, model)
+    # (1) A key of the owner signed a list of files, (2) whose names are safe. (3) The manifest speaks of exactly these.
+    manifest, model = verify_manifest(store, trusted=trusted)
     # (4) The files are there, no others, with their sizes.
     _require_sizes(store, manifest, model)
     if digests:
         require_digests(store, model.resources, threads=threads, progress=progress)
     return VerifiedDirectory(store=store, manifest=manifest, model=model, digests_verified=digests)
+
+
+def verify_manifest(
+    place: Store | str | os.PathLike[str], *, trusted: Collection[ec.EllipticCurvePublicKey]
+) -> tuple[SealedManifest, VerifiedModel]:
+    """Check that a trusted key signed a manifest and the list of files that it speaks of; look at no other file.
+
+    Args:
+        place: a folder, or a store, with ``model.sig`` and ``sealed.json``.
+        trusted: the keys whose signatures count; none accepts nothing.
+
+    Raises:
+        EvidenceError, SignatureError: as ``verify_model``.
+        SealedFileError: ``sealed-manifest-malformed``, ``sealed-manifest-unsupported`` or ``sealed-name-unsafe``.
+        SealedTamperError: ``sealed-files-mismatch``, or ``sealed-digest-mismatch``: another manifest was signed.
+        SealedSourceError: one of the two cannot be read.
+    """
+    store = as_store(place)
+    model = verify_model(store.read_small(SIGNATURE_NAME, MAX_BUNDLE_BYTES), trusted=trusted)
+    return _signed_manifest(store, model), model
 
 
 def unverified_manifest(place: Store | str | os.PathLike[str]) -> SealedManifest:

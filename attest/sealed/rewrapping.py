@@ -22,9 +22,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.errors import ConfigurationError, SealedSourceError
-from attest.sealed.directory import VerifiedDirectory, verify_directory
+from attest.sealed.directory import verify_manifest
 from attest.sealed.manifest import MANIFEST_NAME, SealedManifest, unwrap_data_key, wrap_data_key
-from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, verify_model
+from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
 from attest.sealed.sealing import SealingNames, sign_directory
 from attest.sealed.stores import FolderStore
 from attest.sealed.workplace import sync_folder, workplace_of, write_whole
@@ -48,7 +48,7 @@ def rewrap(
     seal the model again.
 
     Args:
-        folder: the sealed model, on this machine.
+        folder: the sealed model, on this machine; its two small files are enough.
         key: the key that it is under now, 32 bytes, or where to get it.
         new_key: the key that it shall be under, 32 bytes.
         names: what it says of itself from now on.
@@ -57,13 +57,12 @@ def rewrap(
         random: returns so many random bytes.
 
     Raises:
-        AttestError: as ``verify_directory``, ``unwrap_data_key`` and ``finish_rewrap``.
+        AttestError: as ``verify_manifest``, ``unwrap_data_key`` and ``finish_rewrap``.
         ConfigurationError: ``output-unwritable``.
     """
     place = Path(folder)
     finish_rewrap(place, trusted=(*trusted, signer.public_key()))
-    verified = verify_directory(place, trusted=trusted)
-    old = verified.manifest
+    old, model = verify_manifest(place, trusted=trusted)
     data_key = unwrap_data_key(old, key=key if isinstance(key, bytes) else key(old))
     wrapped = wrap_data_key(
         data_key, key=new_key, model=old.model, reference=names.key, service=names.service, random=random
@@ -77,16 +76,14 @@ def rewrap(
         policy_digest=names.policy_digest,
         creator=names.creator,
     )
-    _prepare(place, manifest, verified, signer)
+    _prepare(place, manifest, model, signer)
     finish_rewrap(place, trusted=(signer.public_key(),))
     return manifest
 
 
-def _prepare(
-    place: Path, manifest: SealedManifest, verified: VerifiedDirectory, signer: ec.EllipticCurvePrivateKey
-) -> None:
-    sealed = tuple(one for one in verified.model.resources if one.name != MANIFEST_NAME)
-    signature = sign_directory(manifest, sealed, name=verified.model.name, signer=signer)
+def _prepare(place: Path, manifest: SealedManifest, model: VerifiedModel, signer: ec.EllipticCurvePrivateKey) -> None:
+    sealed = tuple(one for one in model.resources if one.name != MANIFEST_NAME)
+    signature = sign_directory(manifest, sealed, name=model.name, signer=signer)
     work = workplace_of(place, kind="rewrapping")
     try:
         work.mkdir(mode=0o700)

@@ -21,7 +21,7 @@ from attest.sealed.stores import FolderStore
 from attest.sealed.workplace import Workplace, is_memory, remove_unlisted, require_room
 from attest.sealed.writing import unseal_file
 
-__all__ = ["UnsealedModel", "unseal_directory", "verify_plaintext"]
+__all__ = ["UnsealedModel", "require_memory", "unseal_directory", "verify_plaintext"]
 
 _SCHEMA: Final = "attest.unsealing/1"
 
@@ -77,9 +77,7 @@ def unseal_directory(
         SealedSourceError: a file cannot be read or written.
     """
     place = Path(target)
-    memory = is_memory(place.parent)
-    if not (memory or allow_disk):
-        raise _not_memory(place)
+    memory = require_memory(place, allow_disk=allow_disk)
     if verify_digests and any(one.sha256 is None for one in directory.entries.values()):
         raise ConfigurationError(
             "the model states no digests of its plaintext",
@@ -206,8 +204,16 @@ def _tell(progress: Progress | None, path: str, count: int) -> None:
         progress(path, count)
 
 
-def _not_memory(target: Path) -> ConfigurationError:
-    return ConfigurationError(
+def require_memory(target: Path, *, allow_disk: bool) -> bool:
+    """Require a target to lie in memory, unless a disk is allowed; return whether it does.
+
+    Raises:
+        ConfigurationError: ``target-not-memory``.
+    """
+    memory = is_memory(target.parent)
+    if memory or allow_disk:
+        return memory
+    raise ConfigurationError(
         f"{target.parent} is no file system in memory: plaintext would be written to a disk",
         code="target-not-memory",
         field=str(target),

@@ -21,8 +21,19 @@ from typing import Final
 from attest.errors import ConfigurationError, SealedSourceError
 from attest.sealed.journal import Journal
 
-__all__ = ["Workplace", "is_memory", "remove_unlisted", "require_room", "write_whole"]
+__all__ = [
+    "Workplace",
+    "is_memory",
+    "remove_unlisted",
+    "require_absent",
+    "require_new",
+    "require_room",
+    "sync_folder",
+    "workplace_of",
+    "write_whole",
+]
 
+_MODEL: Final = "model"
 _TMPFS: Final = 0x01021994
 _RAMFS: Final = 0x858458F6
 _STATFS_BYTES: Final = 256
@@ -45,8 +56,8 @@ class Workplace:
         """Make it, or take up what is there."""
         self._target = target
         self._folder = workplace_of(target, kind=kind)
-        self.model = self._folder / "model"
-        self._tidy()
+        self.model = self._folder / _MODEL
+        require_new(target, kind=kind)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self.journal = Journal(self._folder / "journal")
@@ -64,13 +75,6 @@ class Workplace:
         """Where the work is done."""
         return self._folder
 
-    def _tidy(self) -> None:
-        if not os.path.lexists(self._target):
-            return
-        if self._folder.is_dir() and not self.model.exists():  # killed between giving the name and tidying up
-            shutil.rmtree(self._folder, ignore_errors=True)
-        raise _there_already(self._target)
-
     def finish(self) -> None:
         """Give the folder its name, and remove what was only for the way.
 
@@ -78,8 +82,7 @@ class Workplace:
             ConfigurationError: ``output-exists``.
             SealedSourceError: ``sealed-target-unwritable``.
         """
-        if os.path.lexists(self._target):
-            raise _there_already(self._target)
+        require_absent(self._target)
         try:
             sync_folder(self.model)
             self.model.rename(self._target)
@@ -102,6 +105,18 @@ class Workplace:
 def workplace_of(target: Path, *, kind: str) -> Path:
     """Return where a target is made."""
     return target.with_name(f".{target.name}.{kind}")
+
+
+def require_new(target: Path, *, kind: str) -> None:
+    """Require a target not to be there, and tidy up beside one that was made by a run that was killed right after.
+
+    Raises:
+        ConfigurationError: ``output-exists``.
+    """
+    work = workplace_of(target, kind=kind)
+    if os.path.lexists(target) and work.is_dir() and not (work / _MODEL).exists():
+        shutil.rmtree(work, ignore_errors=True)
+    require_absent(target)
 
 
 def remove_unlisted(folder: Path, keep: Collection[str]) -> None:
@@ -176,8 +191,15 @@ def is_memory(folder: Path) -> bool:
     return kind in {_TMPFS, _RAMFS}
 
 
-def _there_already(target: Path) -> ConfigurationError:
-    return ConfigurationError(
+def require_absent(target: Path) -> None:
+    """Require a target not to be there.
+
+    Raises:
+        ConfigurationError: ``output-exists``.
+    """
+    if not os.path.lexists(target):
+        return
+    raise ConfigurationError(
         f"{target} is there already",
         code="output-exists",
         field=str(target),

@@ -1,0 +1,227 @@
+"""The key of a model, from a file, a descriptor or a service; and the keys that sign models. Never from a flag."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from attest.cli.options import Display, Network
+from attest.cli.service_options import ServiceOptions, asked_service
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    from attest.release.names import KeyReference
+    from attest.release.notes import VerifierKey
+    from attest.sealed import SealedManifest, SealingNames
+
+__all__ = ["TRUST", "KeyOptions", "key_options", "signing_key", "trusted_keys"]
+
+MAX_PEM_BYTES = 64 * 1024
+_MAX_KEY_BYTES = 4096
+"""Of a key file: more than any key has, so that the message can say what is wrong with it."""
+_OTHERS = 0o077
+_Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
+
+TRUST = click.option(
+    "--trust",
+    metavar="PEM",
+    multiple=True,
+    required=True,
+    help="Repeatable: the public key of the model's owner, P-384 or P-256. Nothing in the model says whom to trust.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOptions:
+    """Where the key of a model comes from.
+
+    Attributes:
+        key_file: a file that holds it.
+        key_fd: a descriptor that it is read from.
+        service: what is said of a service; with a file or a descriptor it is named, and not asked.
+    """
+
+    key_file: str | None
+    key_fd: int | None
+    service: ServiceOptions
+
+    @property
+    def is_local(self) -> bool:
+        """Whether no service is asked."""
+        return self.key_file is not None or self.key_fd is not None
+
+    def require_one(self) -> None:
+        """Require one place for the key to come from (``UsageError``)."""
+        places = [self.key_file is not None, self.key_fd is not None, self.service.kms is not None]
+        if sum(places[:2]) > 1 or not any(places):
+            raise click.UsageError(
+                "say where the key is: --key-file FILE, --key-fd N, or --kms URL with --identity TEXT"
+            )
+
+    def verifier_key(self) -> VerifierKey | None:
+        """Return whom ``--identity`` names.
+
+        Raises:
+            ConfigurationError: ``verifier-key-invalid``.
+        """
+        from attest.release.notes import VerifierKey
+
+        return None if self.service.identity is None else VerifierKey.parse(self.service.identity)
+
+    def local(self, *, display: Display) -> bytes:
+        """Read the key from its file or descriptor.
+
+        Raises:
+            ConfigurationError: ``file-unreadable`` or ``sealed-key-length``.
+        """
+        from attest.sealed.manifest import require_key
+
+        if self.key_fd is not None:
+            return require_key(_read_descriptor(self.key_fd))
+        return read_key_file(str(self.key_file), what="--key-file", display=display)
+
+    def for_sealing(
+        self,
+        ctx: click.Context,
+        reference: KeyReference,
+        *,
+        policy: bytes | None,
+        creator: str | None,
+        network: Network,
+        display: Display,
+    ) -> tuple[bytes, SealingNames]:
+        """Obtain a key to seal under, and what the model says of it.
+
+        Raises:
+            AttestError: what reading it, or asking the service, raises.
+        """
+        from attest.release.names import KeyReference
+        from attest.sealed import SealingNames
+
+        service, url = self.verifier_key(), self.service.kms
+        if self.is_local:
+            if reference.version is None:
+                raise click.UsageError(f"say which version of the key is in the file: --key {reference}@1")
+            if url is not None and service is None:
+                raise click.UsageError("--kms and --identity go together")
+            names = SealingNames(key=reference, service=service, service_url=url, policy_digest=policy, creator=creator)
+            return self.local(display=display), names
+        with asked_service(ctx, self.service, network=network, display=display) as (client, attester):
+            (released,) = client.release((str(reference),), attester=attester)
+        if policy is not None and policy != released.policy_digest:
+            raise click.UsageError(
+                f"the key is released under the policy {released.policy_digest.hex()}, not under --policy-digest"
+            )
+        names = SealingNames(
+            key=KeyReference(name=reference.name, version=released.version),
+            service=service,
+            service_url=url,
+            policy_digest=released.policy_digest,
+            creator=creator,
+        )
+        return released.material, names
+
+    def for_opening(
+        self, ctx: click.Context, *, network: Network, display: Display
+    ) -> Callable[[SealedManifest], bytes]:
+        """Return how to obtain the key that a verified manifest names."""
+
+        def obtain(manifest: SealedManifest) -> bytes:
+            self._require_service(manifest)
+            if self.is_local:
+                return self.local(display=display)
+            with asked_service(ctx, self.service, network=network, display=display) as (client, attester):
+                (released,) = client.release((str(manifest.key),), attester=attester)
+            return released.material
+
+        return obtain
+
+    def _require_service(self, manifest: SealedManifest) -> None:
+        from attest.errors import ConfigurationError
+
+        named = self.verifier_key()
+        if named is not None and manifest.service is not None and named != manifest.service:
+            raise ConfigurationError(
+                "the model's key is kept by another service than --identity names",
+                code="sealed-service-differs",
+                field="--identity",
+                expected=manifest.service.text,
+                got=named.text,
+                hint="the model's owner signed which service keeps its key; ask that one",
+            )
+
+
+def key_options(command: _Command) -> _Command:
+    """Add ``--key-file`` and ``--key-fd``; the command gets one ``key_from``. Goes above ``service_options``."""
+
+    @wraps(command)
+    def run(*, key_file: str | None, key_fd: int | None, service: ServiceOptions, **given: Any) -> object:  # noqa: ANN401  as the options are
+        return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=service), **given)
+
+    decorated = click.option(
+        "--key-fd", metavar="N", type=click.IntRange(min=0), help="An open file descriptor that the key is read from."
+    )(run)
+    return click.option("--key-file", metavar="FILE", help="A file with the key, 32 raw bytes.")(decorated)
+
+
+def read_key_file(name: str, *, what: str, display: Display) -> bytes:
+    """Read a key of 32 raw bytes, and warn where others may read it too.
+
+    Raises:
+        ConfigurationError: ``file-unreadable`` or ``sealed-key-length``.
+    """
+    from attest.cli.files import read_file
+    from attest.sealed.manifest import require_key
+
+    key = require_key(read_file(name, limit=_MAX_KEY_BYTES, what=what))
+    if name != "-" and Path(name).stat().st_mode & _OTHERS:
+        display.warn(f"{name} may be read by others: 'chmod 600' it")
+    return key
+
+
+def _read_descriptor(descriptor: int) -> bytes:
+    from attest.errors import ConfigurationError
+
+    data = b""
+    try:
+        while len(data) <= _MAX_KEY_BYTES and (more := os.read(descriptor, _MAX_KEY_BYTES)):
+            data += more
+    except OSError as exc:
+        raise ConfigurationError(
+            f"--key-fd {descriptor} cannot be read: {exc.strerror}",
+            code="file-unreadable",
+            field="--key-fd",
+            hint="in a shell: attest … --key-fd 3 3<model.key",
+        ) from exc
+    return data
+
+
+def trusted_keys(files: tuple[str, ...], *, what: str = "--trust") -> tuple[ec.EllipticCurvePublicKey, ...]:
+    """Read public keys.
+
+    Raises:
+        ConfigurationError: ``file-unreadable`` or ``model-key-invalid``.
+    """
+    from attest.cli.files import read_file
+    from attest.sealed.signing_keys import read_trusted_key
+
+    return tuple(read_trusted_key(read_file(one, limit=MAX_PEM_BYTES, what=what)) for one in files)
+
+
+def signing_key(file: str) -> ec.EllipticCurvePrivateKey:
+    """Read the key that signs.
+
+    Raises:
+        ConfigurationError: ``file-unreadable`` or ``model-key-invalid``.
+    """
+    from attest.cli.files import read_file
+    from attest.sealed.signing_keys import read_signing_key
+
+    return read_signing_key(read_file(file, limit=MAX_PEM_BYTES, what="--signing-key"))

@@ -1,0 +1,264 @@
+"""``attest sealed``: what is in a sealed model, whether it is whole, and its keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.model_keys import TRUST, KeyOptions, key_options, signing_key, trusted_keys
+from attest.cli.options import Display, Hex, Network, display_options, network_options
+from attest.cli.seal import THREADS, manifest_document, show
+from attest.cli.service_options import service_options
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+    from attest.sealed import SealedManifest, SealingNames
+
+__all__ = ["sealed"]
+
+INFO_SCHEMA = "attest.sealed-info/1"
+VERIFIED_SCHEMA = "attest.sealed-verification/1"
+REWRAPPED_SCHEMA = "attest.sealed-rewrapped/1"
+
+
+@click.group(
+    cls=ExampleGroup,
+    short_help="Show, verify and rewrap sealed models; make their keys.",
+    examples=(
+        "attest sealed verify my-model.sealed --trust owner.pub           # whole, and its owner's? No key needed",
+        "attest sealed info my-model.sealed                               # what does it say? (nothing is verified)",
+    ),
+)
+def sealed() -> None:
+    """Show, verify and rewrap sealed models; make their keys."""
+
+
+@sealed.command(
+    examples=("attest sealed info my-model.sealed", "attest sealed info my-model.sealed --trust owner.pub --json")
+)
+@click.argument("model", metavar="DIR")
+@click.option("--trust", metavar="PEM", multiple=True, help="Verify first: the public key of the model's owner.")
+@display_options
+def info(*, model: str, trust: tuple[str, ...], display: Display) -> int:
+    """Show what a sealed model says of itself. Without --trust nothing is verified.
+
+    For each file: its name, its sizes, and the associated data with which any Tink library opens it.
+    """
+    from attest.sealed import verify_directory
+    from attest.sealed.directory import unverified_manifest
+    from attest.sealed.manifest import associated_data
+
+    if trust:
+        manifest = verify_directory(model, trusted=trusted_keys(trust)).manifest
+    else:
+        manifest = unverified_manifest(model)
+        display.warn("nothing is verified: --trust names the owner's key")
+    files: list[JsonValue] = [
+        {
+            "path": one.path,
+            "size": one.size,
+            "sealed": one.sealed,
+            "sealed_size": one.sealed_size,
+            "sha256": None if one.sha256 is None else one.sha256.hex(),
+            "associated_data": associated_data(manifest.model, one.path).hex(),
+        }
+        for one in manifest.files
+    ]
+    show(
+        {"schema": INFO_SCHEMA, "verified": bool(trust), **manifest_document(manifest), "list": files}, display=display
+    )
+    return 0
+
+
+@sealed.command(
+    examples=(
+        "attest sealed verify my-model.sealed --trust owner.pub",
+        "attest sealed verify my-model.sealed --trust owner.pub --sizes-only",
+    )
+)
+@click.argument("model", metavar="DIR")
+@TRUST
+@click.option("--sizes-only", is_flag=True, help="Do not compare the bytes of the files: signature, names and sizes.")
+@THREADS
+@display_options
+def verify(*, model: str, trust: tuple[str, ...], sizes_only: bool, threads: int | None, display: Display) -> int:
+    """Check a sealed model without its key: the owner's signature, and every file by name, size and digest.
+
+    Exit codes: 0 verified, 2 usage, 3 no sealed model, 4 something does not verify, 6 a file cannot be read.
+    """
+    from attest.cli.progress import shown_progress
+    from attest.sealed import verify_directory
+
+    trusted = trusted_keys(trust)
+    verified = verify_directory(model, trusted=trusted)
+    if not sizes_only:
+        size = sum(one.sealed_size for one in verified.manifest.files)
+        with shown_progress("comparing", size, display=display) as progress:
+            verified = verify_directory(model, trusted=trusted, digests=True, threads=threads, progress=progress)
+    document: dict[str, JsonValue] = {
+        "schema": VERIFIED_SCHEMA,
+        "outcome": "verified",
+        "signed_by": verified.model.key,
+        "digests": "compared" if verified.digests_verified else "not evaluated",
+    }
+    show({**document, **manifest_document(verified.manifest)}, display=display)
+    return 0
+
+
+@sealed.command(
+    examples=(
+        "attest sealed rewrap SEALED --key-file 1.key --new-key m@2 --new-key-file 2.key --signing-key … --trust …",
+        "attest sealed rewrap SEALED --kms … --identity … --new-key m --signing-key owner.pem --trust owner.pub",
+    )
+)
+@click.argument("model", metavar="DIR")
+@TRUST
+@click.option("--new-key", metavar="KEY[@VERSION]", required=True, help="Which key it is to be under.")
+@click.option("--new-key-file", metavar="FILE", help="A file with that key; without it the service is asked.")
+@click.option("--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256.")
+@click.option("--policy-digest", type=Hex(length=32), metavar="HEX", help="The policy that the key is released under.")
+@service_options(required=False)
+@key_options
+@network_options
+@display_options
+@click.pass_context
+def rewrap(
+    ctx: click.Context,
+    *,
+    model: str,
+    trust: tuple[str, ...],
+    new_key: str,
+    new_key_file: str | None,
+    signer: str,
+    policy_digest: bytes | None,
+    key_from: KeyOptions,
+    network: Network,
+    display: Display,
+) -> int:
+    """Put a sealed model under another key or version, and sign it again: two small files change, and no data.
+
+    Whoever has had the old key can still open copies from before. Interrupted, the same command ends what was begun.
+    """
+    import os
+    from dataclasses import replace
+
+    from attest.release.names import KeyReference
+    from attest.sealed import rewrap as rewrap_model
+    from attest.sealed.directory import verify_manifest
+    from attest.sealed.rewrapping import finish_rewrap
+
+    key_from.require_one()
+    owner, trusted = signing_key(signer), trusted_keys(trust)
+    if finish_rewrap(model, trusted=(*trusted, owner.public_key())):
+        display.warn("an interrupted rewrapping was ended first")
+    before, _ = verify_manifest(model, trusted=(*trusted, owner.public_key()))
+    to = key_from if new_key_file is None else replace(key_from, key_file=new_key_file, key_fd=None)
+    if new_key_file is None and key_from.is_local:
+        raise click.UsageError("say where the new key is: --new-key-file FILE, or --kms URL for both")
+    material, names = to.for_sealing(
+        ctx,
+        KeyReference.parse(new_key),
+        policy=policy_digest,
+        creator=before.creator,
+        network=network,
+        display=display,
+    )
+    made = rewrap_model(
+        model,
+        key=key_from.for_opening(ctx, network=network, display=display),
+        new_key=material,
+        names=_names_kept(names, before),
+        signer=owner,
+        trusted=(*trusted, owner.public_key()),
+        random=os.urandom,
+    )
+    document: dict[str, JsonValue] = {"schema": REWRAPPED_SCHEMA, "outcome": "rewrapped", "key_before": str(before.key)}
+    show({**document, **manifest_document(made)}, display=display)
+    return 0
+
+
+@sealed.command(
+    examples=("attest sealed keyset my-model.sealed --trust owner.pub --key-file model.key -o /dev/shm/keyset.json",)
+)
+@click.argument("model", metavar="DIR")
+@TRUST
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where the keyset goes; '-' is standard output.")
+@service_options(required=False)
+@key_options
+@network_options
+@display_options
+@click.pass_context
+def keyset(
+    ctx: click.Context,
+    *,
+    model: str,
+    trust: tuple[str, ...],
+    output: str,
+    key_from: KeyOptions,
+    network: Network,
+    display: Display,
+) -> int:
+    """Write the key of a model's files as a Tink keyset: it is the key, and as secret as the model.
+
+    Any Tink library opens each file with it and with the associated data that 'attest sealed info' shows.
+    """
+    from attest.cli.files import STDIN, write_output
+    from attest.cli.private_files import write_private
+    from attest.sealed import open_directory, tink_keyset
+
+    key_from.require_one()
+    trusted = trusted_keys(trust)
+    key = key_from.for_opening(ctx, network=network, display=display)
+    with open_directory(model, key=key, trusted=trusted) as directory:
+        text = tink_keyset(directory.data_key()).encode()
+    if output == STDIN:
+        write_output(output, text)
+    else:
+        write_private(output, text)
+    return 0
+
+
+@sealed.command(examples=("attest sealed keygen --signing-key owner.pem --public-key owner.pub --model-key model.key",))
+@click.option("--signing-key", "signer", metavar="FILE", help="Make a private key that signs models (P-384).")
+@click.option("--public-key", metavar="FILE", help="And write its public half, for those who trust it.")
+@click.option("--model-key", metavar="FILE", help="Make a key to seal models under: 32 random bytes.")
+@display_options
+def keygen(*, signer: str | None, public_key: str | None, model_key: str | None, display: Display) -> int:
+    """Make keys: one that signs models, one to seal them under, or both. Nothing is overwritten."""
+    import secrets
+
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+    from attest.cli.files import write_output
+    from attest.cli.private_files import write_private
+    from attest.sealed.workplace import require_absent
+
+    if (signer is None) is not (public_key is None):
+        raise click.UsageError("--signing-key and --public-key go together")
+    if signer is None and model_key is None:
+        raise click.UsageError("say what to make: --signing-key and --public-key, --model-key, or all three")
+    for name in (signer, public_key, model_key):
+        if name is not None:
+            require_absent(Path(name))
+    if signer is not None and public_key is not None:
+        key = ec.generate_private_key(ec.SECP384R1())
+        write_private(signer, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        write_output(public_key, key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    if model_key is not None:
+        write_private(model_key, secrets.token_bytes(32))
+    made: dict[str, JsonValue] = {"signing_key": signer, "public_key": public_key, "model_key": model_key}
+    show({"schema": "attest.sealed-keys/1", **made}, display=display)
+    return 0
+
+
+def _names_kept(names: SealingNames, before: SealedManifest) -> SealingNames:
+    """Return new names, with what nobody gave as it was."""
+    from dataclasses import replace
+
+    service, url = (before.service, before.service_url) if names.service is None else (names.service, names.service_url)
+    policy = before.policy_digest if names.policy_digest is None else names.policy_digest
+    return replace(names, service=service, service_url=url, policy_digest=policy)
