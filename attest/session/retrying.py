@@ -48,6 +48,7 @@ class Attempts:
         self._url = url
         self._deadline = deadline
         self._tried: list[str] = []
+        self._stale = 0
 
     def after(self, error: AttestError) -> float:
         """Return how long to wait before the next attempt.
@@ -57,7 +58,8 @@ class Attempts:
             ServiceUnreachableError: the time is over, or would be.
         """
         self._tried.append(f"{error.message} [{error.code}]")
-        if not error.retryable or (not is_busy(error) and len(self._tried) > MOST_STALE_CHALLENGES):
+        self._stale += not is_busy(error)
+        if not error.retryable or self._stale > MOST_STALE_CHALLENGES:
             raise error
         timing = self._deadline.timing
         pause = pause_after(len(self._tried), error, chance=timing.random())
