@@ -122,7 +122,7 @@ class SegmentCipher:
         self,
         index: int,
         last: bool,  # noqa: FBT001 - as in the nonce: prefix, index, last
-        plaintext: bytes | memoryview,
+        plaintext: bytes | bytearray | memoryview,
         buffer: memoryview | bytearray,
     ) -> None:
         """Encrypt a segment's content; under one header and index never another content than before.
@@ -147,7 +147,7 @@ class SegmentCipher:
         self,
         index: int,
         last: bool,  # noqa: FBT001 - as in encrypt_into
-        ciphertext: bytes | memoryview,
+        ciphertext: bytes | bytearray | memoryview,
         buffer: memoryview | bytearray,
     ) -> None:
         """Verify a segment and decrypt it. No unverified byte is left in ``buffer`` when this returns or raises.

@@ -50,10 +50,15 @@ def wipe(buffer: memoryview) -> None:
 
 
 class Scratch:
-    """Buffers for one segment each, used again and again, and overwritten with zeros at the end."""
+    """Buffers for one segment each, used again and again, and overwritten with zeros at the end.
 
-    def __init__(self) -> None:
+    Args:
+        largest: bytes of the largest segment that will be there, at most 1 MiB.
+    """
+
+    def __init__(self, largest: int = SEGMENT_BYTES) -> None:
         """Begin without any; each is made when it is first needed."""
+        self._bytes = max(1, min(largest, SEGMENT_BYTES))
         self._lock = threading.Lock()
         self._free: list[memoryview] = []
         self._all: list[tuple[mmap.mmap, memoryview]] = []
@@ -66,13 +71,15 @@ class Scratch:
             return self._free.pop()
 
     def _add(self) -> None:
-        # Page-aligned, and asked to be one huge page: the kernel copies into it and the cipher reads it faster.
-        pages = mmap.mmap(-1, _HUGE_PAGE_BYTES)
-        with suppress(OSError):
-            pages.madvise(mmap.MADV_HUGEPAGE)
+        # Two in what is asked to be one huge page: the kernel copies into it and the cipher reads it faster.
+        whole = self._bytes == SEGMENT_BYTES
+        pages = mmap.mmap(-1, _HUGE_PAGE_BYTES if whole else self._bytes)
+        if whole:
+            with suppress(OSError):
+                pages.madvise(mmap.MADV_HUGEPAGE)
         view = memoryview(pages)
         self._all.append((pages, view))
-        self._free += [view[at : at + SEGMENT_BYTES] for at in range(0, _HUGE_PAGE_BYTES, SEGMENT_BYTES)]
+        self._free += [view[at : at + self._bytes] for at in range(0, len(view), self._bytes)]
 
     def give(self, buffer: memoryview) -> None:
         """Take a buffer back."""

@@ -60,7 +60,7 @@ class SealedReader:
     ) -> None:
         """Open it and verify its last segment."""
         self._source = source
-        self._scratch = Scratch()
+        self._scratch = Scratch(source.size)
         self._lock = threading.Lock()
         self._cached: tuple[int, memoryview] | None = None
         self._closed = False

@@ -76,16 +76,11 @@ def seal_file(
         ValueError: a key of another length, or fewer threads than one.
     """
     name = os.fspath(target)
-    with whole_file(target, random=random) as out:
-        return seal_to(
-            source,
-            lambda offset, piece: write_all(out, name, piece, offset),
-            key=key,
-            associated_data=associated_data,
-            random=random,
-            threads=threads,
-            progress=progress,
-            digests=digests,
+    # The source is opened first: the number of a descriptor that was closed by mistake must not become our own file's.
+    with _opened(source) as opened, whole_file(target, random=random) as out:
+        sealing = _Sealing.of(opened, key, associated_data, random)
+        return sealing.run(
+            lambda offset, piece: write_all(out, name, piece, offset), progress, thread_count(threads), digests=digests
         )
 
 
@@ -115,28 +110,36 @@ def seal_to(
         progress: called with the number of bytes of plaintext sealed so far, in the calling thread.
         digests: hash plaintext and sealed file too.
     """
-    workers = thread_count(threads)
-    with _opened(source) as (fd, name):
-        before = _identity(fd, name)
-        header = FileHeader.fresh(random)
-        sealing = _Sealing(
-            fd=fd, name=name, size=before[2], header=header, cipher=SegmentCipher(key, header, associated_data)
-        )
-        result = sealing.run(write_at, progress, workers, digests=digests)
-        if _identity(fd, name) != before:
-            raise changed(name, "the same size and time of change", "others")
-    return result
+    with _opened(source) as opened:
+        sealing = _Sealing.of(opened, key, associated_data, random)
+        return sealing.run(write_at, progress, thread_count(threads), digests=digests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """A source, and what it was when it was opened: see ``_identity``."""
+
+    fd: int
+    name: str
+    identity: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return self.identity[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sealing:
     """One file on its way."""
 
-    fd: int
-    name: str
-    size: int
+    source: _Opened
     header: FileHeader
     cipher: SegmentCipher
+
+    @staticmethod
+    def of(source: _Opened, key: bytes, associated_data: bytes, random: Callable[[int], bytes]) -> _Sealing:
+        header = FileHeader.fresh(random)
+        return _Sealing(source=source, header=header, cipher=SegmentCipher(key, header, associated_data))
 
     def run(
         self,
@@ -146,11 +149,11 @@ class _Sealing:
         *,
         digests: bool,
     ) -> SealedFile:
-        file_size = ciphertext_size(self.size)
+        file_size = ciphertext_size(self.source.size)
         count = segment_count(file_size)
         # With digests a segment waits for its turn to be hashed, while others are encrypted.
         slots = min(workers + SPARE_SLOTS if digests else workers, count)
-        scratch = Scratch()
+        scratch = Scratch(file_size)
         plain, sealed = ([scratch.take() for _ in range(slots)] for _ in range(2))
         raw_header = bytes(self.header)
         plaintext_hash, ciphertext_hash = hashlib.sha256(), hashlib.sha256(raw_header)
@@ -178,22 +181,24 @@ class _Sealing:
             in_order(count, produce, consumers, slots=slots, threads=workers)
         finally:
             scratch.wipe()
+        if _identity(self.source.fd, self.source.name) != self.source.identity:
+            raise changed(self.source.name, "the same size and time of change", "others")
         return SealedFile(
-            plaintext_size=self.size,
+            plaintext_size=self.source.size,
             ciphertext_size=file_size,
             plaintext_sha256=plaintext_hash.digest() if digests else None,
             ciphertext_sha256=ciphertext_hash.digest() if digests else None,
         )
 
     def _read(self, segment: Segment, buffer: memoryview) -> None:
-        done = 0
+        source, done = self.source, 0
         while done < len(buffer):
             try:
-                got = os.preadv(self.fd, [buffer[done:]], segment.plaintext_offset + done)
+                got = os.preadv(source.fd, [buffer[done:]], segment.plaintext_offset + done)
             except OSError as exc:
-                raise unreadable(self.name, exc) from exc
+                raise unreadable(source.name, exc) from exc
             if got == 0:
-                raise changed(self.name, f"{self.size} bytes", f"{segment.plaintext_offset + done} bytes")
+                raise changed(source.name, f"{source.size} bytes", f"{segment.plaintext_offset + done} bytes")
             done += got
 
 
@@ -226,9 +231,10 @@ def unseal_file(
 
 
 @contextmanager
-def _opened(source: str | os.PathLike[str] | int) -> Iterator[tuple[int, str]]:
+def _opened(source: str | os.PathLike[str] | int) -> Iterator[_Opened]:
     if isinstance(source, int):
-        yield source, f"descriptor {source}"
+        name = f"descriptor {source}"
+        yield _Opened(fd=source, name=name, identity=_identity(source, name))
         return
     name = os.fspath(source)
     try:
@@ -237,16 +243,17 @@ def _opened(source: str | os.PathLike[str] | int) -> Iterator[tuple[int, str]]:
     except OSError as exc:
         raise unreadable(name, exc) from exc
     try:
-        yield fd, name
+        yield _Opened(fd=fd, name=name, identity=_identity(fd, name))
     finally:
         os.close(fd)
 
 
 def _identity(fd: int, name: str) -> tuple[int, int, int, int, int]:
+    """Return the size first, and then what changes when somebody writes."""
     try:
         status = os.fstat(fd)
     except OSError as exc:
         raise unreadable(name, exc) from exc
     if not stat.S_ISREG(status.st_mode):
         raise SealedSourceError(f"{name} is no regular file", code="sealed-source-not-a-file", field=name)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev, status.st_ino
