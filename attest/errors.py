@@ -16,6 +16,9 @@
     ├── SealedFileError          who stores the sealed file: it is none             exit 3
     │   ├── SealedTamperError    its bytes are not those that were sealed           exit 4
     │   └── SealedSourceError    it cannot be read or written, or it changes        exit 6
+    ├── ChannelError             who sent the message: it is none                   exit 3
+    │   ├── ChannelTamperError   it was altered, cut, or is for somebody else       exit 4
+    │   └── ChannelRefusedError  the service, or somebody on the way: no answer     exit 5
     └── ConfigurationError       the operator: a file, flag or setting is wrong     exit 2
 
 Wrong use by a programmer is ``TypeError`` or ``ValueError`` and is not part of this tree. Callers match on the
@@ -34,6 +37,9 @@ __all__ = [
     "AttestError",
     "BindingError",
     "ChainError",
+    "ChannelError",
+    "ChannelRefusedError",
+    "ChannelTamperError",
     "CollectionError",
     "ConfigurationError",
     "EndorsementError",
@@ -189,6 +195,24 @@ class SealedSourceError(SealedFileError):
     """A sealed file, or what shall become one, cannot be read or written, or it changed meanwhile."""
 
     exit_code = 6
+
+
+class ChannelError(AttestError):
+    """A message of the encrypted channel, or what was opened of it, is not what its format says."""
+
+    exit_code = 3
+
+
+class ChannelTamperError(ChannelError):
+    """The message does not open, or not to its end: it was altered, cut, reordered, or is for somebody else."""
+
+    exit_code = 4
+
+
+class ChannelRefusedError(ChannelError):
+    """The request was not answered through the channel; whatever came back instead proves nothing."""
+
+    exit_code = 5
 
 
 class ConfigurationError(AttestError):

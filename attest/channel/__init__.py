@@ -1,0 +1,1 @@
+"""Encrypted requests to an attested service."""

@@ -1,0 +1,247 @@
+r"""Key configurations: the document that says which keys of a service may be sealed to, and how (RFC 9458, section 3).
+
+::
+
+    KeyConfig   key_id (1) ‖ kem_id (2) ‖ public key ‖ n (2) ‖ { kdf_id (2) ‖ aead_id (2) } * n/4       big-endian
+    document    { length (2) ‖ KeyConfig }*                                          application/ohttp-keys
+    binding     key = SHA-256( "attest ohttp keys v1\0" ‖ document )
+
+Evidence commits to the whole document. So nobody on the way can take the hybrid out, offer a weaker AEAD or slip in a
+key of their own: the document would be another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from attest.channel.hpke import (
+    AES_256_GCM,
+    CHACHA20_POLY1305,
+    KDF_SHA256,
+    KEM_HYBRID,
+    KEM_X25519,
+    PUBLIC_BYTES,
+    Suite,
+)
+from attest.errors import AttestError, ChannelError, EvidenceError
+from attest.evidence.reader import ByteReader
+
+__all__ = [
+    "DEFAULT_KEMS",
+    "KEYS_MEDIA_TYPE",
+    "OFFERED",
+    "Choice",
+    "ForeignConfig",
+    "KeyConfig",
+    "KeyDocument",
+    "choose",
+    "parse_key_config",
+    "parse_key_document",
+]
+
+KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
+DEFAULT_KEMS: Final = (KEM_HYBRID,)
+"""What a client seals to unless it was told otherwise."""
+OFFERED: Final = ((KDF_SHA256, AES_256_GCM), (KDF_SHA256, CHACHA20_POLY1305))
+"""The pairs that a service offers, and all that a client chooses from."""
+MAX_CONFIGS: Final = 16
+MAX_DOCUMENT_BYTES: Final = 32 * 1024
+MAX_PAIRS_BYTES: Final = 65532
+_DOMAIN = b"attest ohttp keys v1\0"
+_CLAUSE = "RFC 9458, section 3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyConfig:
+    """One key, and the algorithms that it is offered with.
+
+    Attributes:
+        key_id: 0 to 255.
+        kem: a KEM that is spoken here.
+        public_key: the raw key.
+        pairs: KDF and AEAD ids, the preferred pair first; they may be of kinds that are not spoken here.
+
+    Raises:
+        ValueError: an id out of range, a key of another length, or no pairs.
+    """
+
+    key_id: int
+    kem: int
+    public_key: bytes
+    pairs: tuple[tuple[int, int], ...] = OFFERED
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be encoded."""
+        numbers = [number for pair in self.pairs for number in pair]
+        if not 0 <= self.key_id <= 255 or len(self.public_key) != PUBLIC_BYTES.get(self.kem):
+            msg = "a key id is one byte, and a key as long as its KEM says"
+            raise ValueError(msg)
+        if not 0 < 2 * len(numbers) <= MAX_PAIRS_BYTES or not all(0 <= number <= 0xFFFF for number in numbers):
+            msg = "expected pairs of ids of two bytes"
+            raise ValueError(msg)
+
+    def to_bytes(self) -> bytes:
+        """Encode, without the length before it."""
+        pairs = b"".join(number.to_bytes(2, "big") for pair in self.pairs for number in pair)
+        head = bytes((self.key_id,)) + self.kem.to_bytes(2, "big")
+        return head + self.public_key + len(pairs).to_bytes(2, "big") + pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignConfig:
+    """A configuration of a KEM that is not spoken here; its length lets a reader pass over it.
+
+    Attributes:
+        key_id: 0 to 255.
+        kem: its KEM.
+        rest: everything behind.
+    """
+
+    key_id: int
+    kem: int
+    rest: bytes
+
+    def to_bytes(self) -> bytes:
+        """Encode, without the length before it."""
+        return bytes((self.key_id,)) + self.kem.to_bytes(2, "big") + self.rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDocument:
+    """All configurations of a service. Trusted once evidence that commits to ``digest`` was verified and appraised.
+
+    Attributes:
+        configs: in order of the service's preference.
+
+    Raises:
+        ValueError: none, more than 16, one that is longer than its length can say, or a key id twice.
+    """
+
+    configs: tuple[KeyConfig | ForeignConfig, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be encoded, or is ambiguous."""
+        ids = [config.key_id for config in self.configs]
+        if not 0 < len(ids) <= MAX_CONFIGS or len(set(ids)) != len(ids):
+            msg = f"expected 1 to {MAX_CONFIGS} configurations with a key id of its own each"
+            raise ValueError(msg)
+        if len(self.to_bytes()) > MAX_DOCUMENT_BYTES:
+            msg = f"more than {MAX_DOCUMENT_BYTES} bytes"
+            raise ValueError(msg)
+
+    def to_bytes(self) -> bytes:
+        """Encode as ``application/ohttp-keys``."""
+        encoded = [config.to_bytes() for config in self.configs]
+        return b"".join(len(config).to_bytes(2, "big") + config for config in encoded)
+
+    @property
+    def digest(self) -> bytes:
+        """What a binding of context ``channel/v1`` carries as its key, 32 bytes."""
+        return sha256(_DOMAIN + self.to_bytes()).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A configuration with one of its pairs.
+
+    Attributes:
+        config: whose key is sealed to.
+        suite: with which algorithms.
+    """
+
+    config: KeyConfig
+    suite: Suite
+
+
+def parse_key_document(data: bytes) -> KeyDocument:
+    """Read ``application/ohttp-keys``. One defect anywhere refuses all of it.
+
+    Recovering parts would let a service tell clients apart by the parts that they recover.
+
+    Raises:
+        ChannelError: ``channel-keys-malformed``.
+    """
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise _malformed(f"{len(data)} bytes, more than {MAX_DOCUMENT_BYTES}")
+    reader = ByteReader(data, what="key configurations")
+    found: list[KeyConfig | ForeignConfig] = []
+    try:
+        while reader.remaining:
+            if len(found) == MAX_CONFIGS:
+                raise _malformed(f"more than {MAX_CONFIGS} configurations")
+            length = reader.unsigned(2, "length", byteorder="big")
+            found.append(_config(reader.take(length, "configuration")))
+        return KeyDocument(configs=tuple(found))
+    except (EvidenceError, ValueError) as exc:
+        raise _malformed(exc.message if isinstance(exc, AttestError) else str(exc)) from exc
+
+
+def parse_key_config(data: bytes) -> KeyConfig:
+    """Read one configuration as it also travels, without a length before it.
+
+    Raises:
+        ChannelError: ``channel-keys-malformed``; ``channel-keys-unsupported``: of a KEM that is not spoken here.
+    """
+    try:
+        config = _config(data)
+    except (EvidenceError, ValueError) as exc:
+        raise _malformed(exc.message if isinstance(exc, AttestError) else str(exc)) from exc
+    if isinstance(config, ForeignConfig):
+        raise _unsupported((KEM_HYBRID, KEM_X25519), f"{config.kem:#06x}")
+    return config
+
+
+def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> Choice:
+    """Return the first configuration and pair, in the document's order, that is acceptable here.
+
+    Args:
+        document: of a verified record.
+        kems: KEMs that the caller accepts; by default the hybrid alone.
+
+    Raises:
+        ChannelError: ``channel-keys-unsupported``.
+    """
+    for config in document.configs:
+        if not isinstance(config, KeyConfig) or config.kem not in kems:
+            continue
+        for kdf, aead in config.pairs:
+            if (kdf, aead) in OFFERED:
+                return Choice(config=config, suite=Suite(kem=config.kem, aead=aead))
+    raise _unsupported(kems, ", ".join(f"{config.kem:#06x}" for config in document.configs))
+
+
+def _config(data: bytes) -> KeyConfig | ForeignConfig:
+    reader = ByteReader(data, what="key configuration")
+    key_id = reader.unsigned(1, "key_id")
+    kem = reader.unsigned(2, "kem_id", byteorder="big")
+    if kem not in PUBLIC_BYTES:
+        return ForeignConfig(key_id=key_id, kem=kem, rest=reader.take(reader.remaining, "key"))
+    public_key = reader.take(PUBLIC_BYTES[kem], "public key")
+    size = reader.unsigned(2, "algorithms length", byteorder="big")
+    if size == 0 or size % 4:
+        msg = f"algorithms take {size} bytes, expected a multiple of 4"
+        raise ValueError(msg)
+    pairs = tuple(
+        (reader.unsigned(2, "kdf_id", byteorder="big"), reader.unsigned(2, "aead_id", byteorder="big"))
+        for _ in range(size // 4)
+    )
+    reader.finish()
+    return KeyConfig(key_id=key_id, kem=kem, public_key=public_key, pairs=pairs)
+
+
+def _malformed(problem: str) -> ChannelError:
+    return ChannelError(f"key configurations: {problem}", code="channel-keys-malformed", clause=_CLAUSE)
+
+
+def _unsupported(kems: Collection[int], got: str) -> ChannelError:
+    return ChannelError(
+        "no key configuration is acceptable here",
+        code="channel-keys-unsupported",
+        expected=", ".join(f"{kem:#06x}" for kem in kems) + " with AES-256-GCM or ChaCha20-Poly1305",
+        got=got,
+        clause=_CLAUSE,
+        hint="a service without the hybrid KEM has to be allowed by name",
+    )

@@ -1,0 +1,310 @@
+"""Reading binary HTTP as it arrives: lengths are judged before anything is waited for.
+
+The reader is one procedure, written as a generator that pauses where bytes are missing. What it gives out early is
+not known to be valid to its end: side effects wait for ``finish``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Literal
+
+from attest.channel.messages import (
+    LIMITS,
+    Fields,
+    Limits,
+    Request,
+    require_field,
+    require_status,
+    too_long,
+)
+from attest.errors import ChannelError
+
+__all__ = ["Event", "MessageDecoder", "RequestHead", "ResponseHead"]
+
+_CLAUSE = "RFC 9292, section 3"
+_KINDS = {0: ("request", False), 1: ("response", False), 2: ("request", True), 3: ("response", True)}
+_CONTROL = ("method", "scheme", "authority", "path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHead:
+    """The control data and header lines of a request; members as in ``Request``."""
+
+    method: str
+    scheme: str
+    authority: str
+    path: str
+    fields: Fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHead:
+    """The status and header lines of a response; members as in ``Response``."""
+
+    status: int
+    fields: Fields
+    interim: tuple[tuple[int, Fields], ...] = ()
+
+
+Event = RequestHead | ResponseHead | bytes
+"""The head first, then pieces of the content."""
+_Step = Generator[Event | None, None, None]
+"""Gives out events, and None where it needs more bytes."""
+
+
+class MessageDecoder:
+    """Reads one message.
+
+    Args:
+        kind: what is expected.
+        limits: what is taken.
+    """
+
+    __slots__ = ("_at_end", "_buffer", "_content", "_kind", "_limits", "_over", "_steps", "trailers")
+
+    def __init__(self, kind: Literal["request", "response"], *, limits: Limits = LIMITS) -> None:
+        """Wait for the first byte."""
+        self._kind = kind
+        self._limits = limits
+        self._buffer = bytearray()
+        self._at_end = False
+        self._over = False
+        self._content = 0
+        self.trailers: Fields = ()
+        self._steps = self._message()
+
+    def feed(self, data: bytes) -> tuple[Event, ...]:
+        """Take more bytes, and return what they complete.
+
+        Raises:
+            ChannelError: as ``decode_request``; the message is over then.
+        """
+        self._buffer += data
+        return self._advance()
+
+    def finish(self) -> tuple[Event, ...]:
+        """Say that no more bytes come. Whoever gets an answer has a whole and valid message.
+
+        Raises:
+            ChannelError: as ``decode_request``.
+        """
+        self._at_end = True
+        return self._advance()
+
+    def _advance(self) -> tuple[Event, ...]:
+        if self._over:
+            raise _malformed("the message was refused or is over already")
+        events: list[Event] = []
+        self._over = True  # unless it pauses below: what was refused stays refused
+        for event in self._steps:
+            if event is None:
+                self._over = False
+                break
+            events.append(event)
+        return tuple(events)
+
+    # -- the procedure
+
+    def _message(self) -> _Step:
+        # (1) Which framing.
+        number = yield from self._integer("framing")
+        kind, indeterminate = _KINDS.get(number, ("", False))
+        if kind != self._kind:
+            raise _malformed(f"framing {number} is none of a {self._kind}")
+        # (2) Control data and header lines.
+        if kind == "request":
+            yield (yield from self._request_head(indeterminate=indeterminate))
+        else:
+            yield (yield from self._response_head(indeterminate=indeterminate))
+        # (3) Content, trailers and padding; each may be absent from its beginning to the end of the message.
+        if indeterminate:
+            yield from self._chunks()
+        else:
+            yield from self._sized_content()
+        self.trailers = yield from self._section("trailers", indeterminate=indeterminate)
+        yield from self._padding()
+
+    def _request_head(self, *, indeterminate: bool) -> Generator[Event | None, None, RequestHead]:
+        said: list[str] = []
+        for name in _CONTROL:
+            raw = yield from self._prefixed(name, getattr(self._limits, name))
+            said.append(raw.decode("latin-1"))  # Request takes some of ASCII alone
+        fields = yield from self._section("header", indeterminate=indeterminate)
+        method, scheme, authority, path = said
+        Request(method=method, scheme=scheme, authority=authority, path=path)
+        return RequestHead(method=method, scheme=scheme, authority=authority, path=path, fields=fields)
+
+    def _response_head(self, *, indeterminate: bool) -> Generator[Event | None, None, ResponseHead]:
+        interim: list[tuple[int, Fields]] = []
+        while True:
+            status = yield from self._integer("status")
+            if status // 100 != 1:
+                break
+            if len(interim) == self._limits.interim:
+                raise too_long("interim responses", self._limits.interim, len(interim) + 1)
+            if (yield from self._is_over()):
+                raise _truncated("an interim response")
+            interim.append((status, (yield from self._section("header", indeterminate=indeterminate))))
+        require_status(status, interim=False)
+        fields = yield from self._section("header", indeterminate=indeterminate)
+        return ResponseHead(status=status, fields=fields, interim=tuple(interim))
+
+    def _section(self, what: str, *, indeterminate: bool) -> Generator[Event | None, None, Fields]:
+        if (yield from self._is_over()):
+            return ()
+        if not indeterminate:
+            raw = yield from self._prefixed(f"{what} section", self._limits.section)
+            return _lines(raw, what, self._limits)
+        return (yield from self._open_section(what))
+
+    def _open_section(self, what: str) -> Generator[Event | None, None, Fields]:
+        lines = _Lines(what, self._limits)
+        while True:
+            size = yield from self._integer(f"{what} name length")
+            if size == 0:
+                return tuple(lines.found)
+            lines.require_name(size)
+            name = yield from self._take(size, f"{what} name")
+            value = yield from self._prefixed(f"{what} value", lines.room())
+            lines.add(name, value)
+
+    def _sized_content(self) -> _Step:
+        if (yield from self._is_over()):
+            return
+        size = yield from self._integer("content length")
+        yield from self._piece(size)
+
+    def _chunks(self) -> _Step:
+        if (yield from self._is_over()):
+            return
+        while True:
+            size = yield from self._integer("content chunk length")
+            if size == 0:
+                return
+            yield from self._piece(size)
+
+    def _piece(self, size: int) -> _Step:
+        """Give out content as it comes."""
+        self._content += size
+        if self._content > self._limits.content:
+            raise too_long("content", self._limits.content, self._content)
+        while size:
+            while not self._buffer:
+                if self._at_end:
+                    raise _truncated("the content")
+                yield None
+            data = bytes(self._buffer[:size])
+            del self._buffer[: len(data)]
+            size -= len(data)
+            yield data
+
+    def _padding(self) -> _Step:
+        found = 0
+        while True:
+            found += len(self._buffer)
+            if found > self._limits.padding:
+                raise too_long("padding", self._limits.padding, found)
+            if any(self._buffer):
+                raise ChannelError("the padding is not zero", code="bhttp-padding-invalid", clause=f"{_CLAUSE}.8")
+            self._buffer.clear()
+            if self._at_end:
+                return
+            yield None
+
+    # -- bytes
+
+    def _is_over(self) -> Generator[Event | None, None, bool]:
+        """Wait until there is a byte, or none will come."""
+        while not self._buffer and not self._at_end:
+            yield None
+        return not self._buffer
+
+    def _take(self, size: int, what: str) -> Generator[Event | None, None, bytes]:
+        while len(self._buffer) < size:
+            if self._at_end:
+                raise _truncated(what)
+            yield None
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+    def _integer(self, what: str) -> Generator[Event | None, None, int]:
+        first = (yield from self._take(1, what))[0]
+        rest = yield from self._take((1 << (first >> 6)) - 1, what)
+        return int.from_bytes(bytes((first & 0x3F,)) + rest, "big")
+
+    def _prefixed(self, what: str, limit: int) -> Generator[Event | None, None, bytes]:
+        size = yield from self._integer(f"{what} length")
+        if size > limit:
+            raise too_long(what, limit, size)
+        return (yield from self._take(size, what))
+
+
+class _Lines:
+    """Lines of one section, under its limits."""
+
+    def __init__(self, what: str, limits: Limits) -> None:
+        self.found: list[tuple[bytes, bytes]] = []
+        self._what = what
+        self._limits = limits
+        self._size = 0
+        self._ordinary = what == "trailers"
+
+    def require_name(self, size: int) -> None:
+        """Require room for one more line with a name of this size."""
+        if len(self.found) == self._limits.fields:
+            raise too_long(f"{self._what} fields", self._limits.fields, len(self.found) + 1)
+        if size > self._limits.name:
+            raise too_long(f"{self._what} name", self._limits.name, size)
+        self._size += size
+        if self._size > self._limits.section:
+            raise too_long(f"{self._what} section", self._limits.section, self._size)
+
+    def room(self) -> int:
+        """Return how long the value may be."""
+        return min(self._limits.value, self._limits.section - self._size)
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """Take a line."""
+        self._size += len(value)
+        self._ordinary = require_field(name, value, ordinary=self._ordinary)
+        self.found.append((name, value))
+
+
+def _lines(raw: bytes, what: str, limits: Limits) -> Fields:
+    """Read the lines of a section that is there as a whole."""
+    lines, at = _Lines(what, limits), 0
+    while at < len(raw):
+        size, at = _integer_at(raw, at, what)
+        if size == 0:
+            raise _malformed(f"{what}: a field without a name")
+        lines.require_name(size)
+        name, at = _bytes_at(raw, at, size, what)
+        size, at = _integer_at(raw, at, what)
+        if size > lines.room():
+            raise too_long(f"{what} value", lines.room(), size)
+        value, at = _bytes_at(raw, at, size, what)
+        lines.add(name, value)
+    return tuple(lines.found)
+
+
+def _integer_at(raw: bytes, at: int, what: str) -> tuple[int, int]:
+    first, at = _bytes_at(raw, at, 1, what)
+    rest, at = _bytes_at(raw, at, (1 << (first[0] >> 6)) - 1, what)
+    return int.from_bytes(bytes((first[0] & 0x3F,)) + rest, "big"), at
+
+
+def _bytes_at(raw: bytes, at: int, size: int, what: str) -> tuple[bytes, int]:
+    if size > len(raw) - at:
+        raise _truncated(f"a line of the {what} section")
+    return raw[at : at + size], at + size
+
+
+def _truncated(what: str) -> ChannelError:
+    return ChannelError(f"the message ends inside {what}", code="bhttp-truncated", field=what, clause=_CLAUSE)
+
+
+def _malformed(problem: str) -> ChannelError:
+    return ChannelError(f"binary HTTP: {problem}", code="bhttp-malformed", clause=_CLAUSE)

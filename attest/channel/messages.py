@@ -1,0 +1,212 @@
+"""What a request and a response are, and which of their parts are no HTTP: names, values, limits.
+
+Both are read by ``decoding`` and written by ``bhttp``; the same rules hold in both directions, so that nothing is sent
+that the other side would refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from attest.errors import ChannelError
+
+__all__ = ["LIMITS", "Fields", "Limits", "Request", "Response", "field_values", "require_field"]
+
+Fields = tuple[tuple[bytes, bytes], ...]
+"""Lines of a header or trailer section: names in lower case, values as bytes. Repeated names stay apart."""
+
+_CLAUSE = "RFC 9292, section 3"
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
+_METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VISIBLE = re.compile(r"[!-~]*")
+_AUTHORITY = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:\[\]%-]*")
+_FORBIDDEN_IN_VALUE = re.compile(rb"[\x00\r\n]")
+_OWN_PSEUDO_FIELDS = frozenset((b":method", b":scheme", b":authority", b":path", b":status"))
+CONNECTION_FIELDS: Final = frozenset(
+    (b"connection", b"transfer-encoding", b"te", b"upgrade", b"keep-alive", b"proxy-connection")
+)
+"""Fields of one connection; there is none inside an encrypted message."""
+SCHEME: Final = "https"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a decoder takes, in bytes unless it says otherwise; each is compared before anything is waited for.
+
+    The sizes of names, lines and sections are those of common servers.
+    """
+
+    method: int = 32
+    scheme: int = 8
+    authority: int = 255
+    path: int = 8192
+    name: int = 256
+    value: int = 8192
+    fields: int = 100
+    section: int = 32 * 1024
+    interim: int = 8
+    content: int = 8 * 1024 * 1024
+    padding: int = 64 * 1024
+
+    @property
+    def message(self) -> int:
+        """The longest message that could be within all of these."""
+        control = self.method + self.scheme + self.authority + self.path + 64
+        return control + (2 + self.interim) * (self.section + 64) + 10 * self.content + self.padding
+
+
+LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """An HTTP request.
+
+    Attributes:
+        method: in its own case (``POST``).
+        authority: host and port; empty where the field ``host`` says it.
+        path: with the query.
+        fields: header lines.
+        content: the body.
+        trailers: lines behind the body.
+        scheme: ``https``; nothing else travels here.
+    """
+
+    method: str
+    authority: str
+    path: str
+    fields: Fields = ()
+    content: bytes = b""
+    trailers: Fields = ()
+    scheme: str = SCHEME
+
+    def __post_init__(self) -> None:
+        """Refuse control data that is no HTTP.
+
+        Raises:
+            ChannelError: ``bhttp-field-invalid``.
+        """
+        for name, value, pattern in (
+            ("method", self.method, _METHOD),
+            ("authority", self.authority, _AUTHORITY),
+            ("path", self.path, _VISIBLE),
+        ):
+            if not pattern.fullmatch(value):
+                raise _invalid(name, "characters that may stand there", ascii(value)[:80])
+        if self.scheme != SCHEME:
+            raise _invalid("scheme", SCHEME, ascii(self.scheme)[:80])
+        require_section(self.fields, trailers=False)
+        require_section(self.trailers, trailers=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An HTTP response.
+
+    Attributes:
+        status: 200 to 599.
+        fields: header lines.
+        content: the body.
+        trailers: lines behind the body.
+        interim: responses of 1xx before it, each with its fields.
+    """
+
+    status: int
+    fields: Fields = ()
+    content: bytes = b""
+    trailers: Fields = ()
+    interim: tuple[tuple[int, Fields], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a status or fields that are no HTTP.
+
+        Raises:
+            ChannelError: ``bhttp-field-invalid``.
+        """
+        require_status(self.status, interim=False)
+        require_section(self.fields, trailers=False)
+        require_section(self.trailers, trailers=True)
+        for status, fields in self.interim:
+            require_status(status, interim=True)
+            require_section(fields, trailers=False)
+
+
+def field_values(fields: Fields, name: bytes) -> tuple[bytes, ...]:
+    """Return the values of every line of a name, in order."""
+    return tuple(value for found, value in fields if found == name)
+
+
+def require_status(status: int, *, interim: bool) -> None:
+    """Require 100 to 199, or 200 to 599.
+
+    Raises:
+        ChannelError: ``bhttp-field-invalid``.
+    """
+    allowed = range(100, 200) if interim else range(200, 600)
+    if status not in allowed:
+        raise _invalid("status", f"{allowed.start} to {allowed.stop - 1}", str(status))
+
+
+def require_section(fields: Fields, *, trailers: bool) -> None:
+    """Require that a whole section is one (RFC 9292, section 3.6).
+
+    Raises:
+        ChannelError: ``bhttp-field-invalid``.
+    """
+    ordinary = trailers
+    for name, value in fields:
+        ordinary = require_field(name, value, ordinary=ordinary)
+
+
+def require_field(name: bytes, value: bytes, *, ordinary: bool) -> bool:
+    """Require that a line may stand where it stands.
+
+    Args:
+        name: the field's name.
+        value: its value.
+        ordinary: whether an ordinary field came before it, or this is a trailer; no pseudo-field may come then.
+
+    Returns:
+        Whether an ordinary field came now.
+
+    Raises:
+        ChannelError: ``bhttp-field-invalid``.
+    """
+    pseudo = name.startswith(b":")
+    # (1) Names are tokens in lower case: two spellings of one name would be read differently behind us.
+    if not _TOKEN.fullmatch(name[1:] if pseudo else name):
+        raise _invalid("field name", "a token in lower case", ascii(name)[:80])
+    # (2) What the control data says is never said again.
+    if name in _OWN_PSEUDO_FIELDS:
+        raise _invalid("field name", "no pseudo-field that the control data holds", name.decode("ascii"))
+    # (3) Other pseudo-fields come first, and never in trailers.
+    if pseudo and ordinary:
+        raise _invalid("field name", "pseudo-fields before all others", name.decode("ascii")[:80])
+    # (4) A value cannot hold the end of a line, nor white space around it (RFC 9113, section 8.2.1).
+    if _FORBIDDEN_IN_VALUE.search(value) or value.strip(b" \t") != value:
+        raise _invalid("field value", "no NUL, CR or LF, and no white space around it", name.decode("ascii")[:80])
+    return ordinary or not pseudo
+
+
+def too_long(what: str, limit: int, got: int) -> ChannelError:
+    """Return the refusal of something that is over its limit."""
+    return ChannelError(
+        f"{what}: {got} is more than {limit}",
+        code="bhttp-too-long",
+        field=what,
+        expected=f"at most {limit}",
+        got=str(got),
+    )
+
+
+def _invalid(what: str, expected: str, got: str) -> ChannelError:
+    return ChannelError(
+        f"{what} is none of HTTP: expected {expected}",
+        code="bhttp-field-invalid",
+        field=what,
+        expected=expected,
+        got=got,
+        clause=_CLAUSE,
+    )

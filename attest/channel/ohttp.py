@@ -1,0 +1,256 @@
+"""Oblivious HTTP, RFC 9458: one sealed request, one sealed answer, and what the chunked form shares with it.
+
+::
+
+    hdr       key_id (1) ‖ kem_id (2) ‖ kdf_id (2) ‖ aead_id (2)
+    info      label ‖ 00 ‖ hdr
+    request   hdr ‖ enc ‖ Seal("", message)
+    secret    Export(answer label, L)                                      L = max(Nk, 12), bytes
+    prk       HKDF-Extract(enc ‖ response_nonce, secret); key, nonce = HKDF-Expand(prk, "key" / "nonce")
+    answer    response_nonce (L) ‖ AEAD-Seal("", message)
+
+The labels differ for single messages and for chunks, so that none can be taken for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from attest.channel.config import Choice, KeyConfig
+from attest.channel.hpke import (
+    ENC_BYTES,
+    NONCE_BYTES,
+    TAG_BYTES,
+    CountedAead,
+    HpkeContext,
+    HpkeKey,
+    Suite,
+    encapsulate,
+    expand,
+    extract,
+    not_opened,
+)
+
+__all__ = [
+    "HEADER_BYTES",
+    "Form",
+    "Opening",
+    "Sealing",
+    "begin_opening",
+    "begin_sealing",
+    "open_answer",
+    "open_request",
+    "read_header",
+    "seal_answer",
+    "seal_request",
+]
+
+HEADER_BYTES: Final = 7
+
+
+class Form(Enum):
+    """The two forms that messages take: media types, and labels that keep them apart."""
+
+    SINGLE = ("message/ohttp-req", "message/ohttp-res", b"message/bhttp request", b"message/bhttp response")
+    CHUNKED = (
+        "message/ohttp-chunked-req",
+        "message/ohttp-chunked-res",
+        b"message/bhttp chunked request",
+        b"message/bhttp chunked response",
+    )
+
+    @property
+    def request_type(self) -> str:
+        """Media type of a request."""
+        return self.value[0]
+
+    @property
+    def answer_type(self) -> str:
+        """Media type of an answer."""
+        return self.value[1]
+
+    @property
+    def request_label(self) -> bytes:
+        """What begins a request's ``info``."""
+        return self.value[2]
+
+    @property
+    def answer_label(self) -> bytes:
+        """What the answer's secret is exported for."""
+        return self.value[3]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exchange:
+    """What both sides keep between request and answer.
+
+    Attributes:
+        form: single or chunked.
+        suite: the algorithms.
+        enc: the KEM's ciphertext; unique to the request.
+        context: seals the request's messages, or opens them.
+    """
+
+    form: Form
+    suite: Suite
+    enc: bytes
+    context: HpkeContext
+
+    @property
+    def nonce_bytes(self) -> int:
+        """Length of the answer's nonce."""
+        return max(self.suite.key_bytes, NONCE_BYTES)
+
+    def answer_cipher(self, response_nonce: bytes) -> CountedAead:
+        """Return what seals or opens the answer's messages."""
+        secret = self.context.export(self.form.answer_label, self.nonce_bytes)
+        prk = extract(self.enc + response_nonce, secret)
+        key = expand(prk, b"key", self.suite.key_bytes)
+        return CountedAead(self.suite.cipher(key), expand(prk, b"nonce", NONCE_BYTES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealing(_Exchange):
+    """The client's side.
+
+    Attributes:
+        header: the seven bytes that begin the request.
+    """
+
+    header: bytes
+
+    @property
+    def prefix(self) -> bytes:
+        """What stands before the sealed messages."""
+        return self.header + self.enc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening(_Exchange):
+    """The service's side.
+
+    Attributes:
+        key_id: which key it was sealed to.
+    """
+
+    key_id: int
+
+    def answer_key(self, random: Callable[[int], bytes]) -> tuple[bytes, CountedAead]:
+        """Draw the answer's nonce; return it and what seals under it. Each answer has a key of its own."""
+        nonce = random(self.nonce_bytes)
+        return nonce, self.answer_cipher(nonce)
+
+
+def begin_sealing(choice: Choice, form: Form, *, dangerous_ephemeral: X25519PrivateKey | None = None) -> Sealing:
+    """Make a fresh secret with a service.
+
+    Args:
+        choice: its key, and the algorithms.
+        form: single or chunked.
+        dangerous_ephemeral: as of ``encapsulate``, for vectors.
+
+    Raises:
+        VerificationError: ``channel-key-invalid``.
+    """
+    suite = choice.suite
+    header = bytes((choice.config.key_id,)) + suite.to_bytes()
+    shared, enc = encapsulate(suite.kem, choice.config.public_key, dangerous_ephemeral=dangerous_ephemeral)
+    context = HpkeContext(suite, shared, _info(form, header))
+    return Sealing(form=form, suite=suite, enc=enc, context=context, header=header)
+
+
+def seal_request(choice: Choice, message: bytes) -> tuple[bytes, Sealing]:
+    """Seal one whole message; return the request, and what opens its answer.
+
+    Raises:
+        VerificationError: ``channel-key-invalid``.
+    """
+    sealing = begin_sealing(choice, Form.SINGLE)
+    return sealing.prefix + sealing.context.seal(message), sealing
+
+
+def read_header(header: bytes, *, config: KeyConfig) -> Suite:
+    """Return the algorithms of a request, where the key is offered with them.
+
+    Args:
+        header: seven bytes, as received.
+        config: the configuration whose key id it names.
+
+    Raises:
+        ChannelTamperError: ``channel-not-opened``: another KEM, or a pair that the configuration does not offer.
+    """
+    key_id, kem, kdf, aead = header[0], *(int.from_bytes(header[at : at + 2], "big") for at in (1, 3, 5))
+    if (key_id, kem) != (config.key_id, config.kem) or (kdf, aead) not in config.pairs:
+        raise not_opened()
+    try:
+        suite = Suite(kem=kem, aead=aead)
+    except ValueError as exc:
+        raise not_opened() from exc
+    if suite.to_bytes() != header[1:]:
+        raise not_opened()  # a KDF that is offered and not spoken here
+    return suite
+
+
+def begin_opening(header: bytes, enc: bytes, *, form: Form, suite: Suite, key: HpkeKey) -> Opening:
+    """Find the secret of a request.
+
+    Args:
+        header: seven bytes, as received: what was altered in them opens nothing.
+        enc: the KEM's ciphertext, as received.
+        form: by the media type.
+        suite: as ``read_header`` says.
+        key: the private half.
+
+    Raises:
+        ChannelTamperError: ``channel-not-opened``.
+    """
+    context = HpkeContext(suite, key.decapsulate(enc), _info(form, header))
+    return Opening(form=form, suite=suite, enc=enc, context=context, key_id=header[0])
+
+
+def open_request(body: bytes, *, config: KeyConfig, key: HpkeKey) -> tuple[bytes, Opening]:
+    """Open one whole request; return the message, and what seals its answer.
+
+    Raises:
+        ChannelTamperError: ``channel-not-opened``.
+    """
+    header, rest = body[:HEADER_BYTES], body[HEADER_BYTES:]
+    if len(header) < HEADER_BYTES:
+        raise not_opened()
+    suite = read_header(header, config=config)
+    size = ENC_BYTES[suite.kem]
+    opening = begin_opening(header, rest[:size], form=Form.SINGLE, suite=suite, key=key)
+    return opening.context.open(rest[size:]), opening
+
+
+def seal_answer(opening: Opening, message: bytes, *, random: Callable[[int], bytes]) -> bytes:
+    """Seal one whole answer to who asked.
+
+    Args:
+        opening: of its request.
+        message: the answer.
+        random: returns so many random bytes.
+    """
+    nonce, cipher = opening.answer_key(random)
+    return nonce + cipher.seal(message)
+
+
+def open_answer(sealing: Sealing, body: bytes) -> bytes:
+    """Open one whole answer to a request.
+
+    Raises:
+        ChannelTamperError: ``channel-not-opened``: of another request, or altered.
+    """
+    size = sealing.nonce_bytes
+    if len(body) < size + TAG_BYTES:
+        raise not_opened()
+    return sealing.answer_cipher(body[:size]).open(body[size:])
+
+
+def _info(form: Form, header: bytes) -> bytes:
+    return form.request_label + b"\x00" + header
