@@ -16,6 +16,7 @@ from kms.api.observing import Observing, Watching
 from kms.api.problems import add_problem_handlers
 from kms.api.schema import document_of
 from kms.auth.authenticating import Authenticator
+from kms.configuration import Configuration
 from kms.proving import EvidenceSource
 from kms.proving.opening import open_attestation
 from kms.releases import ReleaseService
@@ -58,6 +59,7 @@ def create_app(
     watching: Watching | None = None,
     draining: Callable[[], bool] = lambda: False,
     callers: Authenticator | None = None,
+    meaning: Callable[[], Configuration] | None = None,
 ) -> FastAPI:
     """Make the application.
 
@@ -69,6 +71,8 @@ def create_app(
         watching: who is told of requests; None tells nobody.
         draining: whether the process is about to end.
         callers: tells who asks for keys, where the settings want to know; None where anybody may.
+        meaning: what the settings mean as of now, for the service's own evidence; None fixes what they mean when this
+            is called.
 
     Raises:
         ValueError: the settings want to know, and there is nothing that tells.
@@ -84,7 +88,7 @@ def create_app(
         services=services,
         releases=ReleaseService(services),
         limiter=CapacityLimiter(settings.max_concurrent),
-        attestation=open_attestation(settings, services, tls=tls, evidence=evidence),
+        attestation=open_attestation(settings, services, tls=tls, evidence=evidence, meaning=meaning),
         draining=draining,
         callers=callers,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,11 +13,15 @@ from typing import Literal
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError
 from kms.admin_api.opening import admin_tls, require_administrator
-from kms.auth.issuers import read_issuers
+from kms.auth.callers import read_callers
+from kms.auth.issuers import Issuer, read_issuers
+from kms.auth.keysets import parse_key_set, read_key_set
 from kms.clock import Clock
 from kms.endorsement_dates import dated
+from kms.guarding import require_guarded
 from kms.keys.kek import RandomBytes
 from kms.outside import open_desk, read_anchors, read_panel
+from kms.passports.verifiers import read_verifiers
 from kms.relaxed import relaxed_switches, require_strict
 from kms.services import open_identity, open_vault
 from kms.settings import Settings
@@ -30,7 +32,6 @@ from kms.tls.opening import open_tls, weigh_channel
 __all__ = ["Finding", "FindingOutcome", "check_settings"]
 
 FindingOutcome = Literal["ok", "warning", "failed"]
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,8 @@ def check_settings(
         ("witnesses", _witnesses),
         ("tls", _tls),
         ("administration", _administration),
+        ("callers", _callers),
+        ("verifiers", _verifiers),
     )
     for name, look in checks:
         try:
@@ -98,22 +101,15 @@ def _found(check: str, outcome: FindingOutcome, text: str, hint: str | None = No
 
 
 def _settings_file(looking: _Looking) -> Iterator[Finding]:
-    """See who may write the settings: he decides what is released."""
+    """See who may write the settings and what they name: he decides what is released."""
     found = partial(_found, "settings-file")
     if looking.config is None:
         yield found("ok", "no file; flags, environment and defaults")
-        return
-    try:
-        status = looking.config.stat()
-    except OSError as exc:
-        yield found("failed", f"{looking.config}: {exc.strerror or exc}")
-        return
-    if status.st_mode & _OTHERS_WRITE:
-        yield found("failed", f"others may write {looking.config}", f"chmod go-w {looking.config}")
-    elif status.st_uid not in {0, os.geteuid()}:
-        yield found("failed", f"{looking.config} belongs to user {status.st_uid}", "its owner decides what is released")
-    else:
-        yield found("ok", f"{looking.config}")
+    elif not looking.config.exists():
+        yield found("failed", f"there is no file {looking.config}")
+    count = require_guarded(looking.settings, looking.config)
+    if looking.config is not None:
+        yield found("ok", f"{looking.config}; of {count} files with what is believed, others may write none")
 
 
 def _profile(looking: _Looking) -> Iterator[Finding]:
@@ -221,12 +217,39 @@ def _administration(looking: _Looking) -> Iterator[Finding]:
     for line in said:
         yield found("warning", line.removeprefix("warning: "), "put a newer one in its place and send SIGHUP")
     issuers = () if settings.admin_issuers_file is None else read_issuers(settings.admin_issuers_file)
+    yield from _key_sets("administration", issuers)
     store = open_store(settings.database, access=settings.database_access)
     try:
         require_administrator(store)
     finally:
         store.close()
     yield found("ok", f"certificate counts until {_date(tls.material.not_after)}; issuers of tokens: {len(issuers)}")
+
+
+def _callers(looking: _Looking) -> Iterator[Finding]:
+    """See that those who ask for keys could be known, where that is wanted; issuers on the network are not asked."""
+    issuers, found = read_callers(looking.settings), partial(_found, "callers")
+    yield from _key_sets("callers", issuers)
+    yield found("ok", f"issuers of tokens: {len(issuers)}" if issuers else "anybody may ask")
+
+
+def _key_sets(check: str, issuers: Iterable[Issuer]) -> Iterator[Finding]:
+    """See that the key sets that lie in files have keys."""
+    for one in issuers:
+        if one.jwks_file is None:
+            continue
+        try:
+            parse_key_set(read_key_set(one), one)
+        except (OSError, AttestError) as exc:
+            problem = exc.message if isinstance(exc, AttestError) else str(exc)
+            yield _found(check, "failed", f"the key set of {one.issuer} cannot be used: {problem}")
+
+
+def _verifiers(looking: _Looking) -> Iterator[Finding]:
+    file, found = looking.settings.verifiers_file, partial(_found, "verifiers")
+    verifiers = () if file is None else read_verifiers(file)
+    keys = sum(len(one.keys) for one in verifiers)
+    yield found("ok", f"{len(verifiers)} with {keys} keys" if verifiers else "no passport is taken")
 
 
 def _date(moment: datetime) -> str:

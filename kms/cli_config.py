@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from kms.cli_options import AS_JSON, SERVING, SETTINGS, load, print_json, with_options
+from kms.cli_options import AS_JSON, SERVING, SETTINGS, config_file, load, print_json, with_options
 
 __all__ = ["config"]
 
@@ -54,11 +53,9 @@ def config_check(config: Path | None, as_json: bool, warn_days: int, strict: boo
     from kms.checking import check_settings
     from kms.clock import system_clock
     from kms.errors import KmsError
-    from kms.settings import CONFIG_VARIABLE
 
     settings = load(config, flags).settings
-    named = os.environ.get(CONFIG_VARIABLE)
-    path = config or (Path(named) if named else None)
+    path = config_file(config)
     findings = list(
         check_settings(settings, config=path, clock=system_clock, random=secrets.token_bytes, warn_days=warn_days)
     )

@@ -218,6 +218,14 @@ def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
     return load_settings(flags=given, environ=os.environ, config=config)
 
 
+def config_file(config: Path | None) -> Path | None:
+    """Return the file that the settings come from, if any."""
+    from kms.settings import CONFIG_VARIABLE
+
+    named = os.environ.get(CONFIG_VARIABLE)
+    return config or (Path(named) if named else None)
+
+
 def vault(config: Path | None, flags: dict[str, object]) -> Vault:
     """Open the database and the key-encryption key; the database is closed when the command ends."""
     from kms.services import open_vault

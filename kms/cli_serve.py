@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_options import SERVING, SETTINGS, load, say, with_options
+from kms.cli_options import SERVING, SETTINGS, config_file, load, say, with_options
 
 if TYPE_CHECKING:
     from kms.settings import Settings
@@ -21,15 +21,17 @@ __all__ = ["serve"]
 @click.command()
 @with_options(*SETTINGS, *SERVING)
 def serve(config: Path | None, **flags: object) -> None:
-    """Serve until SIGTERM or SIGINT; SIGHUP reads endorsements and TLS certificate again.
+    """Serve until SIGTERM or SIGINT; SIGHUP reads endorsements, certificates, Verifiers and token keys again.
 
     Prints the address and the identity when it is ready.
     """
     from kms.clock import system_clock
+    from kms.guarding import require_guarded
     from kms.logs import report_to_log
     from kms.running import Surroundings, run
 
     settings = load(config, flags).settings
+    require_guarded(settings, config_file(config))
     report = say if settings.log_format == "text" else report_to_log
     surroundings = Surroundings(
         clock=system_clock,

@@ -19,6 +19,7 @@ from attest import TrustAnchors, __version__
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from kms.actors import Actor
+from kms.auth.issuers import Issuer, read_issuers
 from kms.errors import IntegrityError
 from kms.passports.verifiers import read_verifiers, verifier_lines
 from kms.settings import Settings
@@ -36,6 +37,7 @@ __all__ = [
     "log_configuration",
     "read_configuration",
     "trust_lines",
+    "with_key_sets",
 ]
 
 SCHEMA: Final = "kms.configuration/1"
@@ -79,6 +81,8 @@ DIGESTED: Final = frozenset(
     }
 )
 """Settings that name public files, whose content is what counts."""
+_ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
+"""Among them those that name others: key sets, and the authorities behind addresses of key sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +131,14 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
         anchors: as read from them.
 
     Raises:
-        ConfigurationError: ``file-unreadable``.
+        ConfigurationError: ``file-unreadable``, or as ``read_issuers`` and ``read_verifiers``.
     """
     values: dict[str, JsonValue] = {}
     for name in type(settings).model_fields:
         value = getattr(settings, name)
-        if name in DIGESTED:
+        if name in _ISSUERS and value is not None:
+            values[name] = _of_issuers(value, name)
+        elif name in DIGESTED:
             values[name] = _digested(value, name)
         elif name not in LEFT_OUT and not _names_files(value):
             values[name] = list(value) if isinstance(value, tuple) else value
@@ -169,6 +175,21 @@ def _digested(value: object, name: str) -> JsonValue:
         digests = sorted(_digest_of(path, name) for path in value)
         return [*digests]
     return _digest_of(value, name) if isinstance(value, Path) else None
+
+
+def _of_issuers(path: Path, name: str) -> JsonValue:
+    """Return the digest of a file of issuers, and behind it those of the files that it names; null of one not there."""
+    return with_key_sets(_digest_of(path, name), read_issuers(path), name)
+
+
+def with_key_sets(digest: JsonValue, issuers: Iterable[Issuer], name: str) -> JsonValue:
+    """Put the digests of the files that issuers name behind that of the file which names the issuers.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    named = [one for issuer in issuers for one in issuer.files]
+    return [digest, *(_digest_of(one, name) if one.is_file() else None for one in named)] if named else digest
 
 
 def _digest_of(path: Path, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -42,8 +43,8 @@ def open_desk(
     """Read the files of endorsements, and make ready to ask the vendors' services; nothing is asked yet.
 
     Raises:
-        ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``, or an address
-            that cannot be used.
+        ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``,
+            ``endorsement-cache-unusable``, or an address that cannot be used.
     """
     desk = EndorsementDesk(
         settings.endorsements,
@@ -100,6 +101,8 @@ def _bundle_trust(settings: Settings) -> BundleTrust:
 def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
     if not settings.fetch:
         return None
+    if settings.cache_directory is not None:
+        require_usable_cache(settings.cache_directory)
     cache = NotedCache(settings.cache_directory, clock=clock)
     amd, intel, rims, ocsp = (
         Timing(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
@@ -112,6 +115,28 @@ def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> Fet
         ocsp=SharedSource(OcspClient(timing=ocsp, random=random, base_url=settings.ocsp_url)),
     )
     return FetchService(vendors=vendors, cache=cache)
+
+
+def require_usable_cache(directory: Path) -> None:
+    """Refuse a directory that answers could not be kept in; one that is not there is made with the first answer.
+
+    Raises:
+        ConfigurationError: ``endorsement-cache-unusable``.
+    """
+    there = next(one for one in (directory, *directory.absolute().parents) if one.exists())
+    if not there.is_dir():
+        problem = f"{there} is no directory"
+    elif not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        problem = f"{there} cannot be written by the service's user"
+    else:
+        return
+    raise ConfigurationError(
+        f"cache_directory: {directory} cannot be used: {problem}",
+        code="endorsement-cache-unusable",
+        field="cache_directory",
+        got=problem,
+        hint="name a directory of the user that runs the service, or leave it out: answers are kept in memory then",
+    )
 
 
 def _wait_briefly(code: str, seconds: float) -> None:

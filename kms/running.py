@@ -28,6 +28,7 @@ from kms.keys.rotation import Rotator
 from kms.logs import set_up_logs
 from kms.proving import open_source
 from kms.refreshing import Refresher
+from kms.rereading import Meaning, key_sets_again, verifiers_again
 from kms.services import Services, open_services
 from kms.serving import CONNECTIONS_PER_RELEASE, Listener, listen, serve
 from kms.settings import Settings
@@ -85,11 +86,13 @@ class _Life:
 
     Attributes:
         ready: called when it accepts connections.
+        meaning: what the settings mean to it.
         number: of the worker; 1 where there is one process alone.
         lifeline: see ``serve``.
     """
 
     ready: Callable[[], None]
+    meaning: Meaning
     number: int = 1
     lifeline: int | None = None
 
@@ -108,9 +111,9 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
     set_up_logs(settings.log_format)
     weigh_channel(settings, report=surroundings.report)
     if settings.workers == 1:
-        with _services(settings, surroundings) as services, _opened(settings) as opened:
+        with _services(settings, surroundings) as (services, meaning), _opened(settings) as opened:
             ready = partial(surroundings.announce, services.identity.public.text, *opened.ports)
-            _serve(settings, services, opened, _Life(ready=ready), surroundings=surroundings)
+            _serve(settings, services, opened, _Life(ready=ready, meaning=meaning), surroundings=surroundings)
         return 0
     with _opened(settings) as opened:
         ports = opened.ports
@@ -122,9 +125,9 @@ def run(settings: Settings, surroundings: Surroundings) -> int:
         )
         if not isinstance(found, Worker):
             return found
-        with _services(settings, surroundings) as services:
+        with _services(settings, surroundings) as (services, meaning):
             ready = partial(found.ready, services.identity.public.text)
-            life = _Life(ready=ready, number=found.number, lifeline=found.lifeline)
+            life = _Life(ready=ready, meaning=meaning, number=found.number, lifeline=found.lifeline)
             _serve(settings, services, opened, life, surroundings=surroundings)
         return 0
 
@@ -155,7 +158,7 @@ def _shared_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _services(settings: Settings, surroundings: Surroundings) -> Iterator[Services]:
+def _services(settings: Settings, surroundings: Surroundings) -> Iterator[tuple[Services, Meaning]]:
     harden(lock_memory=settings.lock_memory, report=surroundings.report)  # in this process, before any key is read
     services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
     rotator = Rotator(store=services.store, kek=services.kek, random=surroundings.random)
@@ -164,7 +167,7 @@ def _services(settings: Settings, surroundings: Surroundings) -> Iterator[Servic
         configuration = read_configuration(settings, services.anchors)
         log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
         with kept_up(Upkeep(rotator=rotator, clock=clock, report=surroundings.report)):
-            yield services
+            yield services, Meaning(settings, services, configuration)
     finally:
         services.store.close()
 
@@ -176,10 +179,13 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
     counting, listeners, told = _watching(settings, services, opened, life)
     tls = open_tls(settings, at=services.clock(), report=report)
     evidence = open_source(settings, clock=services.clock)
+    noted = life.meaning.key_sets
     with (
         _traced(settings, counting) as watching,
-        identified_callers(settings, services.store, clock=services.clock, report=report) as callers,
-        administration(settings, services, opened.admin, watching=watching, report=report) as administrators,
+        identified_callers(settings, services.store, clock=services.clock, report=report, noted=noted) as callers,
+        administration(
+            settings, services, opened.admin, watching=watching, report=report, noted=noted
+        ) as administrators,
         _refreshed(services, surroundings, told),
     ):
         app = create_app(
@@ -190,9 +196,13 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
             watching=watching,
             draining=draining.is_set,
             callers=callers,
+            meaning=life.meaning.current,
         )
         connections = settings.max_concurrent * CONNECTIONS_PER_RELEASE
-        release = Listener(app=app, sock=opened.release, connections=connections, tls=tls)
+        again = verifiers_again(settings, life.meaning)
+        if callers is not None:
+            again = (*again, key_sets_again("callers", callers.key_sets))
+        release = Listener(app=app, sock=opened.release, connections=connections, tls=tls, again=again)
         serve(
             [release, *administrators, *listeners],
             services,

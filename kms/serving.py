@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from attest.errors import AttestError, ConfigurationError
 from kms.http_protocol import PatientProtocol
+from kms.rereading import Reread
 from kms.services import Services
 from kms.tls import ServerTls
 
@@ -44,6 +45,7 @@ class Listener:
         connections: most that may be open; more are answered 503.
         tls: what connections begin with; None for plain HTTP.
         protocol: reads HTTP from a connection.
+        again: what is read again on SIGHUP, beside endorsements and TLS certificates.
     """
 
     app: ASGIApp
@@ -51,6 +53,7 @@ class Listener:
     connections: int
     tls: ServerTls | None = None
     protocol: type[PatientProtocol] = PatientProtocol
+    again: tuple[Reread, ...] = ()
 
 
 def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
@@ -94,7 +97,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests that have begun are finished.
 
-    SIGHUP reads endorsements and TLS certificates again.
+    SIGHUP reads endorsements, TLS certificates, and what the listeners name besides, again.
 
     Args:
         listeners: what is served in this process, all in one event loop.
@@ -172,7 +175,9 @@ async def _serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    reload = partial(_reload, services, tuple(one.tls for one in listeners if one.tls is not None), report)
+    certificates = tuple(one.tls for one in listeners if one.tls is not None)
+    again = tuple(reread for one in listeners for reread in one.again)
+    reload = partial(_reload, services, certificates, again, report)
     loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, reload))
     if lifeline is not None:
         loop.add_reader(lifeline, end_alone)
@@ -184,11 +189,15 @@ async def _serve(
         ready()
 
 
-def _reload(services: Services, certificates: Sequence[ServerTls], report: Callable[[str], None]) -> None:
-    """Read endorsements and certificates again, in a thread, so that requests go on meanwhile."""
+def _reload(
+    services: Services, certificates: Sequence[ServerTls], again: Sequence[Reread], report: Callable[[str], None]
+) -> None:
+    """Read everything again, in a thread, so that requests go on meanwhile."""
     _read_again("endorsements were read again", partial(services.endorsements.reload, at=services.clock()), report)
     for tls in certificates:
         _read_again("a TLS certificate was read again", partial(tls.reload, at=services.clock()), report)
+    for one in again:
+        _read_again(one.done, one.read, report)
 
 
 def _read_again(done: str, read: Callable[[], object], report: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +19,10 @@ from kms.admin_api.app import create_admin_app
 from kms.api.observing import Watching
 from kms.auth.authenticating import Authenticator
 from kms.auth.issuers import Issuer, read_issuers
-from kms.auth.keysets import KeySets, read_key_set
+from kms.auth.keysets import KeySets, Noted, read_key_set
 from kms.auth.permissions import Role
 from kms.http_protocol import PatientProtocol
+from kms.rereading import key_sets_again
 from kms.services import Services
 from kms.serving import Listener, listen
 from kms.settings import Settings
@@ -76,6 +78,7 @@ def administration(
     *,
     watching: Watching,
     report: Callable[[str], None],
+    noted: Noted = lambda *_: None,
 ) -> Iterator[tuple[Listener, ...]]:
     """Open everything that administrators need; key sets are read for the first time here, and until the end.
 
@@ -85,6 +88,7 @@ def administration(
         sock: listening; None where no administration listener is configured.
         watching: who is told of requests.
         report: takes a line for the operator.
+        noted: called with the setting and its issuers when a file of keys says something new, before that counts.
 
     Raises:
         ConfigurationError: ``no-administrator``; a file that the settings name is missing or wrong.
@@ -94,7 +98,14 @@ def administration(
         return
     require_administrator(services.store)
     tls = admin_tls(settings, at=services.clock(), report=report)
-    key_sets = KeySets(_issuers(settings), fetch=read_key_set, clock=services.clock, report=report)
+    issuers = _issuers(settings)
+    key_sets = KeySets(
+        issuers,
+        fetch=read_key_set,
+        clock=services.clock,
+        report=report,
+        noted=partial(noted, "admin_issuers_file", issuers),
+    )
     authenticator = Authenticator(
         store=services.store,
         key_sets=key_sets,
@@ -104,7 +115,15 @@ def administration(
     app = create_admin_app(settings, services, authenticator, watching=watching)
     key_sets.start()
     try:
-        yield (Listener(app=app, sock=sock, connections=CONNECTIONS, tls=tls, protocol=CertificateProtocol),)
+        listener = Listener(
+            app=app,
+            sock=sock,
+            connections=CONNECTIONS,
+            tls=tls,
+            protocol=CertificateProtocol,
+            again=(key_sets_again("administrators", key_sets),),
+        )
+        yield (listener,)
     finally:
         key_sets.stop()
 

@@ -58,6 +58,11 @@ class Issuer(BaseModel):
     jti: JtiUse = "optional"
     required_claims: dict[str, str | int | bool] = {}
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Return the files that it names."""
+        return tuple(one for one in (self.jwks_file, self.ca_file) if one is not None)
+
     @field_validator("issuer")
     @classmethod
     def _no_bar(cls, value: str) -> str:

@@ -18,7 +18,7 @@ from kms.auth.tokens import usable_keys
 from kms.clock import Clock
 from kms.errors import UnavailableError
 
-__all__ = ["Fetch", "KeySets", "read_key_set"]
+__all__ = ["Fetch", "KeySets", "Noted", "parse_key_set", "read_key_set"]
 
 FETCH_SECONDS: Final = 10.0
 CLOCK_SECONDS: Final = 60
@@ -29,6 +29,9 @@ Fetch = Callable[[Issuer], bytes]
 """Returns the key set of an issuer as it stands in its file or at its address.
 
 Raises OSError when it cannot be had."""
+
+Noted = Callable[[str, tuple[Issuer, ...]], object]
+"""Takes the setting that names issuers, and the issuers, when a file of keys of theirs says something new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +48,22 @@ class KeySets:
         fetch: reads a key set.
         clock: tells the time.
         report: takes a line for the operator.
+        noted: called before what a file says counts, when that is not what it said before; what it raises keeps the
+            keys as they were.
     """
 
     def __init__(
-        self, issuers: tuple[Issuer, ...], *, fetch: Fetch, clock: Clock, report: Callable[[str], None]
+        self,
+        issuers: tuple[Issuer, ...],
+        *,
+        fetch: Fetch,
+        clock: Clock,
+        report: Callable[[str], None],
+        noted: Callable[[], object] = lambda: None,
     ) -> None:
         """Begin with no keys, so that every token is refused until they were read."""
+        self._noted = noted
+        self._said: dict[str, bytes] = {}
         self._issuers = issuers
         self._fetch = fetch
         self._clock = clock
@@ -103,10 +116,11 @@ class KeySets:
 
     def _refresh(self, issuer: Issuer, at: datetime) -> None:
         try:
-            keys = usable_keys(read_jwks(self._fetch(issuer)), issuer)
-            if not keys:
-                problem = "it has no key that may sign with one of the configured algorithms"
-                raise ConfigurationError(problem, code="jwks-invalid")
+            content = self._fetch(issuer)
+            keys = parse_key_set(content, issuer)
+            if issuer.jwks_file is not None and self._said.get(issuer.issuer) != content:
+                self._noted()
+                self._said[issuer.issuer] = content
         except (OSError, AttestError) as exc:
             problem = exc.message if isinstance(exc, AttestError) else str(exc)
             self._report(f"error: the key set of {issuer.issuer} was not read: {problem}")
@@ -132,6 +146,19 @@ class KeySets:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(FETCH_SECONDS)
+
+
+def parse_key_set(content: bytes, issuer: Issuer) -> tuple[TokenKey, ...]:
+    """Return the keys of a set that may sign tokens of an issuer.
+
+    Raises:
+        ConfigurationError: ``jwks-invalid``: it cannot be read, or has none.
+    """
+    keys = usable_keys(read_jwks(content), issuer)
+    if not keys:
+        problem = "it has no key that may sign with one of the configured algorithms"
+        raise ConfigurationError(problem, code="jwks-invalid")
+    return keys
 
 
 def read_key_set(issuer: Issuer) -> bytes:

@@ -23,7 +23,7 @@ from attest.errors import ConfigurationError
 from attest.release.names import require_tenant
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
 
-__all__ = ["MAX_VERIFIERS", "TrustedVerifier", "read_verifiers", "verifier_lines"]
+__all__ = ["MAX_VERIFIERS", "TrustedVerifier", "named_key_sets", "read_verifiers", "verifier_lines"]
 
 MAX_VERIFIERS: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -55,6 +55,20 @@ def read_verifiers(path: Path) -> tuple[TrustedVerifier, ...]:
     Raises:
         ConfigurationError: ``verifiers-invalid``, ``file-unreadable`` or ``jwks-invalid``.
     """
+    return _found(path, _entries(path))
+
+
+def named_key_sets(path: Path) -> tuple[Path, ...]:
+    """Return the files of keys that the file names; they are not read.
+
+    Raises:
+        ConfigurationError: ``verifiers-invalid`` or ``file-unreadable``.
+    """
+    named = (entry.get("keys") for entry in _entries(path) if isinstance(entry, dict))
+    return tuple(path.parent / keys for keys in named if isinstance(keys, str))
+
+
+def _entries(path: Path) -> list[object]:
     try:
         document = tomllib.loads(_read(path, MAX_FILE_BYTES).decode("utf-8"))
     except ValueError as exc:
@@ -62,6 +76,10 @@ def read_verifiers(path: Path) -> tuple[TrustedVerifier, ...]:
     entries = document.get("verifier")
     if set(document) != {"verifier"} or not isinstance(entries, list) or not 0 < len(entries) <= MAX_VERIFIERS:
         raise _invalid(path, f"expected 1 to {MAX_VERIFIERS} tables [[verifier]], and nothing else")
+    return entries
+
+
+def _found(path: Path, entries: list[object]) -> tuple[TrustedVerifier, ...]:
     found = tuple(_verifier(path, entry) for entry in entries)
     if len({one.issuer for one in found}) != len(found):
         raise _invalid(path, "an issuer stands there twice")

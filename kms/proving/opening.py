@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attest import __version__
 from attest.release.identity import ServiceStatement
-from kms.configuration import read_configuration
+from kms.configuration import Configuration, read_configuration
 from kms.proving.desk import AttestationDesk
 from kms.proving.sources import EvidenceSource
 from kms.services import Services
@@ -15,7 +17,12 @@ __all__ = ["open_attestation"]
 
 
 def open_attestation(
-    settings: Settings, services: Services, *, tls: ServerTls | None, evidence: EvidenceSource | None
+    settings: Settings,
+    services: Services,
+    *,
+    tls: ServerTls | None,
+    evidence: EvidenceSource | None,
+    meaning: Callable[[], Configuration] | None = None,
 ) -> AttestationDesk:
     """Make the desk that proves a service.
 
@@ -24,13 +31,15 @@ def open_attestation(
         services: opened from them.
         tls: what connections begin with; the certificate of the moment counts.
         evidence: where evidence comes from.
+        meaning: returns what the settings mean as of now; None for what they mean at this moment.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
     """
-    configuration = read_configuration(settings, services.anchors)
+    fixed = None if meaning is not None else read_configuration(settings, services.anchors)
 
     def state() -> ServiceStatement:
+        configuration = fixed or meaning()  # type: ignore[misc]  # one of the two is there
         return ServiceStatement(
             verifier_key=services.identity.public.text,
             tls_spki_sha256=None if tls is None else tls.material.spki_sha256,

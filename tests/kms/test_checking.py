@@ -28,6 +28,7 @@ from tests.kms.pki import NOW, authority
 from tests.kms.postgres import Server
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, settings_for, write_intel_collateral
 from tests.kms.test_cli import Shell, shell
+from tests.kms.test_passports import issuer_of
 
 __all__ = ["shell"]
 
@@ -43,6 +44,8 @@ ALWAYS = (
     "witnesses",
     "tls",
     "administration",
+    "callers",
+    "verifiers",
 )
 
 
@@ -99,6 +102,47 @@ def test_settings_that_others_may_write_fail(harness: Harness, tmp_path: Path) -
         config.chmod(mode)
         assert failed(checked(harness, config=config)) == {"settings-file"}
     assert failed(checked(harness, config=tmp_path / "none")) == {"settings-file"}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [("", "issuers-invalid"), (None, "issuers-invalid"), ("jwks", "the key set of")]
+)
+def test_issuers_of_callers_that_could_not_be_asked_fail(harness: Harness, content: str | None, code: str) -> None:
+    path = harness.folder / "callers.toml"
+    changes: dict[str, Any] = {"callers": "identified", "callers_issuers_file": path}
+    path.write_text(LOGIN.table(harness.folder))
+    assert about(checked(harness, **changes), "callers", "ok") == ["issuers of tokens: 1"]
+    if content == "jwks":
+        (harness.folder / "login.jwks").write_text("{}")
+    elif content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    findings = checked(harness, **changes)
+    assert "callers" in failed(findings)
+    assert code in about(findings, "callers", "failed")[0]
+
+
+def test_verifiers_that_could_not_be_trusted_fail(harness: Harness) -> None:
+    (harness.folder / "v.jwks").write_bytes(issuer_of().jwks(AT))
+    path = harness.folder / "verifiers.toml"
+    path.write_text('[[verifier]]\nissuer = "https://v.test"\nkeys = "v.jwks"\n')
+    assert about(checked(harness, verifiers_file=path), "verifiers", "ok") == ["1 with 1 keys"]
+    (harness.folder / "v.jwks").write_text("{}")
+    assert failed(checked(harness, verifiers_file=path)) == {"verifiers"}
+
+
+def test_a_cache_that_could_keep_nothing_fails_and_stops_the_start(harness: Harness) -> None:
+    (harness.folder / "file").touch()
+    assert not failed(checked(harness, fetch=True, cache_directory=harness.folder / "new" / "below"))
+    for path in (harness.folder / "file", harness.folder / "file" / "below"):
+        findings = checked(harness, fetch=True, cache_directory=path)
+        assert failed(findings) == {"endorsements"}
+        assert "[endorsement-cache-unusable]" in about(findings, "endorsements", "failed")[0]
+        settings = settings_for(harness.folder, fetch=True, cache_directory=path)
+        with pytest.raises(ConfigurationError) as caught:
+            open_services(settings, clock=harness.clock, random=harness.random)
+        assert caught.value.code == "endorsement-cache-unusable"
 
 
 def test_ends_of_endorsements_are_warned_of_before_and_fail_from_their_moment_on(harness: Harness) -> None:
