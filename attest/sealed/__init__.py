@@ -13,6 +13,9 @@
     with open_directory("model-sealed", key=key, trusted=(owner,)) as model:      # or a store: HTTP, S3
         model.open("weights.safetensors").read_into(offset, buffer)
 
+    with sealed.open("model.bin.sealed", key=key, associated_data=b"model.bin") as file: …       # a binary file object
+    load_model(model)                                                                 # its tensors, as NumPy arrays
+
 ``layout`` is the arithmetic, ``cipher`` one segment, ``keyset`` the key for Tink libraries; they are pure. ``sources``
 says where bytes come from, ``reading`` and ``writing`` do the work. Of models, ``manifest`` and ``oms`` are what is
 signed, ``directory`` verifies and opens them, ``sealing``, ``unsealing`` and ``rewrapping`` make folders of them.
@@ -20,12 +23,18 @@ signed, ``directory`` verifies and opens them, ``sealing``, ``unsealing`` and ``
 
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.directory import SealedDirectory, VerifiedDirectory, open_directory, verify_directory
+from attest.sealed.http_source import HttpSource, HttpStore
 from attest.sealed.keyset import key_from_tink, tink_keyset
 from attest.sealed.layout import ciphertext_size, plaintext_size
 from attest.sealed.manifest import SealedEntry, SealedManifest
 from attest.sealed.oms import ModelResource, VerifiedModel, sign_model, verify_model
+from attest.sealed.opening import SealedFileObject, open, open_file  # noqa: A004, F401  sealed.open; not for import *
+from attest.sealed.places import source_of, store_of
+from attest.sealed.ranges import Patience
 from attest.sealed.reading import SealedReader
 from attest.sealed.rewrapping import rewrap
+from attest.sealed.s3_source import S3Source, S3Store
+from attest.sealed.safetensors import load_model, load_tensors, open_model, open_tensors
 from attest.sealed.sealing import SealedModel, SealingNames, seal_directory
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FolderStore, Store
@@ -36,10 +45,16 @@ __all__ = [
     "FileHeader",
     "FileSource",
     "FolderStore",
+    "HttpSource",
+    "HttpStore",
     "ModelResource",
+    "Patience",
+    "S3Source",
+    "S3Store",
     "SealedDirectory",
     "SealedEntry",
     "SealedFile",
+    "SealedFileObject",
     "SealedManifest",
     "SealedModel",
     "SealedReader",
@@ -52,13 +67,20 @@ __all__ = [
     "VerifiedModel",
     "ciphertext_size",
     "key_from_tink",
+    "load_model",
+    "load_tensors",
     "open_directory",
+    "open_file",
+    "open_model",
+    "open_tensors",
     "plaintext_size",
     "rewrap",
     "seal_directory",
     "seal_file",
     "seal_to",
     "sign_model",
+    "source_of",
+    "store_of",
     "tink_keyset",
     "unseal_directory",
     "unseal_file",

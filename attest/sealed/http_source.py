@@ -14,10 +14,11 @@ confused, or lies, from wasting memory and time, and tells the reader what is wr
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
@@ -27,7 +28,7 @@ from attest.sealed.ranges import Interruption, Patience, RangeReader, read_at_mo
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["HttpSource", "HttpStore"]
+__all__ = ["HttpConnections", "HttpSource", "HttpStore"]
 
 MAX_REDIRECTS: Final = 5
 MAX_SIZE: Final = 1 << 52
@@ -59,21 +60,53 @@ class _Pin:
     value: str
 
 
-class _Client:
-    """Requests to one host and wherever it redirects to."""
+class HttpConnections:
+    """Requests to some hosts, and to wherever they redirect.
 
-    def __init__(self, *, patience: Patience, headers: HeaderSource | None, trust_env: bool) -> None:
-        """Prepare connections; nothing is sent yet."""
+    Args:
+        headers: returns the caller's own headers, asked for with each request.
+        patience: connections and time-outs.
+        trust_env: honour the environment's proxies and certificate stores.
+    """
+
+    def __init__(
+        self, *, headers: HeaderSource | None = None, patience: Patience | None = None, trust_env: bool = True
+    ) -> None:
+        """Prepare; nothing is sent and httpx is not loaded before the first request."""
+        self.patience = patience or Patience()
+        self._headers = headers
+        self._trust_env = trust_env
+        self._lock = threading.Lock()
+        self._client: httpx.Client | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Close the connections; twice is no error."""
+        with self._lock:
+            self._closed = True
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connected(self) -> httpx.Client:
         import httpx
 
-        self.patience = patience
-        self._headers = headers
+        with self._lock:
+            if self._closed:
+                msg = "the connections are closed"
+                raise ValueError(msg)
+            if self._client is None:
+                self._client = self._connect(httpx)
+            return self._client
+
+    def _connect(self, library: ModuleType) -> httpx.Client:
+        patience = self.patience
         try:
-            self._client = httpx.Client(
-                trust_env=trust_env,
+            client: httpx.Client = library.Client(
+                trust_env=self._trust_env,
                 follow_redirects=False,
-                timeout=httpx.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
-                limits=httpx.Limits(max_connections=patience.connections),
+                timeout=library.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
+                limits=library.Limits(max_connections=patience.connections),
                 headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
             )
         except (ValueError, OSError, ImportError) as exc:  # a proxy or certificate store that is none
@@ -82,9 +115,7 @@ class _Client:
                 code="network-settings-invalid",
                 hint="look at HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
             ) from exc
-
-    def close(self) -> None:
-        self._client.close()
+        return client
 
     @contextmanager
     def get(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
@@ -111,8 +142,9 @@ class _Client:
         place = url
         for _ in range(MAX_REDIRECTS + 1):
             own = self._headers() if self._headers is not None and _origin(place) == _origin(url) else {}
-            request = self._client.build_request("GET", place, headers={**own, **headers})
-            response = self._client.send(request, stream=True)
+            client = self._connected()
+            request = client.build_request("GET", place, headers={**own, **headers})
+            response = client.send(request, stream=True)
             if response.status_code not in _REDIRECTS:
                 _require_no_refusal(place, response)
                 return response
@@ -129,6 +161,7 @@ class HttpSource:
         headers: returns the caller's own headers, asked for with each request.
         patience: connections, attempts and time-outs.
         trust_env: honour the environment's proxies and certificate stores.
+        over: connections that several files share, in place of the arguments before; whoever made them closes them.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid`` or ``network-settings-invalid``.
@@ -142,21 +175,21 @@ class HttpSource:
         headers: HeaderSource | None = None,
         patience: Patience | None = None,
         trust_env: bool = True,
+        over: HttpConnections | None = None,
     ) -> None:
         """Ask for the first byte, which tells size and validator."""
         require_url(url)
-        patience = patience or Patience()
-        self.connections = patience.connections
-        client = _Client(patience=patience, headers=headers, trust_env=trust_env)
+        self._own = over is None
+        self._client = over or HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
         try:
-            self._open(url, client)
+            self._open(url, self._client)
         except BaseException:
-            client.close()
+            self._let_go()
             raise
 
-    def _open(self, url: str, client: _Client) -> None:
+    def _open(self, url: str, client: HttpConnections) -> None:
         self._url = url
-        self._client = client
+        self.connections = client.patience.connections
         pins: list[_Pin] = []
         first = bytearray(1)
 
@@ -202,9 +235,13 @@ class HttpSource:
         self._reader.read_into(offset, buffer)
 
     def close(self) -> None:
-        """Close the connections; twice is no error."""
+        """Close the connections that are its own; twice is no error."""
         self._reader.close()
-        self._client.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._own:
+            self._client.close()
 
     @contextmanager
     def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
@@ -216,7 +253,7 @@ class HttpSource:
 
 
 class HttpStore:
-    """A sealed directory below an address; see ``attest.sealed.open_directory``.
+    """A sealed directory below an address; see ``attest.sealed.open_directory``. Its files share their connections.
 
     Args:
         url: of the directory, with or without a slash at its end, and without a query.
@@ -241,10 +278,8 @@ class HttpStore:
         if urlsplit(url).query:
             raise _bad_url(shown(url), "no query: the files of a directory are asked for below it")
         self._base = url.rstrip("/") + "/"
-        self._headers = headers
-        self._patience = patience or Patience()
-        self.connections = self._patience.connections
-        self._trust_env = trust_env
+        self._client = HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
+        self.connections = self._client.patience.connections
 
     @property
     def name(self) -> str:
@@ -261,7 +296,11 @@ class HttpStore:
         Args:
             name: relative, with ``/``, as the manifest has it.
         """
-        return HttpSource(self._at(name), headers=self._headers, patience=self._patience, trust_env=self._trust_env)
+        return HttpSource(self._base + quote(name, safe="/"), over=self._client)
+
+    def close(self) -> None:
+        """Close the connections; its files cannot be read any more. Twice is no error."""
+        self._client.close()
 
     def read_small(self, name: str, limit: int) -> bytes:
         """Return a whole file; of one that is larger than the limit one byte more than the limit.
@@ -271,9 +310,6 @@ class HttpStore:
         """
         with self.open(name) as source:
             return read_at_most(source, limit)
-
-    def _at(self, name: str) -> str:
-        return self._base + quote(name, safe="/")
 
 
 def require_url(url: str) -> None:

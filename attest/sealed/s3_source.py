@@ -287,9 +287,10 @@ class S3Store:
         endpoint_url: str | None = None,
         patience: Patience | None = None,
     ) -> None:
-        """Keep the address; nothing is sent yet."""
+        """Make the client, which may look for credentials; the bucket is not asked yet."""
         self._address = S3Address.parse(url.rstrip("/") if url.count("/") > 2 else url)
         self._patience = patience or Patience()
+        self._own_client = client is None
         self._client = s3_client(patience=self._patience, endpoint_url=endpoint_url) if client is None else client
         self.connections = self._patience.connections
 
@@ -311,6 +312,11 @@ class S3Store:
         prefix = f"{self._address.key}/" if self._address.key else ""
         url = f"s3://{self._address.bucket}/{prefix}{name}"
         return S3Source(url, client=self._client, patience=self._patience)
+
+    def close(self) -> None:
+        """Close the connections that are its own; its files cannot be read any more. Twice is no error."""
+        if self._own_client:
+            self._client.close()
 
     def read_small(self, name: str, limit: int) -> bytes:
         """Return a whole file; of one that is larger than the limit one byte more than the limit.

@@ -4,7 +4,7 @@
 
     with open_tensors(reader) as tensors:                       # like safetensors.safe_open
         tensors.keys(); tensors.get_tensor("wte"); tensors.get_slice("wte")[:1000]
-    arrays = load(reader)                                       # like safetensors.numpy.load_file
+    arrays = load_tensors(reader)                                       # like safetensors.numpy.load_file
     arrays = load_model(directory, framework="torch")           # one file, or shards with their index
 """
 
@@ -20,8 +20,8 @@ from attest.errors import ConfigurationError, EvidenceError, SealedFileError
 from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
 from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
 
-__all__ = ["INDEX_NAME", "ModelFiles", "Plaintext", "TensorFile", "TensorSet", "TensorSlice", "load", "load_model"]
-__all__ += ["open_model", "open_tensors"]
+__all__ = ["INDEX_NAME", "ModelFiles", "Plaintext", "TensorFile", "TensorSet", "TensorSlice", "load_model"]
+__all__ += ["load_tensors", "open_model", "open_tensors"]
 
 INDEX_NAME: Final = "model.safetensors.index.json"
 SINGLE_NAME: Final = "model.safetensors"
@@ -311,7 +311,7 @@ def open_tensors(plaintext: Plaintext, *, framework: Framework = "numpy") -> Ten
     return TensorFile(plaintext, framework=framework)
 
 
-def load(
+def load_tensors(
     plaintext: Plaintext,
     *,
     names: Iterable[str] | None = None,

@@ -432,6 +432,17 @@ def test_a_store_reads_small_files_and_opens_large_ones() -> None:
         with pytest.raises(SealedSourceError) as missing:
             store.read_small("absent", 100)
         assert code_of(missing) == "sealed-source-not-found"
+        store.close()
+        store.close()
+        with pytest.raises(ValueError, match="closed"):
+            store.open("none")
+
+
+def test_settings_of_the_network_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "nonsense://proxy")
+    with pytest.raises(ConfigurationError) as error:
+        HttpSource("https://models.example/m")
+    assert code_of(error) == "network-settings-invalid"
 
 
 def test_a_store_takes_no_query() -> None:

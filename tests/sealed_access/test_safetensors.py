@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError, SealedFileError
-from attest.sealed.safetensors import INDEX_NAME, TensorFile, load, load_model, open_model, open_tensors
+from attest.sealed.safetensors import INDEX_NAME, TensorFile, load_model, load_tensors, open_model, open_tensors
 from attest.sealed.tensor_header import DTYPE_BITS, MAX_HEADER_BYTES, header_length
 from tests.sealed_access.making import Plain, reader_of, safetensors_bytes
 
@@ -49,7 +49,7 @@ def same(got: dict[str, Any], expected: dict[str, np.ndarray]) -> None:
 def test_what_the_library_saves_loads_the_same_from_a_sealed_file() -> None:
     arrays = sample()
     content = safetensors.numpy.save(arrays, metadata={"format": "np"})
-    same(load(reader_of(content)), arrays)
+    same(load_tensors(reader_of(content)), arrays)
     with open_tensors(reader_of(content)) as tensors:
         assert tensors.keys() == sorted(arrays)
         assert tensors.metadata() == {"format": "np"}
@@ -58,7 +58,7 @@ def test_what_the_library_saves_loads_the_same_from_a_sealed_file() -> None:
 
 def test_a_large_tensor_is_decrypted_over_many_segments_into_its_own_memory() -> None:
     arrays = {"w": np.arange(3_000_000, dtype=np.float32), "x": np.arange(7, dtype=np.uint8)}
-    loaded = load(reader_of(safetensors.numpy.save(arrays)))
+    loaded = load_tensors(reader_of(safetensors.numpy.save(arrays)))
     same(loaded, arrays)
     assert loaded["w"].flags.writeable
     assert loaded["w"].base is not None
@@ -69,11 +69,11 @@ def test_small_neighbours_are_read_together_and_their_gaps_are_not() -> None:
     arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(10)}
     content = safetensors.numpy.save(arrays)
     plain = Plain(content)
-    same(load(plain), arrays)
+    same(load_tensors(plain), arrays)
     assert len(plain.asked) == 3
     assert plain.closed
     plain = Plain(content)
-    same(load(plain, names=["t1", "t5", "t6"]), {name: arrays[name] for name in ("t1", "t5", "t6")})
+    same(load_tensors(plain, names=["t1", "t5", "t6"]), {name: arrays[name] for name in ("t1", "t5", "t6")})
     assert sum(size for _, size in plain.asked[2:]) == 300
 
 
@@ -83,7 +83,7 @@ def test_progress_is_told_up_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "BATCH_BYTES", 250)
     arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(5)}
     heard: list[int] = []
-    load(Plain(safetensors.numpy.save(arrays)), progress=heard.append)
+    load_tensors(Plain(safetensors.numpy.save(arrays)), progress=heard.append)
     assert heard == [200, 400, 500]
 
 
@@ -154,7 +154,7 @@ def test_every_kind_of_the_format_is_read(dtype: str) -> None:
     content = safetensors_bytes({"t": tensor(dtype, [2, 2], 0, len(data))}, data)
     [(name, expected)] = safetensors.deserialize(content)
     assert (name, expected["dtype"]) == ("t", dtype)
-    array = load(Plain(content))["t"]
+    array = load_tensors(Plain(content))["t"]
     assert array.tobytes() == data == bytes(expected["data"])
     packed = DTYPE_BITS[dtype] % 8
     assert array.shape == ((len(data),) if packed else (2, 2))
@@ -169,7 +169,7 @@ def test_every_kind_of_the_format_is_read(dtype: str) -> None:
 
 def test_a_bool_is_0_or_1() -> None:
     with pytest.raises(SealedFileError) as error:
-        load(Plain(safetensors_bytes({"t": tensor("BOOL", [2], 0, 2)}, b"\1\2")))
+        load_tensors(Plain(safetensors_bytes({"t": tensor("BOOL", [2], 0, 2)}, b"\1\2")))
     assert error.value.code == "safetensors-malformed"
 
 
@@ -204,7 +204,7 @@ def test_pytorch_gives_the_same() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed; it is too large for every run")
     arrays = sample()
     content = safetensors.numpy.save(arrays)
-    loaded = load(reader_of(content), framework="torch")
+    loaded = load_tensors(reader_of(content), framework="torch")
     same({name: one.numpy() for name, one in loaded.items()}, arrays)
     array = np.arange(84, dtype=np.int32).reshape(7, 4, 3)
     with open_tensors(Plain(safetensors.numpy.save({"x": array})), framework="torch") as tensors:
@@ -212,11 +212,13 @@ def test_pytorch_gives_the_same() -> None:
             assert np.array_equal(tensors.get_slice("x")[index].numpy(), array[index])
     for dtype in sorted(DTYPE_BITS):
         data = bytes([0, 1, 0, 1, 1, 0, 1, 0] * 8)[: 4 * DTYPE_BITS[dtype] // 8]
-        one = load(Plain(safetensors_bytes({"t": tensor(dtype, [2, 2], 0, len(data))}, data)), framework="torch")["t"]
+        one = load_tensors(
+            Plain(safetensors_bytes({"t": tensor(dtype, [2, 2], 0, len(data))}, data)), framework="torch"
+        )["t"]
         assert bytes(one.reshape(-1).view(torch.uint8).tolist()) == data
     from safetensors import torch as library
 
-    ours = load(Plain(content), framework="torch")
+    ours = load_tensors(Plain(content), framework="torch")
     theirs = library.load(content)
     assert all(torch.equal(ours[name], theirs[name]) and ours[name].dtype == theirs[name].dtype for name in theirs)
 
@@ -309,7 +311,7 @@ def test_what_two_readers_could_take_in_two_ways_is_refused_too(content: bytes) 
 
 
 def test_spaces_behind_the_header_are_padding() -> None:
-    assert load(Plain(safetensors_bytes(b"{}      "))) == {}
+    assert load_tensors(Plain(safetensors_bytes(b"{}      "))) == {}
 
 
 def test_a_length_is_eight_bytes() -> None:
@@ -331,7 +333,7 @@ def test_every_changed_byte_of_a_header_gives_the_librarys_answer_or_none() -> N
 def compare(content: bytes) -> None:
     """Our reader may refuse more than the library; what it takes has to be the same."""
     try:
-        ours = load(Plain(content))
+        ours = load_tensors(Plain(content))
     except AttestError:
         return
     theirs = dict(safetensors.deserialize(content))
@@ -365,7 +367,7 @@ def test_any_honest_header_is_read(tensors: list[tuple[str, list[int]]]) -> None
         str(at): tensor(dtype, shape, ends[at] - size, ends[at]) for at, ((dtype, shape), size) in enumerate(kept)
     }
     content = safetensors_bytes(header, bytes(ends[-1] if ends else 0))
-    assert load(Plain(content)).keys() == header.keys()
+    assert load_tensors(Plain(content)).keys() == header.keys()
     compare(content)
 
 

@@ -1,0 +1,274 @@
+"""``sealed://``: a sealed model as a file system of fsspec, for whatever reads files through that.
+
+::
+
+    fs = fsspec.filesystem("sealed", place="https://models.example/bge-small", key=key, trusted=("owner.pem",))
+    fs.ls("", detail=False); fs.open("config.json"); fs.get("tokenizer.json", "/dev/shm/tokenizer.json")
+
+Paths are those of the model; ``sealed://`` before them is optional. Where the model lies, the key and the trusted keys
+are options, and no option is ever part of an address: addresses are logged and shared. The key is kept out of what
+fsspec remembers of a file system (its options, its cache, its JSON form).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, NoReturn
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from fsspec.spec import AbstractFileSystem
+
+from attest.errors import AttestError
+from attest.sealed.crew import spread
+from attest.sealed.directory import KeySource, SealedDirectory, open_directory
+from attest.sealed.keyring import Keyring, key_source
+from attest.sealed.opening import SealedFileObject, as_file
+from attest.sealed.places import connections_of, store_of
+from attest.sealed.reading import SealedReader
+from attest.sealed.signing_keys import read_trusted_key
+from attest.sealed.stores import Store
+
+__all__ = ["SealedFileSystem"]
+
+MAX_PEM_BYTES: Final = 64 << 10
+RANGES_SIDE_BY_SIDE: Final = 8
+
+Trusted = Collection[ec.EllipticCurvePublicKey | str | os.PathLike[str]]
+
+
+class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ships no types
+    """A sealed model, read-only. It is verified, and its key asked for, when the first thing is wanted of it.
+
+    Args:
+        place: a folder, an address of the web, ``s3://bucket/prefix``, or a store.
+        key: 32 bytes; or a function that gets the verified manifest; or an object whose ``key(name)`` gives them.
+        trusted: public keys whose signatures count, or PEM files of such; none accepts nothing.
+        fo: what fsspec calls ``place`` in chained addresses.
+        options: fsspec's own, and those of ``store_of``: ``headers``, ``endpoint_url``, ``patience``.
+
+    Raises:
+        TypeError: no place, or a key of another kind: never text, which would end up in files and addresses.
+        ConfigurationError: as ``store_of`` and ``read_trusted_key``.
+    """
+
+    protocol: ClassVar[str] = "sealed"
+    root_marker: ClassVar[str] = ""
+    # fsspec keeps instances for ever, and writes the options of an instance into its JSON form. A key is for neither.
+    cachable: ClassVar[bool] = False
+    _strip_tokenize_options: ClassVar[tuple[str, ...]] = ("key", "trusted", "headers", "patience")
+
+    def __init__(
+        self,
+        place: Store | str | os.PathLike[str] | None = None,
+        *,
+        key: bytes | KeySource | Keyring | None = None,
+        trusted: Trusted = (),
+        fo: str | None = None,
+        **options: Any,  # noqa: ANN401  fsspec's own
+    ) -> None:
+        """Keep what is needed to open the model."""
+        reaching = {name: options.pop(name) for name in ("headers", "endpoint_url", "patience") if name in options}
+        super().__init__(**options)
+        place = fo if place is None else place
+        if place is None or key is None:
+            msg = "a sealed file system needs a place and a key: filesystem('sealed', place=…, key=…, trusted=…)"
+            raise TypeError(msg)
+        self._own_store = isinstance(place, (str, os.PathLike))
+        self._store: Store = store_of(place, **reaching) if isinstance(place, (str, os.PathLike)) else place
+        self._key = key_source(key)
+        self._trusted = tuple(_trusted_key(one) for one in trusted)
+        self._opened: SealedDirectory | None = None
+
+    @property
+    def model(self) -> SealedDirectory:
+        """The model, verified and opened.
+
+        Raises:
+            AttestError: as ``open_directory``.
+        """
+        if self._opened is None:
+            self._opened = open_directory(
+                self._store,
+                key=self._key,
+                trusted=self._trusted,
+                threads=connections_of(self._store),
+            )
+        return self._opened
+
+    def close(self) -> None:
+        """Forget the key, and close the connections that are its own; it is of no use any more."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+        close = getattr(self._store, "close", None)
+        if self._own_store and close is not None:
+            close()
+
+    def ls(self, path: str, detail: bool = True, **_: object) -> list[Any]:  # noqa: FBT001, FBT002  fsspec's signature
+        """List a folder of the model, or a file.
+
+        Raises:
+            FileNotFoundError: the model has neither.
+            AttestError: as ``open_directory``.
+        """
+        folder = self._strip_protocol(path)
+        if folder in self.model.entries:
+            found = [self._file(folder)]
+        else:
+            found = self._below(folder)
+            if not found and folder:
+                raise FileNotFoundError(folder)
+        return found if detail else [one["name"] for one in found]
+
+    def info(self, path: str, **_: object) -> dict[str, Any]:
+        """Describe a file or a folder of the model; the errors are those of ``ls``."""
+        path = self._strip_protocol(path)
+        if path in self.model.entries:
+            return self._file(path)
+        if path and not self._below(path):
+            raise FileNotFoundError(path)
+        return {"name": path, "size": 0, "type": "directory"}
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: object) -> bytes:
+        """Return a range of a file; negative bounds count from its end.
+
+        Raises:
+            FileNotFoundError: the model has no such file.
+            AttestError: as opening and reading raise.
+        """
+        with self._reader(path) as reader:
+            return _range_of(reader, start, end)
+
+    def cat_ranges(
+        self,
+        paths: Sequence[str],
+        starts: int | Sequence[int | None] | None,
+        ends: int | Sequence[int | None] | None,
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **_: object,
+    ) -> list[Any]:
+        """Return many ranges, each file opened once and several ranges read side by side.
+
+        Args:
+            paths: a list, of each range its file.
+            starts: of each range, or of all.
+            ends: of each range, or of all.
+            max_gap: not used: neighbours in one segment are read once anyway.
+            on_error: ``raise``, or ``return`` an exception in the place of its range.
+
+        Raises:
+            FileNotFoundError: the model has no such file, and errors are raised.
+            AttestError: as opening and reading raise, where errors are raised.
+            ValueError: as many starts and ends as paths are needed.
+        """
+        del max_gap
+        wanted = list(zip(paths, _each(starts, len(paths)), _each(ends, len(paths)), strict=True))
+        results: list[Any] = [None] * len(wanted)
+        readers: dict[str, SealedReader] = {}
+
+        def one(at: int) -> None:
+            path, start, end = wanted[at]
+            if results[at] is None:
+                results[at] = _or_error(lambda: _range_of(readers[self._strip_protocol(path)], start, end), on_error)
+
+        try:
+            for at, (path, _start, _end) in enumerate(wanted):
+                name = self._strip_protocol(path)
+                if name not in readers:
+                    opened = _or_error(lambda name=name: self._reader(name), on_error)  # type: ignore[misc]  # bound now
+                    if isinstance(opened, SealedReader):
+                        readers[name] = opened
+                    else:
+                        results[at] = opened
+            spread(len(wanted), one, threads=RANGES_SIDE_BY_SIDE)
+        finally:
+            for reader in readers.values():
+                reader.close()
+        return results
+
+    def created(self, path: str) -> NoReturn:
+        """Refuse: a sealed model keeps no times of its files."""
+        raise NotImplementedError(path)
+
+    modified = created
+
+    def _open(self, path: str, mode: str = "rb", block_size: int | None = None, **_: object) -> SealedFileObject:
+        if mode != "rb":
+            raise _read_only()
+        remote = connections_of(self._store) is not None
+        return as_file(self._reader(path), buffer_size=block_size, remote=remote)
+
+    def _reader(self, path: str) -> SealedReader:
+        path = self._strip_protocol(path)
+        if path not in self.model.entries:
+            raise FileNotFoundError(path)
+        return self.model.open(path)
+
+    def _file(self, path: str) -> dict[str, Any]:
+        return {"name": path, "size": self.model.entries[path].size, "type": "file"}
+
+    def _below(self, folder: str) -> list[dict[str, Any]]:
+        prefix = f"{folder}/" if folder else ""
+        found: dict[str, dict[str, Any]] = {}
+        for path in self.model.entries:
+            if path.startswith(prefix):
+                part, slash, _ = path.removeprefix(prefix).partition("/")
+                name = prefix + part
+                found[name] = {"name": name, "size": 0, "type": "directory"} if slash else self._file(path)
+        return [found[name] for name in sorted(found)]
+
+    def _refuse_writing(self, *_given: object, **_options: object) -> NoReturn:
+        """Refuse: nothing is ever written to a sealed model, and nothing taken from it."""
+        raise _read_only()
+
+    mkdir = makedirs = rmdir = cp_file = touch = rm = rm_file = _rm = mv = pipe_file = put_file = _refuse_writing
+
+    def to_dict(self, *, include_password: bool = True) -> NoReturn:
+        """Refuse: what opens a model does not leave the process."""
+        del include_password
+        raise _stays_here()
+
+    to_json = to_dict
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to leave the process."""
+        raise _stays_here()
+
+
+def _trusted_key(given: ec.EllipticCurvePublicKey | str | os.PathLike[str]) -> ec.EllipticCurvePublicKey:
+    if not isinstance(given, (str, os.PathLike)):
+        return given
+    with Path(given).open("rb") as file:
+        return read_trusted_key(file.read(MAX_PEM_BYTES))
+
+
+def _range_of(reader: SealedReader, start: int | None, end: int | None) -> bytes:
+    """Return what the slice of these bounds is."""
+    begin, stop, _ = slice(start, end).indices(reader.size)
+    return bytes(reader.read(begin, max(0, stop - begin)))
+
+
+def _each(bound: int | Iterable[int | None] | None, count: int) -> list[int | None]:
+    return [bound] * count if bound is None or isinstance(bound, int) else list(bound)
+
+
+def _or_error(work: Callable[[], object], on_error: str) -> object:
+    """Return what the work returns, or its error where errors are returned."""
+    if on_error != "return":
+        return work()
+    try:
+        return work()
+    except (AttestError, OSError, ValueError) as exc:
+        return exc
+
+
+def _read_only() -> io.UnsupportedOperation:
+    return io.UnsupportedOperation("a sealed model is read-only; 'attest seal' makes one")
+
+
+def _stays_here() -> TypeError:
+    return TypeError("a sealed file system does not leave its process: it holds what opens the model")

@@ -1,0 +1,87 @@
+"""Where sealed files and models lie, by one word: a path, ``https://…``, or ``s3://bucket/key``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from attest.sealed.http_source import HttpSource, HttpStore
+from attest.sealed.ranges import Patience
+from attest.sealed.s3_source import S3Source, S3Store
+from attest.sealed.sources import FileSource, Source
+from attest.sealed.stores import FolderStore, Store
+
+__all__ = ["connections_of", "source_of", "store_of"]
+
+Headers = Callable[[], Mapping[str, str]]
+
+
+def source_of(
+    place: str | os.PathLike[str],
+    *,
+    headers: Headers | None = None,
+    endpoint_url: str | None = None,
+    patience: Patience | None = None,
+) -> Source:
+    """Open a sealed file where it lies.
+
+    Args:
+        place: a path, an address of the web, or ``s3://bucket/key``.
+        headers: for the web: returns the caller's own headers, such as Authorization; asked for with each request.
+        endpoint_url: for object storage of another service than Amazon's.
+        patience: connections, attempts and time-outs of what is far away.
+
+    Raises:
+        ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable``, ``s3-settings-invalid`` or
+            ``network-settings-invalid``.
+        SealedSourceError: it cannot be opened.
+    """
+    if isinstance(place, str) and _is_s3(place):
+        return S3Source(place, endpoint_url=endpoint_url, patience=patience)
+    if isinstance(place, str) and _is_url(place):
+        return HttpSource(place, headers=headers, patience=patience)
+    return FileSource(place)
+
+
+def store_of(
+    place: str | os.PathLike[str],
+    *,
+    headers: Headers | None = None,
+    endpoint_url: str | None = None,
+    patience: Patience | None = None,
+) -> Store:
+    """Return the store of a sealed model where it lies; nothing is read yet.
+
+    Args:
+        place: a folder, an address of the web, or ``s3://bucket/prefix``.
+        headers: as ``source_of``.
+        endpoint_url: as ``source_of``.
+        patience: as ``source_of``.
+
+    Raises:
+        ConfigurationError: as ``source_of``.
+    """
+    if isinstance(place, str) and _is_s3(place):
+        return S3Store(place, endpoint_url=endpoint_url, patience=patience)
+    if isinstance(place, str) and _is_url(place):
+        return HttpStore(place, headers=headers, patience=patience)
+    return FolderStore(place)
+
+
+def connections_of(place: object) -> int | None:
+    """Return how many requests a source or store makes side by side; None for what is here.
+
+    A reader of something far away wants as many threads: they wait for the line, not for a processor.
+    """
+    known = getattr(place, "connections", None)
+    return known if isinstance(known, int) else None
+
+
+def _is_s3(place: str) -> bool:
+    return place.lower().startswith("s3://")
+
+
+def _is_url(place: str) -> bool:
+    # Any scheme counts, so that a misspelt one is refused as an address instead of looked for as a path.
+    scheme, separator, _ = place.partition("://")
+    return bool(separator) and scheme.isalnum()
