@@ -42,9 +42,10 @@ def names_problem(names: Iterable[str]) -> str | None:
         problem = name_problem(name)
         if problem is not None:
             return f"{name[:200]!r}: {problem}"
-        other = spellings.setdefault(_folded(name), name)
-        if other is not name:
-            return f"{name[:200]!r} and {other[:200]!r} are one name on some file systems"
+        folded = _folded(name)
+        if folded in spellings:
+            return f"{name[:200]!r} and {spellings[folded][:200]!r} are one name on some file systems"
+        spellings[folded] = name
     for parts, name in spellings.items():
         for length in range(1, len(parts)):
             if parts[:length] in spellings:

@@ -69,14 +69,20 @@ class Place:
         return self.folder / "sealed"
 
     def seal(
-        self, *, key: bytes = KEY, names: SealingNames = NAMES, fingerprints: bool = True, seed: object = 0
+        self,
+        *,
+        key: bytes = KEY,
+        names: SealingNames = NAMES,
+        signer: ec.EllipticCurvePrivateKey = OWNER,
+        fingerprints: bool = True,
+        seed: object = 0,
     ) -> SealedModel:
         return seal_directory(
             self.model,
             self.sealed,
             key=key,
             names=names,
-            signer=OWNER,
+            signer=signer,
             random=stream(seed),
             at=None,
             fingerprints=fingerprints,
