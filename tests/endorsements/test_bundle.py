@@ -16,10 +16,7 @@ from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.endorsements.bundle import (
     BUNDLE_FORMAT,
     MAX_BUNDLE_BYTES,
-    MAX_CHAIN_CERTIFICATES,
     MAX_ENTRIES,
-    MAX_SIGNATURES,
-    MAX_SOURCE_CHARACTERS,
     BundleEntry,
     BundleKeys,
     BundleSigner,
@@ -33,6 +30,7 @@ from attest.endorsements.bundle import (
     sign_bundle,
     verify_bundle,
 )
+from attest.endorsements.bundle_records import MAX_CHAIN_CERTIFICATES, MAX_SIGNATURES, MAX_SOURCE_CHARACTERS
 from attest.endorsements.intel_answers import intel_answer_bytes
 from attest.errors import ConfigurationError, EndorsementError
 from tests.endorsements import made, made_ocsp

@@ -1,0 +1,134 @@
+"""What a recognised file is and holds, and how one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attest.encoding import JsonValue
+from attest.endorsements.x509 import Certificate, Crl, parse_certificate
+from attest.errors import ChainError, EvidenceError
+from attest.evidence.envelope import (
+    MAX_ENVELOPE_BYTES,
+    EvidenceItem,
+    parse_envelope,
+)
+
+__all__ = [
+    "CLAUSE",
+    "FORMS",
+    "HINT",
+    "MAX_CERTIFICATES",
+    "MAX_FILE_BYTES",
+    "FileContent",
+    "RecognisedFile",
+    "as_envelope",
+    "as_item",
+    "certificate_of_evidence",
+    "refuse",
+]
+
+FORMS = (
+    "envelope",
+    "snp-report",
+    "snp-extended",
+    "tdx-quote",
+    "sgx-quote",
+    "nvidia-report",
+    "nvidia-json",
+    "azure-json",
+    "hcl",
+    "ccel",
+    "coco-json",
+    "token",
+)
+"""Every name that ``form`` may have. What configfs-tsm and go-sev-guest write counts as ``snp-extended``, a report
+with its certificates; the JSON of Trustee, attestation-rs and tinfoil counts as ``coco-json``."""
+
+MAX_FILE_BYTES = 2 * MAX_ENVELOPE_BYTES
+"""The largest envelope, as hex text."""
+MAX_CERTIFICATES = 64
+"""Certificates and revocation lists that come as files of their own."""
+
+CLAUSE = "CLI.md, Inputs"
+HINT = "give a report, an envelope or another form of --form; what vendors publish goes to --endorsements"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileContent:
+    """What one file holds: evidence, or something that accompanies evidence."""
+
+    label: str
+    items: tuple[EvidenceItem, ...] = ()
+    collection_type: str | None = None
+    table: bytes | None = None
+    bundle: bytes | None = None
+    certificates: tuple[Certificate, ...] = ()
+    crls: tuple[Crl, ...] = ()
+    hcl: bytes | None = None
+    tpm_quote: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecognisedFile:
+    """What one file is, before it is read.
+
+    Attributes:
+        file: its name.
+        data: its content, hex or base64 decoded.
+        form: its name in ``FORMS``; None for what only accompanies evidence.
+        label: what it is, for people.
+        read: how to read it; None for a form that this version does not verify.
+        document: the value, when it is JSON.
+    """
+
+    file: str
+    data: bytes
+    form: str | None
+    label: str
+    read: Callable[[RecognisedFile], FileContent] | None
+    document: JsonValue = None
+
+
+# -- reading what several forms hold
+
+
+def as_item(media_type: str, file: RecognisedFile, name: str = "cpu") -> FileContent:
+    """Take a file as one item of evidence."""
+    item = EvidenceItem(name=name, media_type=media_type, value=file.data)
+    return FileContent(label=file.label, items=(item,))
+
+
+def as_envelope(file: RecognisedFile) -> FileContent:
+    """Read an envelope, in CBOR or JSON."""
+    evidence = parse_envelope(file.data)
+    return FileContent(label=file.label, items=evidence.items, collection_type=evidence.collection_type)
+
+
+def certificate_of_evidence(der: bytes, file: str) -> Certificate:
+    """Read a certificate that came with the evidence; one that is unreadable is a defect of the evidence's chain."""
+    try:
+        return parse_certificate(der)
+    except EvidenceError as exc:
+        raise ChainError(
+            f"{file} has a certificate that cannot be read: {exc.message}",
+            code=exc.code,
+            field=file,
+            clause="sev-snp.md 19",
+        ) from exc
+
+
+# -- refusals
+
+
+def refuse(
+    code: str,
+    problem: str,
+    *,
+    file: str | None = None,
+    expected: str | None = None,
+    got: str | None = None,
+    hint: str | None = None,
+) -> EvidenceError:
+    """Build the refusal of a file, or of files that do not belong together."""
+    return EvidenceError(problem, code=code, field=file, expected=expected, got=got, hint=hint, clause=CLAUSE)

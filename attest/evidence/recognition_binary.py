@@ -1,0 +1,150 @@
+"""Binary evidence by its first bytes: lines 1 to 9 of ``recognition``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from attest.endorsements.bundle import is_bundle
+from attest.endorsements.x509 import parse_crl
+from attest.evidence.azure.forms import is_raw_tpm_quote
+from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_REPORT, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
+from attest.evidence.recognised import FileContent, RecognisedFile, as_envelope, as_item, certificate_of_evidence
+from attest.evidence.snp.certificate_table import KINDS
+from attest.evidence.snp.peer_protobuf import read_protobuf
+from attest.evidence.snp.structure import REPORT_BYTES
+
+__all__ = ["BinaryKind", "binary_kind", "has_version"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinaryKind:
+    """One form of binary evidence: how it looks, and how it is read; None where this version verifies none."""
+
+    form: str | None
+    label: str
+    looks: Callable[[bytes], bool]
+    read: Callable[[RecognisedFile], FileContent] | None
+
+
+def binary_kind(data: bytes) -> BinaryKind | None:
+    """Return the first form that fits, or None."""
+    return next((kind for kind in _BINARY if kind.looks(data)), None)
+
+
+def has_version(data: bytes) -> bool:
+    """Say whether it begins as an SNP report does."""
+    # The header of an event log begins with a register index, often 1, and an area of any size follows.
+    return data[:1] != b"\0" and data[1:4] == bytes(3) and not _is_ccel(data)
+
+
+_GUIDS = frozenset(guid.bytes for guid in KINDS)
+_SHORTEST_LIST_BYTES = 48
+"""One entry of a certificate table, and the entry of zeros that ends its list."""
+
+
+def _is_table(data: bytes) -> bool:
+    return data[:16] in _GUIDS or (len(data) >= 24 and not any(data))
+
+
+def _is_extended(data: bytes) -> bool:
+    """Recognise a report by its version, and behind it a table by its first entry, of a known kind or not."""
+    table = data[REPORT_BYTES:]
+    begin, length = (int.from_bytes(table[at : at + 4], "little") for at in (16, 20))
+    inside = _SHORTEST_LIST_BYTES <= begin <= len(table) and begin + length <= len(table)
+    return has_version(data) and (_is_table(table) or inside)
+
+
+def _is_protobuf(data: bytes) -> bool:
+    return re.match(rb"\x0a[\x80-\xff]{1,2}[\x01-\x7f]\x08", data) is not None
+
+
+def _is_der(tbs_begins: bytes, data: bytes) -> bool:
+    heads = rb"\x30(?:[\x00-\x7f]|\x81.|\x82..|\x83...)"
+    return re.match(heads + heads + re.escape(tbs_begins), data, re.DOTALL) is not None
+
+
+def _is_quote(versions: tuple[int, ...], tee_type: int, data: bytes) -> bool:
+    """Quote header: version u16, attestation key type u16, TEE type u32."""
+    head = [int.from_bytes(data[at:end], "little") for at, end in ((0, 2), (2, 4), (4, 8))]
+    return len(data) >= 48 and head[0] in versions and head[1] in (2, 3) and head[2] == tee_type
+
+
+def _is_hcl(data: bytes) -> bool:
+    return data[:4] == b"HCLA" and data[5:8] == bytes(3)
+
+
+def _is_ccel(data: bytes) -> bool:
+    """Recognise the header of an event log; no SNP report has the zeros, whose POLICY would be there."""
+    return data[4:28] == b"\3".ljust(24, b"\0") and data[32:48] == b"Spec ID Event03\0"
+
+
+def _protobuf(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, items=(read_protobuf(file.data).to_item(),))
+
+
+def _table(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, table=file.data)
+
+
+def _bundle(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, bundle=file.data)
+
+
+def _certificate(file: RecognisedFile) -> FileContent:
+    certificate = certificate_of_evidence(file.data, file.file)
+    return FileContent(label=f"{file.label} ({certificate.name})", certificates=(certificate,))
+
+
+def _crl(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, crls=(parse_crl(file.data),))
+
+
+def _hcl(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, hcl=file.data)
+
+
+def _tpm_quote(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, tpm_quote=file.data)
+
+
+_QUOTE = partial(as_item, MEDIA_INTEL_QUOTE)
+
+_BINARY: tuple[BinaryKind, ...] = (
+    BinaryKind(
+        form="snp-report",
+        label="SEV-SNP report",
+        looks=lambda data: len(data) == REPORT_BYTES and has_version(data),
+        read=partial(as_item, MEDIA_SNP_REPORT),
+    ),
+    BinaryKind(
+        form="snp-extended",
+        label="SEV-SNP extended report",
+        looks=_is_extended,
+        read=partial(as_item, MEDIA_SNP_EXTENDED),
+    ),
+    BinaryKind(form=None, label="SEV-SNP certificate table", looks=_is_table, read=_table),
+    BinaryKind(form=None, label="endorsement bundle", looks=is_bundle, read=_bundle),
+    BinaryKind(form="snp-extended", label="go-sev-guest attestation (protobuf)", looks=_is_protobuf, read=_protobuf),
+    BinaryKind(form=None, label="X.509 certificate", looks=partial(_is_der, b"\xa0"), read=_certificate),
+    BinaryKind(form=None, label="certificate revocation list", looks=partial(_is_der, b"\x02\x01\x01\x30"), read=_crl),
+    BinaryKind(form="tdx-quote", label="TDX quote", looks=partial(_is_quote, (4, 5), 0x81), read=_QUOTE),
+    BinaryKind(form="sgx-quote", label="SGX quote", looks=partial(_is_quote, (3, 4, 5), 0), read=_QUOTE),
+    BinaryKind(form="hcl", label="Azure HCL report", looks=_is_hcl, read=_hcl),
+    BinaryKind(form=None, label="quote of Azure's vTPM", looks=is_raw_tpm_quote, read=_tpm_quote),
+    BinaryKind(form="ccel", label="TCG event log", looks=_is_ccel, read=None),
+    BinaryKind(
+        form="nvidia-report",
+        label="NVIDIA attestation report",
+        looks=lambda data: data[:2] == b"\x11\xe0",
+        read=partial(as_item, MEDIA_NVIDIA_REPORT, name="gpu0"),  # of a switch too: only its certificate would tell
+    ),
+    BinaryKind(
+        form="envelope",
+        label="evidence envelope (CBOR)",
+        looks=lambda data: data[:1] in (b"\x82", b"\x83") or b"\xa0" <= data[:1] <= b"\xbb",
+        read=as_envelope,
+    ),
+)

@@ -1,0 +1,116 @@
+"""Evidence in JSON by its members: line 10 of ``recognition``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from attest.encoding import JsonValue
+from attest.evidence.azure.forms import is_azure_json
+from attest.evidence.envelope import MAX_DEPTH, MEDIA_AZURE_CVM, MEDIA_CONFIGFS_TSM, MEDIA_NVIDIA_DEVICE, EvidenceItem
+from attest.evidence.gpu.evidence import is_nvidia_json, split_nvidia_json
+from attest.evidence.recognised import FileContent, RecognisedFile, as_envelope, as_item
+from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
+
+__all__ = ["JSON_KINDS", "JsonKind"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonKind:
+    """One form of evidence in JSON: how it looks, and how it is read; None where this version verifies none."""
+
+    form: str
+    label: str
+    looks: Callable[[JsonValue], bool]
+    read: Callable[[RecognisedFile], FileContent] | None
+
+
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}\s*(?:;.*)?")
+
+
+def _is_record(value: JsonValue) -> bool:
+    """``[media type, value]``; nothing else that is known here begins with a media type."""
+    return (
+        isinstance(value, list) and bool(value) and isinstance(value[0], str) and bool(_MEDIA_TYPE.fullmatch(value[0]))
+    )
+
+
+def _is_collection(value: JsonValue, depth: int = MAX_DEPTH) -> bool:
+    """Say whether every member is a record or again a collection, as only an envelope has it."""
+    if not isinstance(value, dict) or not value or not depth:
+        return False
+    if isinstance(value.get("__cmwc_t"), str):
+        return True
+    return all(_is_record(member) or _is_collection(member, depth - 1) for member in value.values())
+
+
+def _has(*names: str) -> Callable[[JsonValue], bool]:
+    """Recognise an object by members that it has, whatever else it has."""
+    return lambda document: isinstance(document, dict) and set(names) <= set(document)
+
+
+def _is_token(document: JsonValue) -> bool:
+    """Recognise a signature in JSON, and NVIDIA's array of tokens."""
+    if isinstance(document, list):
+        return any(isinstance(part, list) and part[:1] == ["JWT"] for part in document[:1])
+    return isinstance(document, dict) and "payload" in document and bool({"signature", "signatures"} & set(document))
+
+
+def _peer(read: Callable[[JsonValue], PeerSnpEvidence], file: RecognisedFile) -> FileContent:
+    evidence = read(file.document)
+    return FileContent(label=evidence.form, items=(evidence.to_item(),))
+
+
+def _nvidia(file: RecognisedFile) -> FileContent:
+    """Make an item of each device, numbered among its like; ``forms.py`` numbers those of several files."""
+    items: list[EvidenceItem] = []
+    for prefix, value in split_nvidia_json(file.document):
+        number = sum(item.name.startswith(prefix) for item in items)
+        items.append(EvidenceItem(name=f"{prefix}{number}", media_type=MEDIA_NVIDIA_DEVICE, value=value))
+    return FileContent(label=file.label, items=tuple(items))
+
+
+JSON_KINDS: tuple[JsonKind, ...] = (
+    JsonKind(
+        form="envelope",
+        label="evidence envelope (JSON)",
+        looks=lambda document: _is_record(document) or _is_collection(document),
+        read=as_envelope,
+    ),
+    JsonKind(
+        form="snp-extended",
+        label="configfs-tsm report (JSON)",
+        looks=_has("provider", "outblob"),
+        read=partial(as_item, MEDIA_CONFIGFS_TSM),
+    ),
+    JsonKind(
+        form="coco-json",
+        label="SEV-SNP evidence (JSON)",
+        looks=_has("attestation_report"),
+        read=partial(_peer, read_report_json),
+    ),
+    JsonKind(
+        form="azure-json",
+        label="Azure confidential VM evidence (JSON)",
+        looks=is_azure_json,
+        read=partial(as_item, MEDIA_AZURE_CVM),
+    ),
+    JsonKind(
+        form="coco-json",
+        label="attestation-rs evidence (JSON)",
+        looks=_has("platform", "evidence"),
+        read=partial(_peer, read_attestation_rs),
+    ),
+    JsonKind(
+        form="coco-json",
+        label="tinfoil attestation document (JSON)",
+        looks=_has("format", "body"),
+        read=partial(_peer, read_tinfoil),
+    ),
+    JsonKind(form="nvidia-json", label="NVIDIA evidence (JSON)", looks=is_nvidia_json, read=_nvidia),
+    JsonKind(form="token", label="token (JSON)", looks=_is_token, read=None),
+    JsonKind(form="coco-json", label="Trustee evidence with a quote (JSON)", looks=_has("quote"), read=None),
+    JsonKind(form="coco-json", label="Trustee sample evidence (JSON)", looks=_has("svn", "report_data"), read=None),
+)
