@@ -23,6 +23,8 @@ _COMMANDS = {
     "seal": LazyEntry("attest.cli.seal:seal", "Encrypt and sign a model, so that anybody may store it."),
     "unseal": LazyEntry("attest.cli.seal:unseal", "Verify and decrypt a sealed model into memory."),
     "sealed": LazyEntry("attest.cli.sealed:sealed", "Show, verify and rewrap sealed models; make their keys."),
+    "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, by the settings of its image."),
+    "run": LazyEntry("attest.cli.run:run", "Start a program with keys as inherited descriptors."),
     "doctor": LazyEntry("attest.cli.doctor:doctor", "Is this machine ready to attest? What is missing, and the fix."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),

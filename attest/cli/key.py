@@ -1,0 +1,121 @@
+"""``attest key``: one key of this machine, written where nothing keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleGroup
+from attest.cli.options import Display, display_options
+from attest.cli.session_options import ServiceOptions, service_options, settings_document
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+    from attest.session import SessionKey
+
+__all__ = ["key"]
+
+GOT_SCHEMA = "attest.key/1"
+SETTINGS_SCHEMA = "attest.session-settings/1"
+
+
+@click.group(
+    "key",
+    cls=ExampleGroup,
+    examples=(
+        "attest key get llama-70b --out /run/keys/llama.key",
+        "attest key get llama-70b --out - | decrypt-model --key-file /dev/stdin model.enc",
+        "attest key settings                    # which service, and who says so",
+    ),
+)
+def key() -> None:
+    """Get a key for this machine, by the settings of its image."""
+
+
+@key.command(
+    "get",
+    short_help="Prove this machine, and write the key that is released for it.",
+    examples=(
+        "attest key get llama-70b --out /run/keys/llama.key",
+        "attest key get llama-70b --out -        # into a pipe, never onto a terminal",
+        "attest key get acme/llama@3 --out-fd 3 3>&1 1>/dev/null | consume",
+    ),
+)
+@click.argument("name", metavar="KEY")
+@click.option("--out", metavar="FILE", help="Where the key goes: a file on tmpfs or ramfs; '-' is standard output.")
+@click.option("--out-fd", type=click.IntRange(0, 1_000_000), metavar="N", help="An open descriptor that it goes to.")
+@click.option("--allow-disk", is_flag=True, help="Let it go to a file system that keeps it.")
+@service_options
+@display_options
+@click.pass_context
+def get(  # noqa: PLR0917  click passes them by name
+    ctx: click.Context,
+    name: str,
+    out: str | None,
+    out_fd: int | None,
+    allow_disk: bool,
+    service: ServiceOptions,
+    display: Display,
+) -> int:
+    """Prove this machine to the key-release service, and write one key for its owner alone.
+
+    Where the service is and who it is comes from the options, the environment or attest.toml; 'attest key settings'
+    shows it. The lease is not renewed: what goes on running with the key is for 'attest run'. Exit codes: 0 written,
+    1 the service refused, 2 usage, 4 what answers is not the service, 5 it cannot be reached, 6 this machine gave no
+    evidence. Nothing is written then.
+    """
+    from attest.cli.key_places import place_of
+
+    place = place_of(out=out, out_fd=out_fd, allow_disk=allow_disk)
+    with service.session(ctx, display=display, background=False) as session:
+        found = session.key(name)
+        place.write(found.material)
+        _tell(found, None if place.is_stream else out, display=display)
+    return 0
+
+
+@key.command(
+    "settings",
+    short_help="Show which service is asked, and where each setting comes from.",
+    examples=("attest key settings", "attest key settings --json"),
+)
+@service_options
+@display_options
+def settings(service: ServiceOptions, display: Display) -> int:
+    """Show the settings that count, and where each comes from. Nobody is asked, and none of them is secret."""
+    document: dict[str, JsonValue] = {"schema": SETTINGS_SCHEMA, "settings": settings_document(service.settings())}
+    if display.json:
+        from attest.cli.answering import print_document
+
+        print_document(document)
+    else:
+        from attest.cli.tree import print_tree
+
+        print_tree(document["settings"], display=display)
+    return 0
+
+
+def _tell(found: SessionKey, file: str | None, *, display: Display) -> None:
+    """Say what was written, where standard output is not the key's own."""
+    if file is None:
+        return
+    document: dict[str, JsonValue] = {
+        "schema": GOT_SCHEMA,
+        "key": found.name,
+        "version": found.version,
+        "purpose": found.purpose,
+        "policy_sha256": found.policy_digest.hex(),
+        "lease_id": found.lease_id,
+        "expires_at": found.expires_at.isoformat().replace("+00:00", "Z"),
+        "file": file,
+    }
+    if display.json:
+        from attest.cli.answering import print_document
+
+        print_document(document)
+    elif not display.quiet:
+        from attest.cli.tree import print_tree
+
+        del document["schema"]
+        print_tree(document, display=display)

@@ -1,0 +1,174 @@
+"""Where one key may be written: where nothing shows it and nothing keeps it. Looked at before anything is asked."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError
+
+__all__ = ["KeyPlace", "place_of", "require_in_memory"]
+
+STDOUT: Final = "-"
+_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPlace:
+    """Where a key goes.
+
+    Attributes:
+        descriptor: an open one; None: a file that is to be made.
+        file: that file.
+    """
+
+    descriptor: int | None
+    file: Path | None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it was open before."""
+        return self.file is None
+
+    def write(self, material: memoryview) -> None:
+        """Write the key, all of it or nothing that has the file's name.
+
+        Raises:
+            ConfigurationError: ``output-exists`` or ``output-unwritable``.
+        """
+        if self.file is not None:
+            _write_file(self.file, material)
+        elif self.descriptor is not None:
+            _write_all(self.descriptor, material, name=f"descriptor {self.descriptor}")
+
+
+def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPlace:
+    """Look at where a key shall go.
+
+    Raises:
+        ConfigurationError: no place, or two (``option-not-applicable``); a terminal (``output-terminal``); a file
+            system that keeps what is written (``output-on-disk``); a file that is there (``output-exists``); a
+            descriptor that is not open, or a directory that is not there (``output-unwritable``).
+    """
+    if (out is None) is (out_fd is None):
+        raise ConfigurationError(
+            "say where the key goes, in one way",
+            code="option-not-applicable",
+            field="--out",
+            expected="--out FILE, --out - or --out-fd N",
+        )
+    if out is not None and out != STDOUT:
+        return _file_place(Path(out), allow_disk=allow_disk)
+    sys.stdout.flush()
+    descriptor = sys.stdout.fileno() if out_fd is None else out_fd
+    name = "standard output" if out_fd is None else f"descriptor {out_fd}"
+    try:
+        found = os.fstat(descriptor)
+    except OSError as exc:
+        raise _unwritable(name, exc) from exc
+    if os.isatty(descriptor):
+        raise ConfigurationError(
+            f"a key is not written to a terminal ({name})",
+            code="output-terminal",
+            hint="name a file with --out FILE, or write into a pipe",
+        )
+    if stat.S_ISREG(found.st_mode) and not allow_disk:
+        require_in_memory(found.st_dev, name)
+    return KeyPlace(descriptor=descriptor, file=None)
+
+
+def _file_place(file: Path, *, allow_disk: bool) -> KeyPlace:
+    if os.path.lexists(file):
+        raise _there_already(file)
+    try:
+        device = file.parent.stat().st_dev
+    except OSError as exc:
+        raise _unwritable(str(file), exc) from exc
+    if not allow_disk:
+        require_in_memory(device, str(file))
+    return KeyPlace(descriptor=None, file=file)
+
+
+def require_in_memory(device: int, name: str) -> None:
+    """Make sure that a file system keeps nothing when the machine is off. What is not known to do so, may keep it.
+
+    Raises:
+        ConfigurationError: ``output-on-disk``.
+    """
+    found = _file_system(device)
+    if found not in _IN_MEMORY:
+        raise ConfigurationError(
+            f"{name} is on a file system that keeps what is written ({found})",
+            code="output-on-disk",
+            field="--out",
+            expected="tmpfs or ramfs",
+            got=found,
+            hint="write below /run or /dev/shm; --allow-disk writes it all the same",
+        )
+
+
+def _file_system(device: int) -> str:
+    """Return the kind of file system of a device, as the kernel lists it; see proc(5)."""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as mounts:
+            for line in mounts:
+                fields, _, rest = line.partition(" - ")
+                if fields.split()[2] == wanted:
+                    return rest.split()[0]
+    except (OSError, IndexError):
+        pass
+    return "unknown"
+
+
+def _write_file(file: Path, material: memoryview) -> None:
+    """Write beside the name and link it: whoever sees the name sees the whole key, and nothing is replaced."""
+    beside = file.with_name(f".{file.name[:100]}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(beside, flags, 0o600)
+        try:
+            try:
+                _write_all(descriptor, material, name=str(file))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.link(beside, file)
+        finally:
+            with suppress(OSError):
+                beside.unlink()
+    except FileExistsError as exc:
+        raise _there_already(file) from exc
+    except OSError as exc:
+        raise _unwritable(str(file), exc) from exc
+
+
+def _write_all(descriptor: int, material: memoryview, *, name: str) -> None:
+    left = material
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise _unwritable(name, exc) from exc
+
+
+def _there_already(file: Path) -> ConfigurationError:
+    return ConfigurationError(f"{file} is there already", code="output-exists", hint="remove it, or name another file")
+
+
+def _unwritable(name: str, exc: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name} cannot be written: {exc.strerror}",
+        code="output-unwritable",
+        field=name,
+        hint="name a file in a directory that is there and that you may write to, or an open descriptor",
+    )

@@ -1,0 +1,292 @@
+"""Behind ``attest run``: keys as descriptors, a child process, its signals and its end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final, Literal
+
+from attest.cli.boundary import report_error
+from attest.errors import ConfigurationError
+from attest.release.names import KeyReference
+from attest.release.refusals import LeaseLostError
+from attest.session import SessionKey
+
+__all__ = ["VARIABLE_PREFIX", "Program", "WantedKey", "descriptor_of"]
+
+VARIABLE_PREFIX: Final = "ATTEST_KEY_FD_"
+EXIT_LOST: Final = 1
+_SIGNAL_BASE: Final = 128
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_PASSED_ON: Final = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+_OF_TERMINALS: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
+"""A terminal sends these to the program as well; passed on, they would come twice."""
+_MEMFD_NOEXEC_SEAL: Final = 0x0008
+"""``MFD_NOEXEC_SEAL`` of Linux 6.3; kernels before refuse it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedKey:
+    """One key, and what the program calls it.
+
+    Attributes:
+        name: upper-case.
+        reference: ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
+    """
+
+    name: str
+    reference: str
+
+    @staticmethod
+    def parse(text: str) -> WantedKey:
+        """Read ``NAME=KEY``.
+
+        Raises:
+            ConfigurationError: ``run-key-invalid``, or what is no name of a key.
+        """
+        name, sign, reference = text.partition("=")
+        if not sign or not _NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"--key {text[:80]!r} names no key",
+                code="run-key-invalid",
+                field="--key",
+                expected="NAME=KEY, the name of letters, digits and '_', not beginning with a digit",
+                hint="such as --key MODEL=llama-70b",
+            )
+        return WantedKey(name=name.upper(), reference=str(KeyReference.parse(reference)))
+
+    @staticmethod
+    def require_different(wanted: tuple[WantedKey, ...]) -> None:
+        """Make sure that no name and no key stands twice.
+
+        Raises:
+            ConfigurationError: ``run-key-invalid``.
+        """
+        for values in ([one.name for one in wanted], [one.reference for one in wanted]):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise ConfigurationError(
+                    f"--key: {twice[0]} stands twice", code="run-key-invalid", field="--key", got=twice[0]
+                )
+
+    @property
+    def variable(self) -> str:
+        """The variable that tells the number of the descriptor."""
+        return f"{VARIABLE_PREFIX}{self.name}"
+
+
+def descriptor_of(material: memoryview, kind: Literal["memfd", "pipe"]) -> int:
+    """Return a descriptor from which a key can be read. Closing it is the caller's.
+
+    Args:
+        material: at most what a pipe holds, 64 KiB.
+        kind: a file in memory that nobody can change any more, or a pipe that can be read once.
+
+    Raises:
+        ConfigurationError: ``descriptor-unusable``.
+    """
+    try:
+        return _pipe(material) if kind == "pipe" else _sealed_memory(material)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"the kernel gives no {kind} for a key: {exc.strerror}",
+            code="descriptor-unusable",
+            field="--as",
+            got=exc.strerror,
+        ) from exc
+
+
+def _pipe(material: memoryview) -> int:
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if os.write(writing, material) != len(material):
+            raise BlockingIOError(0, "it does not fit into a pipe")
+        os.set_blocking(reading, True)
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return reading
+
+
+def _sealed_memory(material: memoryview) -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        descriptor = os.memfd_create("attest-key", flags | _MEMFD_NOEXEC_SEAL)
+    except OSError:
+        descriptor = os.memfd_create("attest-key", flags)
+    try:
+        left = material
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class Program:
+    """A program that runs with keys.
+
+    Args:
+        command: what is started, looked for in PATH.
+        kind: of the descriptors.
+        terminate: whether a lost lease ends it.
+        grace: seconds between SIGTERM and SIGKILL then.
+        warn: says something to people.
+    """
+
+    def __init__(
+        self,
+        *,
+        command: tuple[str, ...],
+        kind: Literal["memfd", "pipe"],
+        terminate: bool,
+        grace: float,
+        warn: Callable[[str], None],
+    ) -> None:
+        """Prepare to run it."""
+        self._command = command
+        self._kind = kind
+        self._terminate = terminate
+        self._grace = grace
+        self._warn = warn
+        self._process: subprocess.Popen[bytes] | None = None
+        self._versions: dict[KeyReference, int] = {}
+        self._ended_by: LeaseLostError | None = None
+        self._lock = threading.Lock()
+
+    def run(self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...]) -> int:
+        """Start the program, wait for its end, and return the exit code.
+
+        Args:
+            wanted: the keys by their names.
+            keys: the same, as released.
+
+        Raises:
+            ConfigurationError: ``command-unusable`` or ``descriptor-unusable``.
+            LeaseLostError: a lease was lost, and the program was ended for it.
+        """
+        with _handling(self._pass_on):
+            code = self._started(wanted, keys).wait()
+        if self._ended_by is not None:
+            raise self._ended_by
+        return _SIGNAL_BASE - code if code < 0 else code
+
+    def _started(self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...]) -> subprocess.Popen[bytes]:
+        descriptors: dict[str, int] = {}
+        try:
+            for one, key in zip(wanted, keys, strict=True):
+                descriptors[one.variable] = descriptor_of(key.material, self._kind)
+                self._versions[key.reference] = key.version
+            process = self._popen(descriptors)
+        finally:
+            for descriptor in descriptors.values():
+                os.close(descriptor)
+        with self._lock:
+            self._process = process
+            lost = self._ended_by
+        if lost is not None:
+            self._end(process)
+        return process
+
+    def _popen(self, descriptors: dict[str, int]) -> subprocess.Popen[bytes]:
+        # Variables of an outer 'attest run' name descriptors that are not this program's.
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLE_PREFIX)}
+        told = {name: str(number) for name, number in descriptors.items()}
+        sys.stdout.flush()
+        try:
+            return subprocess.Popen(  # noqa: S603  what the caller asked for
+                self._command, pass_fds=tuple(descriptors.values()), env=inherited | told
+            )
+        except (OSError, ValueError) as exc:
+            problem = getattr(exc, "strerror", None) or str(exc)
+            raise ConfigurationError(
+                f"{self._command[0]} cannot be started: {problem}",
+                code="command-unusable",
+                field="COMMAND",
+                got=problem,
+            ) from exc
+
+    def lost(self, key: SessionKey, error: LeaseLostError) -> None:
+        """Hear that a key may be used no more. Called in the thread that renews."""
+        if not self._terminate:
+            report_error(f"{error.message}; the program goes on with {key.reference} (--on-lost continue)")
+            return
+        with self._lock:
+            self._ended_by = self._ended_by or error
+            process = self._process
+        if process is not None:
+            self._end(process)
+
+    def renewed(self, key: SessionKey) -> None:
+        """Hear of a new lease: the program has the version that it was started with."""
+        before = self._versions.get(key.reference)
+        if before is not None and before != key.version:
+            self._versions[key.reference] = key.version
+            self._warn(f"{key.reference} was rotated: the program has version {before}, and {key.version} is current")
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        process = self._process
+        if process is None:
+            raise KeyboardInterrupt
+        if number in _OF_TERMINALS and _on_a_terminal():
+            return
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        kill = threading.Timer(self._grace, process.kill)
+        kill.daemon = True
+        kill.start()
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle signals in this way as long as the block lasts."""
+    before = {}
+    with suppress(ValueError):  # only the main thread may
+        for number in _PASSED_ON:
+            before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, one in before.items():
+            signal.signal(number, one)
+
+
+def _on_a_terminal() -> bool:
+    """Say whether a terminal sends its signals to this process, and so to the program as well."""
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

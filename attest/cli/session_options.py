@@ -1,0 +1,170 @@
+"""Options of the commands that hold keys, and the session that they make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from attest.cli.machine import TCTI, machine_of
+from attest.cli.options import Display, Hex
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+    from attest.release.refusals import LeaseLostError
+    from attest.session import Session, SessionKey, SessionSettings
+
+__all__ = ["ServiceOptions", "service_options", "settings_document"]
+
+_OPTIONS = (
+    click.option("--kms", metavar="URL", help="Where the service is. Also ATTEST_KMS_URL."),
+    click.option("--identity", metavar="TEXT", help="Its verifier key, never from itself. Also ATTEST_KMS_KEY."),
+    click.option("--config", metavar="FILE", help="Settings, in place of attest.toml where it is looked for."),
+    click.option("--tls-ca", metavar="FILE", help="Who may vouch for its TLS certificate (PEM), and nobody else."),
+    click.option("--expect-policy", metavar="FILE", help="The policy that the service's own machine has to meet."),
+    click.option(
+        "--expect-configuration",
+        type=Hex(length=32),
+        metavar="HEX",
+        help="SHA-256 of the configuration that the service has to decide under.",
+    ),
+    click.option(
+        "--unchecked-tls",
+        metavar="REASON",
+        help="Let the connection end elsewhere than where the service proves to be.",
+    ),
+    click.option("--endorsements", metavar="PATH", multiple=True, help="What vendors say of the service's machine."),
+    click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
+    click.option("--allow-simulated", is_flag=True, help="Also accept a service on a simulated machine."),
+    click.option("--offline", is_flag=True, help="Ask no vendor about the service's machine."),
+    click.option("--log-memory", metavar="FILE", help="Remembers the service's log from one call to the next."),
+    TCTI,
+    click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out."),
+    click.option("--timeout", type=float, metavar="SECONDS", help="One deadline for all attempts. Default: 30."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceOptions:
+    """What the options say of the service, by the names of its settings."""
+
+    given: dict[str, object]
+    config: str | None
+
+    def settings(self) -> SessionSettings:
+        """Return the settings that count.
+
+        Raises:
+            ConfigurationError: one is missing or wrong.
+        """
+        from attest.session import load_settings
+        from attest.session.settings import CONFIG_VARIABLE
+
+        environ = dict(os.environ) if self.config is None else {**os.environ, CONFIG_VARIABLE: self.config}
+        return load_settings(self.given, environ=environ)
+
+    def session(
+        self,
+        ctx: click.Context,
+        *,
+        display: Display,
+        on_lost: Callable[[SessionKey, LeaseLostError], None] | None = None,
+        on_renewed: Callable[[SessionKey], None] | None = None,
+        background: bool = True,
+    ) -> Session:
+        """Make a session of this machine; nothing is asked yet.
+
+        Raises:
+            ConfigurationError: as ``settings``.
+        """
+        from functools import partial
+
+        from attest.collect import collect_machine
+        from attest.session import Session
+
+        settings = self.settings()
+        if settings.unchecked_tls is not None:
+            display.warn(f"the TLS connection is not compared with what the service proves: {settings.unchecked_tls}")
+        if settings.allow_simulated:
+            display.warn("a service on a SIMULATED machine is accepted; that proves nothing about hardware")
+        attester = partial(collect_machine, access=machine_of(ctx, settings.tcti), with_gpus=settings.gpus)
+        return Session(
+            settings=settings, attester=attester, on_lost=on_lost, on_renewed=on_renewed, background=background
+        )
+
+
+def service_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: a command takes what its options give
+    """Give a command the options about the service, as the argument ``service``."""
+
+    @wraps(command)
+    def with_service(
+        *arguments: Any,  # noqa: ANN401  of the command
+        kms: str | None,
+        identity: str | None,
+        config: str | None,
+        tls_ca: str | None,
+        expect_policy: str | None,
+        expect_configuration: bytes | None,
+        unchecked_tls: str | None,
+        endorsements: tuple[str, ...],
+        anchors: str | None,
+        allow_simulated: bool,
+        offline: bool,
+        log_memory: str | None,
+        tcti: str | None,
+        no_gpus: bool,
+        timeout: float | None,
+        **more: Any,  # noqa: ANN401  of the command
+    ) -> Any:  # noqa: ANN401  its exit code
+        given: dict[str, object] = {
+            "url": kms,
+            "key": identity,
+            "tls_ca": tls_ca,
+            "policy": expect_policy,
+            "configuration": expect_configuration,
+            "unchecked_tls": unchecked_tls,
+            "endorsements": endorsements or None,
+            "anchors": anchors,
+            "allow_simulated": allow_simulated or None,
+            "offline": offline or None,
+            "log_memory": log_memory,
+            "tcti": tcti,
+            "gpus": False if no_gpus else None,
+            "timeout_seconds": timeout,
+        }
+        return command(*arguments, service=ServiceOptions(given=given, config=config), **more)
+
+    decorated: Callable[..., Any] = with_service
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def settings_document(settings: SessionSettings) -> dict[str, JsonValue]:
+    """Return every setting with where it came from. None of them is secret."""
+    texts: dict[str, JsonValue] = {
+        "url": settings.url,
+        "key": settings.service.text,
+        "tls_ca": _path(settings.tls_ca),
+        "policy": _path(settings.policy),
+        "configuration": None if settings.configuration is None else settings.configuration.hex(),
+        "unchecked_tls": settings.unchecked_tls,
+        "endorsements": [str(path) for path in settings.endorsements],
+        "anchors": _path(settings.anchors),
+        "allow_simulated": settings.allow_simulated,
+        "offline": settings.offline,
+        "log_memory": _path(settings.log_memory),
+        "gpus": settings.gpus,
+        "tcti": settings.tcti,
+        "timeout_seconds": settings.timeout_seconds,
+    }
+    origins = {"key": settings.origins.get("key_file", "")} | dict(settings.origins)
+    return {name: {"value": value, "from": origins.get(name) or "default"} for name, value in texts.items()}
+
+
+def _path(path: object) -> str | None:
+    return None if path is None else str(path)
