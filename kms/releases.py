@@ -38,7 +38,8 @@ from kms.errors import UnavailableError
 from kms.keys.records import KeyPurpose, KeyReference
 from kms.keys.secret import EXPORT, SecretBytes, wiped_after
 from kms.leases import Attester
-from kms.leases.attester import PASSPORT, attester_of, passport_attester
+from kms.leases.attester import attester_of, passport_attester
+from kms.leases.finding import standing_stops
 from kms.leases.granting import NOTHING_GRANTED, Granted
 from kms.leases.judging import lease_objections
 from kms.log.decisions import DECISION, decision_body, refusal_body
@@ -416,8 +417,7 @@ class ReleaseService:
         objections = lease_objections(
             renews=exchange.request.renews,
             states=reader.lease_states(exchange.request.renews),
-            # Of a passport nobody says on which machine, so it may be any that was stopped.
-            stops=reader.stops_of(names, instance=None if attester.tee == PASSPORT else attester.instance),
+            stops=standing_stops(reader, names, attester=attester),
             requested=names,
             attester=attester,
             at=exchange.at,

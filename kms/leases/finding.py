@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from attest.release import KeyName
 from kms.errors import IntegrityError
+from kms.leases.attester import PASSPORT, instance_of
 from kms.leases.claims import KeptClaims, read_claims
 from kms.leases.concerns import Concern
-from kms.leases.records import LeaseFilter, LeaseState
+from kms.leases.records import Attester, LeaseFilter, LeaseState, LeaseStop
 from kms.store import Reader
 
-__all__ = ["Affected", "find_leases"]
+__all__ = ["Affected", "find_leases", "standing_stops"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,20 @@ def find_leases(
             if not why:
                 continue
         yield Affected(state=state, why=why)
+
+
+def standing_stops(reader: Reader, names: Iterable[KeyName], *, attester: Attester) -> tuple[LeaseStop, ...]:
+    """Return the stops of these keys that stand against who asks, or may.
+
+    A host chooses whether to mask the chip's id. So who masks it may be any machine with this image that was stopped;
+    and what was stopped while it was masked may be any machine with this image.
+    """
+    if attester.tee == PASSPORT:  # nobody says on which machine, nor with which image
+        return reader.stops_of(names, instance=None)
+    if attester.chip is None:
+        return reader.stops_of_image(names, tee=attester.tee, measurement=attester.measurement)
+    masked = instance_of(tee=attester.tee, chip=None, measurement=attester.measurement)
+    return reader.stops_of(names, instance=attester.instance, also=masked)
 
 
 def _claims(reader: Reader, digest: bytes) -> KeptClaims:

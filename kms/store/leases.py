@@ -79,9 +79,30 @@ class LeaseReader:
         found = self._states(_STATES.where(leases.c.lease_id.in_(lease_ids)))
         return {one.lease.lease_id: one for one in found}
 
-    def stops_of(self, names: Iterable[KeyName], *, instance: bytes | None) -> tuple[LeaseStop, ...]:
-        """Return the stops of these keys that stand against this image on this machine; None: against any."""
-        statement, given = (_STOPS, {}) if instance is None else (_STOPS_OF_INSTANCE, {"instance": instance})
+    def stops_of(
+        self, names: Iterable[KeyName], *, instance: bytes | None, also: bytes | None = None
+    ) -> tuple[LeaseStop, ...]:
+        """Return the stops of these keys that stand against this image on this machine; None: against any.
+
+        Args:
+            names: which keys.
+            instance: as of ``Attester``.
+            also: an instance that may be the same machine.
+        """
+        given = {"instance": instance, "also": instance if also is None else also}
+        statement, given = (_STOPS, {}) if instance is None else (_STOPS_OF_INSTANCE, given)
+        return self._stops(statement, given, names)
+
+    def stops_of_image(self, names: Iterable[KeyName], *, tee: str, measurement: bytes | None) -> tuple[LeaseStop, ...]:
+        """Return the stops of these keys that stand against this image on whatever machine."""
+        return self._stops(_STOPS_OF_IMAGE, {"tee": tee, "measurement": measurement}, names)
+
+    def _stops(
+        self,
+        statement: Select[Any],
+        given: dict[str, Any],
+        names: Iterable[KeyName],  # Any: rows, and parameters
+    ) -> tuple[LeaseStop, ...]:
         found = (self._connection.execute(statement, {**given, **stored_name(one)}) for one in names)
         stops = (_stop(row) for rows in found for row in rows)
         return tuple(sorted(stops, key=lambda one: (one.log_seq, one.lease_id)))
@@ -186,7 +207,10 @@ _HELD = _STATES.where(
 _STOPS = select(lease_stops).where(
     lease_stops.c.tenant == bindparam("tenant"), lease_stops.c.key_id == bindparam("key_id")
 )
-_STOPS_OF_INSTANCE = _STOPS.where(lease_stops.c.instance == bindparam("instance"))
+_STOPS_OF_INSTANCE = _STOPS.where(lease_stops.c.instance.in_([bindparam("instance"), bindparam("also")]))
+_STOPS_OF_IMAGE = _STOPS.join(leases, leases.c.lease_id == lease_stops.c.lease_id).where(
+    leases.c.tee == bindparam("tee"), leases.c.measurement.is_not_distinct_from(bindparam("measurement"))
+)
 _CLAIMS = select(lease_claims.c.claims).where(lease_claims.c.digest == bindparam("digest"))
 _ADD_CLAIMS = insert(lease_claims)
 _ADD_LEASES = insert(leases)

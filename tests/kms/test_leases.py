@@ -359,6 +359,28 @@ def test_a_stop_is_of_one_key_one_machine_and_one_image(harness: Harness) -> Non
     released(harness, workload=Workload().with_measurement(b"\x07" * 48))
 
 
+@pytest.mark.parametrize("stopped", ["masked", "told"])
+def test_mc_26_a_stop_is_not_evaded_by_masking_the_chip_nor_by_telling_it(harness: Harness, stopped: str) -> None:
+    told = Workload()
+    masked = replace(
+        told, guest=replace(told.guest, chip=replace(told.guest.chip, mask_chip_id=True)), key=WorkloadKey.generate()
+    )
+    both = policy_text(more='  masked_chip_id: {unchecked: "a test"}').replace(
+        b'values: ["', b'values: ["' + b"07" * 48 + b'", "'
+    )
+    harness.add_key("model", policy=both)
+    released(harness, workload=masked if stopped == "masked" else told)
+    stop(harness, live(harness)[0])
+    assert refused(harness, workload=told).code == "lease-stopped"
+    assert refused(harness, workload=masked).code == "lease-stopped"
+    # Another image is not concerned; another machine only where nobody said which it was.
+    released(harness, workload=masked.with_measurement(b"\x07" * 48))
+    if stopped == "told":
+        released(harness, workload=OTHER_CHIP)
+    else:
+        assert refused(harness, workload=OTHER_CHIP).code == "lease-stopped"
+
+
 def test_a_stop_that_is_taken_back_stands_no_more(harness: Harness) -> None:
     harness.add_key("model")
     (old,) = released(harness).keys
