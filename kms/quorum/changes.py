@@ -47,10 +47,10 @@ class QuorumSet:
         return {"quorum": self.then.members(), "sha256": self.then.digest}
 
     def state(self, reader: Reader) -> dict[str, JsonValue]:
-        """Build on the version before.
+        """Build on the version before. The first rules are not set up while something is frozen.
 
         Raises:
-            KeyConflictError: ``quorum-version``.
+            KeyConflictError: ``quorum-version`` or ``quorum-while-frozen``.
         """
         now = reader.quorum()
         if self.then.version != now.version + 1:
@@ -61,6 +61,16 @@ class QuorumSet:
                 expected=f"version {now.version + 1}",
                 got=f"version {self.then.version}",
                 hint="somebody changed them meanwhile; look at 'kms quorum show' and begin again",
+            )
+        if self.then.rules and not now.rules and reader.freezes():
+            # Who does not thaw alone would make himself the quorum, and then thaw alone. Where there are rules, they
+            # are what another one takes.
+            raise KeyConflictError(
+                "something is frozen, and a quorum that is set up now could be of one person who thaws it",
+                code="quorum-while-frozen",
+                field="quorum",
+                expected="rules that were there before the freeze",
+                hint="thaw first, under allow_thaw_by_one = true, which each start announces and the log keeps",
             )
         return {"version": now.version, "sha256": now.digest}
 

@@ -250,6 +250,34 @@ def test_what_enough_people_signed_is_done_once(board: Board) -> None:
     assert board.refused(made) == "proposal-ended"
 
 
+def test_mc_31_nobody_makes_himself_the_quorum_while_something_is_frozen(board: Board) -> None:
+    thaw = board.freeze()
+    board.set(board.now().with_person("alice", pem(KEYS["alice"])))
+    alone = board.now().with_rule(rule(Kind.QUORUM, 1, ("alice",)))
+    for then in (alone, alone.with_rule(rule(Kind.THAW, 1, ("alice",)))):
+        with pytest.raises(KeyConflictError) as caught:
+            board.set(replace(then, version=board.now().version + 1))
+        assert caught.value.code == "quorum-while-frozen"
+    with pytest.raises(QuorumRequiredError):
+        change_now(board.desk, thaw, actor=ROOT, at=board.harness.clock())
+    # Under the setting, which every start announces, it thaws, and the quorum is set up then.
+    change_now(replace(board.desk, alone=True), thaw, actor=ROOT, at=board.harness.clock())
+    board.set(alone)
+
+
+def test_mc_31_while_something_is_frozen_another_rule_takes_the_quorum_in_force(board: Board) -> None:
+    board.found(rule(Kind.QUORUM), rule(Kind.THAW))
+    board.freeze()
+    for then in (
+        board.now().with_rule(rule(Kind.THAW, 1)),
+        board.now().without_rule(Kind.THAW),
+        board.now().with_rule(rule(Kind.BREAK_GLASS, 1)),
+    ):
+        made = board.propose(QuorumSet(then=then))
+        board.sign(made, "alice")
+        assert board.refused(made) == "quorum-not-reached"
+
+
 def test_the_same_person_and_the_same_key_count_once(board: Board) -> None:
     board.found()
     made = board.propose(board.freeze())
