@@ -66,7 +66,7 @@ class Journal:
     def head(self) -> Mapping[str, JsonValue] | None:
         """Return the first line, not authenticated yet; None where there is no whole one."""
         lines = self._lines()
-        return self._record(lines[0])[1] if lines else None
+        return self._record(lines[0]) if lines else None
 
     def begin(self, head: Mapping[str, JsonValue], *, data_key: bytes) -> None:
         """Start over with this first line.
@@ -88,11 +88,10 @@ class Journal:
         found = []
         lines = self._lines()
         for line in lines:
-            mac, record, content = *self._record(line), line[_MAC_DIGITS + 1 :]
-            self._mac = self._next(content)
-            if not hmac.compare_digest(self._mac, mac):
+            self._mac = self._next(line[_MAC_DIGITS + 1 :])
+            if not hmac.compare_digest(self._mac.hex().encode() + b" ", line[: _MAC_DIGITS + 1]):
                 raise self._invalid()
-            found.append(record)
+            found.append(self._record(line))
         self._truncate(sum(len(line) + 1 for line in lines))
         return tuple(found[1:])
 
@@ -124,15 +123,14 @@ class Journal:
             raise self._invalid()
         return os.pread(self._fd, size, 0).split(b"\n")[:-1]
 
-    def _record(self, line: bytes) -> tuple[bytes, Mapping[str, JsonValue]]:
+    def _record(self, line: bytes) -> Mapping[str, JsonValue]:
         try:
-            mac = bytes.fromhex(line[:_MAC_DIGITS].decode("ascii"))
             record = json_value(line[_MAC_DIGITS + 1 :], what="journal")
-        except (ValueError, EvidenceError) as exc:
+        except EvidenceError as exc:
             raise self._invalid() from exc
         if not isinstance(record, dict):
             raise self._invalid()
-        return mac, record
+        return record
 
     def _next(self, content: bytes) -> bytes:
         return hmac.digest(self._key, self._mac + content, "sha256")
