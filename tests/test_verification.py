@@ -10,7 +10,7 @@ from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.endorsements.pool import Endorsements
-from attest.errors import AttestError, BindingError, EvidenceError, SignatureError, UnsupportedError
+from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, UnsupportedError
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import (
     MEDIA_BINDING,
@@ -20,6 +20,7 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
+from attest.simulator.nvidia import SimulatedBoard
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 from tests.samples import AT, NO_CRL, NONCE, binding, bound_evidence, report_evidence, scene
 
@@ -235,6 +236,18 @@ def test_one_refusal_does_not_hide_another_and_the_first_by_exit_code_speaks() -
         run(report_evidence(HONEST.report), expected=ExpectedFreshness(nonce=NONCE), endorsements=missing)
     with pytest.raises(SignatureError):
         run(report_evidence(bytes(forged)), endorsements=missing)
+
+
+def test_a_device_that_is_not_genuine_is_refused_beside_a_cpu_that_is() -> None:
+    board = SimulatedBoard.of("refused", gpus=1, switches=0)
+    bound = binding()
+    items = board.items(bound.gpu_nonce())
+    bound = replace(bound, devices=tuple(item.digest for item in items))
+    with pytest.raises(EndorsementError) as outcome:  # nobody says anything about the GPU
+        run(bound_evidence(HONEST.guest, bound, *items), expected=ExpectedFreshness(nonce=NONCE))
+    told = {check.id: check.outcome for check in outcome.value.checks}
+    assert told["snp.signature"] is Outcome.PASS
+    assert told["binding.devices"] is Outcome.PASS
 
 
 def test_a_refusal_of_the_whole_still_tells_how_the_device_came_out() -> None:

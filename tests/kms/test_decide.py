@@ -256,3 +256,10 @@ def test_every_hindrance_of_a_key_is_a_reason_against() -> None:
 def test_a_decision_tells_the_documents_that_were_in_force() -> None:
     told = ReferenceState(name="images", version=2, digest=bytes(32))
     assert decided(keys={"a": state(references=(told,))}).keys[0].references == (told,)
+
+
+def test_evidence_of_a_frozen_product_opens_no_key_and_other_evidence_does() -> None:
+    frozen = decided(keys={"a": state(frozen_products=frozenset({"genoa", "turin"}))})
+    assert codes(frozen) == ["product-frozen"]
+    assert "evidence of genoa opens no key" in frozen.reasons[0].text
+    assert decided(keys={"a": state(frozen_products=frozenset({"milan", "tdx"}))}).verdict is Verdict.ALLOW

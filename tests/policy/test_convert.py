@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from attest.policy.foreign.nvidia_json import leaves, parse_nvidia
 from attest.policy.foreign.skr import claim_tests, parse_skr
 from attest.policy.foreign.skr_evaluation import evaluate_skr
 from attest.policy.model import decode_policy
+from attest.policy.reference_values.accepted_documents import decode_accepted_document
 from attest.policy.snp import SnpDemands
 from tests.policy.documents import document as snp_document
 from tests.policy.gpu_documents import BLACKWELL, HOPPER, SWITCH, failed, gpu_document, verified
@@ -506,6 +507,13 @@ def written(conversion: Conversion) -> list[Json]:
     document: Any = conversion.document
     found: list[Json] = document["anyOf"][0]["allOf"]
     return found
+
+
+def test_documents_of_reference_values_are_lost_by_name() -> None:
+    row = decode_accepted_document({"document": "kata", "sha256": "ab" * 32}, "references[0]")
+    conversion = export_skr(replace(decode_policy(snp_document()), references=(row,)), authority=ISSUER)
+    assert "references.kata" in {loss.name for loss in conversion.losses}
+    assert conversion.document is None
 
 
 def test_what_azure_can_say_of_our_policy_is_written() -> None:

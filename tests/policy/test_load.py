@@ -194,6 +194,26 @@ def test_a_wrong_value_at_the_top_is_refused_with_its_path(change: dict[str, Any
     assert refused({**STRICT, **change}).field == path
 
 
+def test_a_required_key_that_is_misspelt_is_refused_where_it_stands_and_the_right_word_named() -> None:
+    image = {"values": STRICT["reference_values"]["image"]["values"], "origine": "a build"}
+    error = refused({**STRICT, "reference_values": {"image": image}})
+    assert error.field == "reference_values.image.origine"
+    assert "did you mean 'origin'?" in error.message
+
+
+def test_a_key_that_stands_twice_in_json_is_refused_where_it_stands_again() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_policy(b'{"schema": "attest.policy/1",\n "schema": "attest.policy/1"}')
+    assert (caught.value.code, caught.value.line, caught.value.column) == ("policy-unreadable", 2, 2)
+
+
+@pytest.mark.parametrize("text", [b'{"schema": "\xff"}', b'{"a":' * 5000 + b"1" + b"}" * 5000], ids=["bytes", "depth"])
+def test_json_that_nobody_can_read_is_refused_without_a_place(text: bytes) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_policy(text)
+    assert (caught.value.code, caught.value.line) == ("policy-unreadable", None)
+
+
 def test_a_measurement_without_any_reference_values_says_so() -> None:
     changed = copy.deepcopy(STRICT)
     del changed["reference_values"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, GpuTolerances, WaivedMeasurement
+from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.policy import Policy
 from attest.policy.load import BASELINE_RULES
 from attest.policy.rules import Rule
@@ -145,6 +145,7 @@ def test_what_verification_is_to_let_pass_stands_in_every_result() -> None:
         held_rim_signers="old",
     )
     assert policy.switch_tolerances == NO_TOLERANCES
+    assert policy.tolerances == DeviceTolerances(gpus=policy.gpu_tolerances, switches=NO_TOLERANCES)
     rules = rules_of(document)
     assert rules["waived_measurements.7"] == "unchecked: tools"
     assert rules["waived_measurements.35"] == "unchecked: video"

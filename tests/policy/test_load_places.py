@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,11 @@ def path_of(steps: Steps) -> str:
 
 
 def document_of(text: str) -> Any:  # noqa: ANN401  any JSON
+    return copy.deepcopy(_parsed(text))
+
+
+@cache
+def _parsed(text: str) -> Any:  # noqa: ANN401  any JSON
     return YAML(typ="safe", pure=True).load(text)
 
 
