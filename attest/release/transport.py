@@ -5,6 +5,7 @@ httpx is of the extra ``cli``; it is imported when something is asked, so that v
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -64,6 +65,9 @@ PATIENT = Patience()
 def send(http: httpx.Client, ask: Ask, *, patience: Patience = PATIENT) -> Answer:
     """Ask, and return the whole answer.
 
+    The time is looked at between pieces of the body, and limits each wait before it: who sends the headers byte by byte
+    can draw that out, and gains nothing that saying nothing would not give him.
+
     Raises:
         EndorsementError: ``service-unreachable``.
         ConfigurationError: ``url-invalid``.
@@ -90,11 +94,16 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Patience = 
 
     patience.require_time()
     try:
-        async with http.stream(ask.method, ask.path, json=ask.body, timeout=patience.timeout()) as answer:
+        async with (
+            asyncio.timeout(None if patience.left is None else max(0.001, patience.left())),
+            http.stream(ask.method, ask.path, json=ask.body, timeout=patience.timeout()) as answer,
+        ):
             tls_key = tls_key_seen(answer)
             content = b""
             async for piece in answer.aiter_bytes():
                 content = _longer(content, piece, patience)
+    except TimeoutError as exc:
+        raise _unreachable("the time for it is over") from exc
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise _translated(exc) from exc
     return _answer(answer, content, ask, tls_key)

@@ -19,9 +19,10 @@ from __future__ import annotations
 from attest.errors import AppraisalError, AttestError, EndorsementError, EvidenceError, VerificationError
 from attest.release.refusals import LeaseLostError, ReleaseRefusedError
 
-__all__ = ["LeaseLostError", "ServiceNotGenuineError", "ServiceUnreachableError", "is_busy", "told"]
+__all__ = ["LeaseLostError", "ServiceNotGenuineError", "ServiceUnreachableError", "is_busy", "may_pass", "told"]
 
 _BUSY = frozenset({429, 502, 503, 504})
+_AWAY = frozenset({"service-unreachable", "service-evidence-unavailable"})
 
 
 class ServiceUnreachableError(EndorsementError):
@@ -61,7 +62,15 @@ def is_busy(error: AttestError) -> bool:
     """Say whether the service could not be asked or could not say, which may be another thing in a moment."""
     if isinstance(error, ReleaseRefusedError):
         return error.status in _BUSY
-    return isinstance(error, EndorsementError) and error.retryable
+    return isinstance(error, EndorsementError) and error.code in _AWAY
+
+
+def may_pass(error: AttestError) -> bool:
+    """Say whether it is worth asking again at once.
+
+    What a vendor says of the service's machine and is missing stays missing: who fetches it has asked again already.
+    """
+    return is_busy(error) or (error.retryable and not isinstance(error, EndorsementError))
 
 
 def told(error: AttestError, *, url: str) -> AttestError:

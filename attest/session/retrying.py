@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from attest.errors import AttestError
-from attest.session.errors import ServiceUnreachableError, is_busy
+from attest.session.errors import ServiceUnreachableError, is_busy, may_pass
 from attest.session.timing import Deadline
 
 __all__ = ["FIRST_SECONDS", "LONGEST_SECONDS", "Attempts", "pause_after"]
@@ -59,7 +59,7 @@ class Attempts:
         """
         self._tried.append(f"{error.message} [{error.code}]")
         self._stale += not is_busy(error)
-        if not error.retryable or self._stale > MOST_STALE_CHALLENGES:
+        if not may_pass(error) or self._stale > MOST_STALE_CHALLENGES:
             raise error
         timing = self._deadline.timing
         pause = pause_after(len(self._tried), error, chance=timing.random())
