@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli_keys import read_material
-from kms.cli_options import SETTINGS, key_argument, load, moment, read_input, say, vault, with_options
+from kms.cli_options import (
+    SETTINGS,
+    key_argument,
+    load,
+    moment,
+    read_input,
+    read_policy_input,
+    say,
+    vault,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from kms.keys.records import KeyName
@@ -47,13 +58,20 @@ def key_import_key(config: Path | None, **flags: object) -> None:
 @click.option("--service", required=True, metavar="IDENTITY", help="The service's identity, as you know it.")
 @click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="Raw bytes; - for stdin.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A file that is not there yet.")
+@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="What is to guard it.")
+@click.option("--version", "number", type=click.IntRange(1), default=1, show_default=True, help="Of the key.")
 @click.option("--algorithm", default="symmetric-256", help="What it is (default symmetric-256).")
-def key_wrap(*, name: KeyName, note: Path, service: str, source: Path, out: Path, algorithm: str) -> None:
-    """Seal a key to a service, as this key of it; this is for the owner, who needs none of the service's files."""
+def key_wrap(
+    *, name: KeyName, note: Path, service: str, source: Path, out: Path, policy_file: Path, number: int, algorithm: str
+) -> None:
+    """Seal a key to a service, as this key under this policy; this is for the owner, who needs no file of the service.
+
+    A further version, which 'kms key rotate' takes, is sealed under the policy that the key has then.
+    """
     from attest.errors import ConfigurationError
     from attest.release import VerifierKey
     from attest.release.importing import read_import_key
-    from kms.keys.importing import wrap_material
+    from kms.keys.importing import first_terms, wrap_material
     from kms.keys.material import ALGORITHMS, require_algorithm, require_material
     from kms.keys.records import KeyPurpose
 
@@ -63,7 +81,8 @@ def key_wrap(*, name: KeyName, note: Path, service: str, source: Path, out: Path
     import_key = read_import_key(read_input(note).decode("utf-8", errors="replace"), service=known)
     material = read_material(source)
     require_material(material, algorithm=algorithm)
-    wrapped = wrap_material(material, import_key=import_key, service=known, name=name, algorithm=algorithm)
+    terms = replace(first_terms(name, algorithm=algorithm, policy=read_policy_input(policy_file)), version=number)
+    wrapped = wrap_material(material, import_key=import_key, service=known, terms=terms)
     try:
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as exc:
@@ -73,7 +92,8 @@ def key_wrap(*, name: KeyName, note: Path, service: str, source: Path, out: Path
         ) from exc
     with os.fdopen(descriptor, "wb") as file:
         file.write(wrapped.to_json())
-    say(f"note: 'kms key import {name} --wrapped {out}' brings it in, at this service and as this key alone")
+    command = f"kms key import {name} --policy {policy_file}" if number == 1 else f"kms key rotate {name}"
+    say(f"note: '{command} --wrapped {out}' brings it in, at this service, as this version and under this policy alone")
 
 
 IMPORTS = (key_import_key, key_wrap)

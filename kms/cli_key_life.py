@@ -64,6 +64,7 @@ def key_rotate(
     from kms.actors import local_actor
     from kms.keys.admin import find_key
     from kms.keys.describing import record_line
+    from kms.keys.importing import next_terms
     from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, rotate_due, rotate_key
 
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
@@ -73,11 +74,15 @@ def key_rotate(
     if name is None:
         made = rotate_due(rotator, at=at, failed=failures)
     else:
-        algorithm = find_key(opened.store, name)[0].algorithm
+        terms = next_terms(find_key(opened.store, name)[0])
         settings = load(config, flags).settings
-        material = given_material(opened, name, algorithm, source, wrapped, settings=settings)
+        material = given_material(opened, terms, source, wrapped, settings=settings)
         length = DEFAULT_OVERLAP if overlap is None else overlap
-        made = (rotate_key(rotator, name, overlap=length, actor=local_actor(), at=at, material=material),)
+        sealed_as = None if wrapped is None else terms
+        record = rotate_key(
+            rotator, name, overlap=length, actor=local_actor(), at=at, material=material, terms=sealed_as
+        )
+        made = (record,)
     for record in made:
         click.echo(record_line(record, at=at))
     if not made and not failures.some:

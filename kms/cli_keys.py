@@ -29,6 +29,7 @@ from kms.cli_options import (
 )
 
 if TYPE_CHECKING:
+    from attest.release.importing import ImportTerms
     from kms.keys.records import KeyName, KeyReference
     from kms.keys.secret import SecretBytes
     from kms.references.records import StoredDocument
@@ -117,6 +118,7 @@ def key_import(
     from kms.actors import local_actor
     from kms.keys.admin import KEY_IMPORTED, add_key
     from kms.keys.describing import record_line
+    from kms.keys.importing import first_terms
     from kms.keys.material import ALGORITHMS, require_algorithm
     from kms.keys.records import KeyPurpose
 
@@ -124,7 +126,8 @@ def key_import(
     require_algorithm(algorithm, purpose=KeyPurpose.MODEL_KEY if found is None else found.purpose)
     policy = read_policy_input(policy_file)
     opened = vault(config, flags)
-    material = given_material(opened, name, algorithm, source, wrapped, settings=load(config, flags).settings)
+    terms = first_terms(name, algorithm=algorithm, policy=policy)
+    material = given_material(opened, terms, source, wrapped, settings=load(config, flags).settings)
     if material is None:
         raise click.UsageError("give the key with --from or --wrapped")
     record = add_key(
@@ -143,7 +146,7 @@ def key_import(
 
 
 def given_material(
-    opened: Vault, name: KeyName, algorithm: str, source: Path | None, wrapped: Path | None, *, settings: Settings
+    opened: Vault, terms: ImportTerms, source: Path | None, wrapped: Path | None, *, settings: Settings
 ) -> SecretBytes | None:
     """Read material that its owner made, in the clear or sealed to the import key; None when none was given."""
     from kms.keys.importing import unwrap_material
@@ -154,9 +157,7 @@ def given_material(
     if wrapped is None:
         return None if source is None else read_material(source)
     service = open_identity(opened, settings).public
-    return unwrap_material(
-        opened.store, opened.kek, read_input(wrapped), service=service, name=name, algorithm=algorithm
-    )
+    return unwrap_material(opened.store, opened.kek, read_input(wrapped), service=service, terms=terms)
 
 
 def read_material(source: Path) -> SecretBytes:

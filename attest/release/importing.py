@@ -3,8 +3,9 @@
 ::
 
     note     "attest-import-key/v1" newline JSON newline, signed by the service as a C2SP note: its import key
-    wrapped  JSON: schema, to (SHA-256 of the import key), key, algorithm, sealed
-    sealed   HPKE enc ‖ ciphertext; info is the CBOR of a map of context, audience, tenant, key_id and algorithm
+    wrapped  JSON: schema, to (SHA-256 of the import key), key, version, algorithm, policy_sha256, sealed
+    sealed   HPKE enc ‖ ciphertext; info is the CBOR of a map of context, audience, tenant, key_id, version, algorithm
+             and policy_digest (32 bytes)
 """
 
 from __future__ import annotations
@@ -20,12 +21,31 @@ from attest.release.names import KeyName
 from attest.release.notes import VerifierKey
 from attest.release.sealing import WorkloadKey, seal
 
-__all__ = ["WrappedKey", "import_key_text", "open_wrapped", "read_import_key", "wrap_key"]
+__all__ = ["ImportTerms", "WrappedKey", "import_key_text", "open_wrapped", "read_import_key", "wrap_key"]
 
-CONTEXT = "attest-import/v1"
-SCHEMA = "attest.wrapped-key/1"
+CONTEXT = "attest-import/v2"
+SCHEMA = "attest.wrapped-key/2"
 _HEAD = "attest-import-key/v1"
-_MEMBERS = ("schema", "to", "key", "algorithm", "sealed")
+_TEXTS = ("schema", "to", "key", "algorithm", "policy_sha256", "sealed")
+_DIGEST_BYTES = 32
+MAX_VERSION = 999_999_999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportTerms:
+    """What a key is sealed as, and so all that it can be kept as.
+
+    Attributes:
+        name: what the key is called.
+        version: which version of it, from 1.
+        algorithm: what it is.
+        policy_digest: SHA-256 of the policy that is to guard it, 32 bytes.
+    """
+
+    name: KeyName
+    version: int
+    algorithm: str
+    policy_digest: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +54,12 @@ class WrappedKey:
 
     Attributes:
         to: SHA-256 of the import key that it is sealed to, 32 bytes.
-        name: what the key is to be called.
-        algorithm: what it is.
+        terms: what it is sealed as.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
 
     to: bytes
-    name: KeyName
-    algorithm: str
+    terms: ImportTerms
     sealed: bytes
 
     def to_json(self) -> bytes:
@@ -49,8 +67,10 @@ class WrappedKey:
         document: dict[str, JsonValue] = {
             "schema": SCHEMA,
             "to": self.to.hex(),
-            "key": str(self.name),
-            "algorithm": self.algorithm,
+            "key": str(self.terms.name),
+            "version": self.terms.version,
+            "algorithm": self.terms.algorithm,
+            "policy_sha256": self.terms.policy_digest.hex(),
             "sealed": base64url_text(self.sealed),
         }
         return json.dumps(document, indent=2, sort_keys=True).encode() + b"\n"
@@ -63,16 +83,37 @@ class WrappedKey:
             EvidenceError: ``wire-invalid``, ``json-invalid`` or ``base64-invalid``.
         """
         document = json_value(data, what="wrapped key")
-        members = document if isinstance(document, dict) else {}
+        members = dict(document) if isinstance(document, dict) else {}
+        version = members.pop("version", None)
         texts = {name: value for name, value in members.items() if isinstance(value, str)}
-        if set(members) != set(_MEMBERS) or len(texts) != len(members) or texts["schema"] != SCHEMA:
-            raise _invalid(f"expected schema {SCHEMA} with exactly the texts {', '.join(_MEMBERS)}")
+        if set(texts) != set(_TEXTS) or len(texts) != len(members) or texts["schema"] != SCHEMA:
+            raise _invalid(f"expected schema {SCHEMA} with a version and exactly the texts {', '.join(_TEXTS)}")
+        if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= MAX_VERSION:
+            raise _invalid(f"version: expected an integer from 1 to {MAX_VERSION}")
         try:
-            to, name = bytes.fromhex(texts["to"]), KeyName.parse(texts["key"])
-        except (ValueError, ConfigurationError) as exc:
+            name = KeyName.parse(texts["key"])
+        except ConfigurationError as exc:
             raise _invalid(str(exc)) from exc
-        sealed = base64url_bytes(texts["sealed"], what="sealed")
-        return WrappedKey(to=to, name=name, algorithm=texts["algorithm"], sealed=sealed)
+        return WrappedKey(
+            to=_digest(texts["to"], "to"),
+            terms=ImportTerms(
+                name=name,
+                version=version,
+                algorithm=texts["algorithm"],
+                policy_digest=_digest(texts["policy_sha256"], "policy_sha256"),
+            ),
+            sealed=base64url_bytes(texts["sealed"], what="sealed"),
+        )
+
+
+def _digest(text: str, field: str) -> bytes:
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != _DIGEST_BYTES or found.hex() != text:
+        raise _invalid(f"{field}: expected {_DIGEST_BYTES} bytes in lower-case hex")
+    return found
 
 
 def import_key_text(public_key: bytes) -> str:
@@ -96,43 +137,47 @@ def read_import_key(note: str, *, service: VerifierKey) -> bytes:
 
 
 def wrap_key(
-    material: bytes | memoryview, *, import_key: bytes, service: VerifierKey, name: KeyName, algorithm: str
+    material: bytes | memoryview, *, import_key: bytes, service: VerifierKey, terms: ImportTerms
 ) -> WrappedKey:
-    """Seal a key to a service, as this key and for nothing else.
+    """Seal a key to a service, as this version of this key under this policy, and for nothing else.
 
     Raises:
         VerificationError: ``recipient-key-invalid``.
     """
-    sealed = seal(material, recipient=import_key, info=_info(service, name, algorithm))
-    return WrappedKey(to=sha256(import_key).digest(), name=name, algorithm=algorithm, sealed=sealed)
+    sealed = seal(material, recipient=import_key, info=_info(service, terms))
+    return WrappedKey(to=sha256(import_key).digest(), terms=terms, sealed=sealed)
 
 
-def open_wrapped(
-    wrapped: WrappedKey, *, key: WorkloadKey, service: VerifierKey, name: KeyName, algorithm: str
-) -> bytes:
-    """Open what was sealed to this import key, as this key.
+def open_wrapped(wrapped: WrappedKey, *, key: WorkloadKey, service: VerifierKey, terms: ImportTerms) -> bytes:
+    """Open what was sealed to this import key, as what it is to be kept as.
 
     Raises:
-        BindingError: ``wrapped-key-mismatch``: it is for another service, another key or another algorithm;
+        BindingError: ``wrapped-key-mismatch``: it is for another service, key, version, algorithm or policy;
             ``release-not-for-this-exchange``: it was altered, or is not what it says.
     """
     if not hmac.compare_digest(wrapped.to, sha256(key.public).digest()):
         raise _mismatch("to", sha256(key.public).hexdigest(), wrapped.to.hex())
-    if wrapped.name != name:
-        raise _mismatch("key", str(name), str(wrapped.name))
-    if wrapped.algorithm != algorithm:
-        raise _mismatch("algorithm", algorithm, wrapped.algorithm)
-    return key.open(wrapped.sealed, info=_info(service, name, algorithm))
+    for field, expected, got in (
+        ("key", str(terms.name), str(wrapped.terms.name)),
+        ("version", str(terms.version), str(wrapped.terms.version)),
+        ("algorithm", terms.algorithm, wrapped.terms.algorithm),
+        ("policy_sha256", terms.policy_digest.hex(), wrapped.terms.policy_digest.hex()),
+    ):
+        if expected != got:
+            raise _mismatch(field, expected, got)
+    return key.open(wrapped.sealed, info=_info(service, terms))
 
 
-def _info(service: VerifierKey, name: KeyName, algorithm: str) -> bytes:
+def _info(service: VerifierKey, terms: ImportTerms) -> bytes:
     return cbor_bytes(
         {
             "context": CONTEXT,
             "audience": service.text,
-            "tenant": name.tenant,
-            "key_id": name.key_id,
-            "algorithm": algorithm,
+            "tenant": terms.name.tenant,
+            "key_id": terms.name.key_id,
+            "version": terms.version,
+            "algorithm": terms.algorithm,
+            "policy_digest": terms.policy_digest,
         }
     )
 
@@ -144,7 +189,7 @@ def _mismatch(field: str, expected: str, got: str) -> BindingError:
         field=field,
         expected=expected,
         got=got[:200],
-        hint="wrap the key again: for this service, under the name that it is imported as",
+        hint="wrap the key again: for this service, and as the key, version and policy that it is brought in as",
     )
 
 

@@ -18,7 +18,7 @@ from kms.api.log import NoteResponse
 from kms.api.schema import refusals, request_body
 from kms.auth.permissions import Operation
 from kms.keys.admin import KEY_IMPORTED
-from kms.keys.importing import find_import_key, make_import_key, no_import_key, unwrap_material
+from kms.keys.importing import find_import_key, first_terms, make_import_key, no_import_key, unwrap_material
 from kms.keys.material import ALGORITHMS, require_algorithm
 from kms.keys.records import SYMMETRIC_256, KeyPurpose
 from kms.keys.secret import SecretBytes
@@ -87,7 +87,7 @@ async def create_import_key(tenant: Tenant, request: Request, caller: WithCaller
     responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
 )
 async def import_key(request: Request, caller: WithCaller) -> KeyStateModel:
-    """Keep a key that was sealed to this service, as this key alone."""
+    """Keep a key that was sealed to this service, as this key and under this policy alone."""
     wanted = await read_body(request, KeyImportModel)
     name = KeyName(tenant=wanted.tenant, key_id=wanted.key_id)
     service = caller.context.base.services.identity.public
@@ -95,8 +95,8 @@ async def import_key(request: Request, caller: WithCaller) -> KeyStateModel:
     def open_it(vault: Vault) -> SecretBytes:
         found = ALGORITHMS.get(wanted.algorithm)
         require_algorithm(wanted.algorithm, purpose=KeyPurpose.MODEL_KEY if found is None else found.purpose)
-        data = wanted.wrapped.encode()
-        return unwrap_material(vault.store, vault.kek, data, service=service, name=name, algorithm=wanted.algorithm)
+        terms = first_terms(name, algorithm=wanted.algorithm, policy=wanted.policy.encode())
+        return unwrap_material(vault.store, vault.kek, wanted.wrapped.encode(), service=service, terms=terms)
 
     return await keep_key(caller, wanted, open_it, kind=KEY_IMPORTED, algorithm=wanted.algorithm)
 

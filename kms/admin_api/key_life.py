@@ -28,7 +28,9 @@ from kms.admin_api.models import (
 )
 from kms.api.schema import refusals, request_body
 from kms.auth.permissions import Operation
+from kms.keys.admin import find_key
 from kms.keys.destruction import plan_destruction, restore_key, schedule_destruction
+from kms.keys.importing import next_terms, unwrap_material
 from kms.keys.records import Disclosure
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, remove_schedule, rotate_key, set_schedule
@@ -53,9 +55,15 @@ async def rotate(tenant: Tenant, key_id: KeyId, request: Request, caller: WithCa
     vault, at = caller.vault(Operation.KEYS_CHANGE, key=name), caller.now()
     overlap = DEFAULT_OVERLAP if wanted.overlap_seconds is None else timedelta(seconds=wanted.overlap_seconds)
 
+    service = caller.context.base.services.identity.public
+
     def change() -> KeyModel:
         rotator = Rotator(store=vault.store, kek=vault.kek, random=secrets.token_bytes)
-        rotate_key(rotator, name, overlap=overlap, actor=caller.identity, at=at)
+        material = terms = None
+        if wanted.wrapped is not None:
+            terms = next_terms(find_key(vault.store, name)[0])
+            material = unwrap_material(vault.store, vault.kek, wanted.wrapped.encode(), service=service, terms=terms)
+        rotate_key(rotator, name, overlap=overlap, actor=caller.identity, at=at, material=material, terms=terms)
         return key_model(vault.store, name, at)
 
     return await caller.run(change)

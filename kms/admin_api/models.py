@@ -273,9 +273,13 @@ KeyVersion = Annotated[int | None, Field(ge=1, le=999_999_999, description="One 
 
 
 class RotateModel(_Edge):
-    """A new version of a key, made by the service."""
+    """A new version of a key, made by the service or by its owner."""
 
     overlap_seconds: Annotated[Seconds | None, Field(description="Without it: a week.")] = None
+    wrapped: Annotated[
+        str | None,
+        Field(max_length=16384, description="What 'kms key wrap' wrote; without it the service makes the version."),
+    ] = None
 
 
 class ScheduleModel(_Edge):

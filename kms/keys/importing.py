@@ -8,20 +8,24 @@ from hashlib import sha256
 from typing import Final
 
 from attest.encoding import JsonValue
+from attest.policy.authoring.signing import identity_of
+from attest.policy.document import read_document
 from attest.release import KEM_HYBRID, VerifierKey, WorkloadKey
-from attest.release.importing import WrappedKey, open_wrapped, wrap_key
+from attest.release.importing import ImportTerms, WrappedKey, open_wrapped, wrap_key
 from attest.release.sealing import MATERIAL_BYTES
 from kms.actors import Actor
 from kms.errors import KeyConflictError
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
-from kms.keys.records import KeyName, WrapContext
+from kms.keys.records import KeyName, KeyRecord, WrapContext
 from kms.keys.secret import EXPORT, SecretBytes
 from kms.store import Store
 
 __all__ = [
     "IMPORT_KEY_CREATED",
     "find_import_key",
+    "first_terms",
     "make_import_key",
+    "next_terms",
     "no_import_key",
     "unwrap_material",
     "wrap_material",
@@ -76,9 +80,9 @@ def _key_pair(material: SecretBytes) -> WorkloadKey:
 
 
 def unwrap_material(
-    store: Store, kek: KeyEncryptionKey, data: bytes, *, service: VerifierKey, name: KeyName, algorithm: str
+    store: Store, kek: KeyEncryptionKey, data: bytes, *, service: VerifierKey, terms: ImportTerms
 ) -> SecretBytes:
-    """Open a key that its owner sealed to the import key, as the key that it is imported as.
+    """Open a key that its owner sealed to the import key, as what it is brought in as.
 
     Raises:
         KeyConflictError: ``import-key-missing``: none was made, so nothing can be sealed to it.
@@ -90,7 +94,7 @@ def unwrap_material(
     key = find_import_key(store, kek, service=service)
     if key is None:
         raise no_import_key()
-    return SecretBytes(open_wrapped(wrapped, key=key, service=service, name=name, algorithm=algorithm))
+    return SecretBytes(open_wrapped(wrapped, key=key, service=service, terms=terms))
 
 
 def no_import_key() -> KeyConflictError:
@@ -102,15 +106,33 @@ def no_import_key() -> KeyConflictError:
     )
 
 
-def wrap_material(
-    material: SecretBytes, *, import_key: bytes, service: VerifierKey, name: KeyName, algorithm: str
-) -> WrappedKey:
+def first_terms(name: KeyName, *, algorithm: str, policy: bytes) -> ImportTerms:
+    """Return what the first version of a key under this policy document is sealed as.
+
+    Raises:
+        ConfigurationError: the policy cannot be read.
+    """
+    digest = identity_of(read_document(policy)).digest
+    return ImportTerms(name=name, version=1, algorithm=algorithm, policy_digest=digest)
+
+
+def next_terms(before: KeyRecord) -> ImportTerms:
+    """Return what the version that follows this one is sealed as: it stays under the policy of its key."""
+    return ImportTerms(
+        name=before.name,
+        version=before.version + 1,
+        algorithm=before.algorithm,
+        policy_digest=before.policy_digest,
+    )
+
+
+def wrap_material(material: SecretBytes, *, import_key: bytes, service: VerifierKey, terms: ImportTerms) -> WrappedKey:
     """Seal a key to a service's import key; this is the owner's half.
 
     Raises:
         VerificationError: ``recipient-key-invalid``.
     """
-    seal_to = partial(wrap_key, import_key=import_key, service=service, name=name, algorithm=algorithm)
+    seal_to = partial(wrap_key, import_key=import_key, service=service, terms=terms)
     return material.lend(EXPORT, seal_to)
 
 

@@ -14,10 +14,12 @@ from typing import Final
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
+from attest.release.importing import ImportTerms
 from kms.actors import SCHEDULE, Actor
 from kms.errors import KeyConflictError, UnavailableError
 from kms.keys.admin import name_members, require_key
 from kms.keys.durations import duration_text
+from kms.keys.importing import next_terms
 from kms.keys.kek import KeyEncryptionKey, RandomBytes
 from kms.keys.material import new_material, public_half, require_material
 from kms.keys.publishing import publish
@@ -72,6 +74,7 @@ def rotate_key(
     actor: Actor,
     at: datetime,
     material: SecretBytes | None = None,
+    terms: ImportTerms | None = None,
 ) -> KeyRecord:
     """Make a new version of a key the current one.
 
@@ -82,6 +85,7 @@ def rotate_key(
         actor: who asks for it.
         at: when.
         material: the new version's, where its owner made it; else it is made here.
+        terms: what its owner sealed it as, and what it therefore has to be kept as.
 
     Returns:
         The new version.
@@ -96,6 +100,8 @@ def rotate_key(
         with rotator.store.reading() as reader:
             before = require_key(reader, name)
         _require_living(before)
+        if terms is not None and next_terms(before) != terms:
+            break
         record, public_key = _next_version(rotator, before, material=material, at=at)
         with rotator.store.writing() as writer:
             if require_key(writer, name) != before:

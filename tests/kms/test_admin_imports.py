@@ -1,13 +1,14 @@
 """Keys that are brought in over the administration API: sealed to the service, or not at all."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from attest.release import KeyName
 from attest.release.importing import read_import_key, wrap_key
 from kms.auth.permissions import Role
-from kms.keys.importing import find_import_key
+from kms.keys.importing import find_import_key, first_terms
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import MATERIAL, MODEL, Harness, Workload, open_release, policy_text
 
@@ -26,13 +27,14 @@ def body(wrapped: str, key_id: str = "model", **more: str) -> dict[str, str]:
     return {"tenant": "default", "key_id": key_id, "policy": policy_text().decode(), "wrapped": wrapped, **more}
 
 
-def sealed(admin: AdminClient, name: KeyName = MODEL) -> str:
+def sealed(admin: AdminClient, name: KeyName = MODEL, version: int = 1) -> str:
     """What the owner does on a machine of their own, from what the API told."""
     service = admin.harness.services.identity.public
     note = admin.http.post("/v1/import-key?tenant=default", json={}, headers=admin.bearer("owner"))
     assert note.status_code == 200, note.text
     key = read_import_key(note.text, service=service)
-    return wrap_key(MATERIAL, import_key=key, service=service, name=name, algorithm=ALGORITHM).to_json().decode()
+    terms = replace(first_terms(name, algorithm=ALGORITHM, policy=policy_text()), version=version)
+    return wrap_key(MATERIAL, import_key=key, service=service, terms=terms).to_json().decode()
 
 
 def test_a_key_that_its_owner_sealed_is_brought_in_and_released(admin: AdminClient) -> None:
@@ -61,6 +63,32 @@ def test_mc_28_a_sealed_key_is_brought_in_as_no_other_key(admin: AdminClient) ->
     unknown = admin.http.post("/v1/keys/import", json=body(wrapped, algorithm="rot13"), headers=owner)
     assert (unknown.status_code, unknown.json()["code"]) == (422, "key-algorithm-invalid")
     assert "key-imported" not in [one["kind"] for one in admin.harness.entries()]
+
+
+def test_mc_28_a_sealed_key_is_brought_in_under_no_other_policy(admin: AdminClient) -> None:
+    wrong = body(sealed(admin)) | {"policy": policy_text(name="weaker").decode()}
+    answer = admin.http.post("/v1/keys/import", json=wrong, headers=admin.bearer("owner"))
+    assert (answer.status_code, answer.json()["code"]) == (403, "wrapped-key-mismatch")
+
+
+def test_a_new_version_comes_in_sealed_too(admin: AdminClient) -> None:
+    harness, owner, path = admin.harness, admin.bearer("owner"), "/v1/keys/default/model/rotate"
+    admin.http.post("/v1/keys/import", json=body(sealed(admin)), headers=owner)
+    for wrong in (sealed(admin), sealed(admin, version=3)):
+        answer = admin.http.post(path, json={"wrapped": wrong}, headers=owner)
+        assert (answer.status_code, answer.json()["code"]) == (403, "wrapped-key-mismatch")
+    second = sealed(admin, version=2)
+    refused = admin.http.post(path, json={"wrapped": second}, headers=admin.bearer("operator"))
+    assert (refused.status_code, refused.json()["code"]) == (403, "not-permitted")
+    assert admin.http.post(path, json={"wrapped": "none"}, headers=owner).status_code == 400
+    assert admin.http.post(path, json={"wrapped": second}, headers=owner).json()["version"] == 2
+    challenge = harness.releases.challenge()
+    request = Workload().request(challenge, "model")
+    release = harness.releases.release(request)
+    assert open_release(Workload(), challenge, request, release, harness) == {"model": MATERIAL}
+    assert [one["material"] for one in harness.entries() if one["kind"] == "key-rotated"] == ["imported"]
+    again = admin.http.post(path, json={"wrapped": second}, headers=owner)
+    assert (again.status_code, again.json()["code"]) == (403, "wrapped-key-mismatch")
 
 
 def test_a_key_in_the_clear_is_not_taken(admin: AdminClient) -> None:

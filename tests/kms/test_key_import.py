@@ -2,19 +2,21 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from attest.errors import AttestError, BindingError, EvidenceError, SignatureError
 from attest.release import KeyName, VerifierKey, WorkloadKey, sign_note
-from attest.release.importing import WrappedKey, import_key_text, open_wrapped, read_import_key, wrap_key
-from kms.errors import KeyConflictError
+from attest.release.importing import ImportTerms, WrappedKey, import_key_text, open_wrapped, read_import_key, wrap_key
+from kms.errors import KeyConflictError, UnavailableError
 from kms.fsck import examine
-from kms.keys.importing import find_import_key, make_import_key, unwrap_material
-from kms.keys.secret import EXPORT
+from kms.keys.importing import find_import_key, first_terms, make_import_key, next_terms, unwrap_material
+from kms.keys.rotation import Rotator, rotate_key
+from kms.keys.secret import EXPORT, SecretBytes
 from kms.services import Vault
-from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, FakeRandom, Harness
+from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, FakeRandom, Harness, policy_text
 from tests.kms.test_cli import Shell, shell
 
 __all__ = ["shell"]
@@ -33,24 +35,23 @@ def import_key(harness: Harness) -> WorkloadKey:
     )
 
 
-def wrapped_for(harness: Harness, key: WorkloadKey, name: KeyName = MODEL, algorithm: str = ALGORITHM) -> WrappedKey:
-    service = harness.services.identity.public
-    return wrap_key(MATERIAL, import_key=key.public, service=service, name=name, algorithm=algorithm)
+TERMS = first_terms(MODEL, algorithm=ALGORITHM, policy=policy_text())
+
+
+def wrapped_for(harness: Harness, key: WorkloadKey, terms: ImportTerms = TERMS) -> WrappedKey:
+    return wrap_key(MATERIAL, import_key=key.public, service=harness.services.identity.public, terms=terms)
 
 
 def unwrapped(
     harness: Harness,
     data: bytes,
     *,
-    name: KeyName = MODEL,
-    algorithm: str = ALGORITHM,
+    terms: ImportTerms = TERMS,
     service: VerifierKey | None = None,
 ) -> bytes:
     services = harness.services
     known = services.identity.public if service is None else service
-    return unwrap_material(services.store, services.kek, data, service=known, name=name, algorithm=algorithm).lend(
-        EXPORT, bytes
-    )
+    return unwrap_material(services.store, services.kek, data, service=known, terms=terms).lend(EXPORT, bytes)
 
 
 def test_what_was_sealed_to_the_import_key_opens_as_the_key_that_it_is(harness: Harness) -> None:
@@ -79,16 +80,46 @@ def test_without_an_import_key_nothing_is_opened(harness: Harness) -> None:
 def test_mc_28_it_opens_as_no_other_key(harness: Harness) -> None:
     key = import_key(harness)
     wrapped = wrapped_for(harness, key)
-    other = KeyName(tenant="acme", key_id="model")
-    for name, algorithm, field in ((other, ALGORITHM, "key"), (MODEL, "hpke-x25519", "algorithm")):
+    others = {
+        "key": replace(TERMS, name=KeyName(tenant="acme", key_id="model")),
+        "algorithm": replace(TERMS, algorithm="hpke-x25519"),
+        "version": replace(TERMS, version=2),
+        "policy_sha256": replace(TERMS, policy_digest=bytes(32)),
+    }
+    for field, terms in others.items():
         with pytest.raises(BindingError) as caught:
-            unwrapped(harness, wrapped.to_json(), name=name, algorithm=algorithm)
+            unwrapped(harness, wrapped.to_json(), terms=terms)
         assert (caught.value.code, caught.value.field) == ("wrapped-key-mismatch", field)
         # Whoever rewrites the file meets the seal.
-        renamed = replace(wrapped, name=name, algorithm=algorithm)
+        renamed = replace(wrapped, terms=terms)
         with pytest.raises(BindingError) as caught:
-            unwrapped(harness, renamed.to_json(), name=name, algorithm=algorithm)
+            unwrapped(harness, renamed.to_json(), terms=terms)
         assert caught.value.code == "release-not-for-this-exchange"
+
+
+def test_mc_28_the_operator_puts_it_under_no_other_policy(shell: Shell) -> None:
+    identity = shell.init().partition("identity: ")[2].strip()
+    note, wrapped, weak = (shell.folder / name for name in ("import-key.txt", "model.wrapped", "weak.yaml"))
+    note.write_text(shell.with_config("key", "import-key")[0], encoding="utf-8")
+    sealing = ("key", "wrap", "model", "--to", str(note), "--from", str(shell.key), "--policy", str(shell.policy))
+    shell.run(*sealing, "--service", identity, "--out", str(wrapped))
+    weak.write_text(shell.policy.read_text().replace("snp: 26", "snp: 1"))
+    command = ("key", "import", "model", "--wrapped", str(wrapped), "--policy")
+    assert "[wrapped-key-mismatch]" in shell.with_config(*command, str(weak), code=1)[1]
+    shell.with_config(*command, str(shell.policy))
+
+
+def test_a_version_is_kept_as_what_it_was_sealed_as_or_not_at_all(harness: Harness) -> None:
+    harness.add_key("model")
+    services = harness.services
+    rotator = Rotator(store=services.store, kek=services.kek, random=harness.random)
+    with services.store.reading() as reader:
+        terms = next_terms(reader.newest((MODEL,))[MODEL])
+    rotate_key(rotator, MODEL, overlap=timedelta(days=1), actor=ACTOR, at=AT)  # somebody else was quicker
+    material = SecretBytes(bytes(32))
+    with pytest.raises(UnavailableError) as caught:
+        rotate_key(rotator, MODEL, overlap=timedelta(days=1), actor=ACTOR, at=AT, material=material, terms=terms)
+    assert caught.value.code == "keys-changing"
 
 
 def test_it_opens_at_no_other_service(harness: Harness, tmp_path: Path) -> None:
@@ -104,8 +135,7 @@ def test_it_opens_at_no_other_service(harness: Harness, tmp_path: Path) -> None:
             wrapped_for(harness, other_key),
             key=other_key,
             service=elsewhere.services.identity.public,
-            name=MODEL,
-            algorithm=ALGORITHM,
+            terms=TERMS,
         )
     elsewhere.close()
 
@@ -128,7 +158,7 @@ def test_each_member_of_a_wrapped_key_missing_or_retyped_is_refused(harness: Har
 
     def opened(document: object) -> bytes:
         found = WrappedKey.from_json(json.dumps(document).encode())
-        return open_wrapped(found, key=key, service=service, name=MODEL, algorithm=ALGORITHM)
+        return open_wrapped(found, key=key, service=service, terms=TERMS)
 
     assert opened(good) == MATERIAL
     for name in good:
@@ -146,9 +176,10 @@ def test_a_key_is_wrapped_by_its_owner_and_imported(shell: Shell) -> None:
     note, wrapped = shell.folder / "import-key.txt", shell.folder / "model.wrapped"
     note.write_text(shell.with_config("key", "import-key")[0], encoding="utf-8")
     assert shell.with_config("key", "import-key")[0] == note.read_text(encoding="utf-8")
-    owner = ("key", "wrap", "model", "--to", str(note), "--from", str(shell.key), "--out", str(wrapped), "--service")
+    sealing = ("key", "wrap", "model", "--to", str(note), "--from", str(shell.key), "--policy", str(shell.policy))
+    owner = (*sealing, "--out", str(wrapped), "--service")
     _, err = shell.run(*owner, identity)
-    assert "note: 'kms key import model --wrapped " in err
+    assert "note: 'kms key import model --policy " in err
     assert "[file-unwritable]" in shell.run(*owner, identity, code=2)[1]
     wrong = VerifierKey(name="kms.test/cli", public=bytes(32)).text
     assert "[note-signature-invalid]" in shell.run(*owner, wrong, code=1)[1]
@@ -161,6 +192,11 @@ def test_a_key_is_wrapped_by_its_owner_and_imported(shell: Shell) -> None:
     assert shell.with_config("key", "import", "model", "--wrapped", str(wrapped), *policy)[0].startswith(
         "model  version 1"
     )
-    assert shell.with_config("key", "rotate", "model", "--wrapped", str(wrapped))[0].startswith("model  version 2")
+    _, err = shell.with_config("key", "rotate", "model", "--wrapped", str(wrapped), code=1)
+    assert "[wrapped-key-mismatch]" in err
+    second = shell.folder / "second.wrapped"
+    _, err = shell.run(*sealing, "--version", "2", "--out", str(second), "--service", identity)
+    assert f"note: 'kms key rotate model --wrapped {second}'" in err
+    assert shell.with_config("key", "rotate", "model", "--wrapped", str(second))[0].startswith("model  version 2")
     assert "import-key-created" in shell.with_config("log", "list")[0]
     shell.with_config("fsck")
