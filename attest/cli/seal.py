@@ -161,23 +161,27 @@ def unseal(
 ) -> int:
     """Verify the sealed model in DIR and write its plaintext to a new folder TARGET, in memory (tmpfs).
 
-    The key is the one that the verified model names, in its version. Interrupted, the same command goes on.
+    DIR is a folder, an address of the web, or s3://bucket/prefix. The key is the one that the verified model names, in
+    its version. Interrupted, the same command goes on.
 
     Exit codes: 0 unsealed, 1 the service refused, 2 usage, 3 no sealed model, 4 something does not verify, 5 as for
     'attest release', 6 a file cannot be read or written.
     """
     from attest.cli.progress import shown_progress
     from attest.sealed import unseal_directory, verify_directory
+    from attest.sealed.places import connections_of, store_of
     from attest.sealed.unsealing import require_memory
     from attest.sealed.workplace import require_new
 
     key_from.require_one()
     trusted = trusted_keys(trust)
     plaintext_trusted = trusted_keys(plaintext_keys, what="--verify-plaintext-key") or None
-    verified = verify_directory(sealed, trusted=trusted)
+    store = store_of(sealed)
+    threads = connections_of(store) if threads is None else threads
+    verified = verify_directory(store, trusted=trusted)
     if verify_digests:
         with shown_progress("comparing", _sealed_size(verified), display=display) as progress:
-            verified = verify_directory(sealed, trusted=trusted, digests=True, threads=threads, progress=progress)
+            verified = verify_directory(store, trusted=trusted, digests=True, threads=threads, progress=progress)
     require_new(Path(target), kind="unsealing")
     memory = require_memory(Path(target), allow_disk=allow_disk)
     _tell_resumption(target, "unsealing", display=display)

@@ -50,11 +50,12 @@ def info(*, model: str, trust: tuple[str, ...], display: Display) -> int:
     from attest.sealed import verify_directory
     from attest.sealed.directory import unverified_manifest
     from attest.sealed.manifest import associated_data
+    from attest.sealed.places import store_of
 
     if trust:
-        manifest = verify_directory(model, trusted=trusted_keys(trust)).manifest
+        manifest = verify_directory(store_of(model), trusted=trusted_keys(trust)).manifest
     else:
-        manifest = unverified_manifest(model)
+        manifest = unverified_manifest(store_of(model))
         display.warn("nothing is verified: --trust names the owner's key")
     files: list[JsonValue] = [
         {
@@ -91,13 +92,16 @@ def verify(*, model: str, trust: tuple[str, ...], sizes_only: bool, threads: int
     """
     from attest.cli.progress import shown_progress
     from attest.sealed import verify_directory
+    from attest.sealed.places import connections_of, store_of
 
     trusted = trusted_keys(trust)
-    verified = verify_directory(model, trusted=trusted)
+    store = store_of(model)
+    threads = connections_of(store) if threads is None else threads
+    verified = verify_directory(store, trusted=trusted)
     if not sizes_only:
         size = sum(one.sealed_size for one in verified.manifest.files)
         with shown_progress("comparing", size, display=display) as progress:
-            verified = verify_directory(model, trusted=trusted, digests=True, threads=threads, progress=progress)
+            verified = verify_directory(store, trusted=trusted, digests=True, threads=threads, progress=progress)
     document: dict[str, JsonValue] = {
         "schema": VERIFIED_SCHEMA,
         "outcome": "verified",
@@ -208,11 +212,12 @@ def keyset(
     from attest.cli.files import STDIN, write_output
     from attest.cli.private_files import write_private
     from attest.sealed import open_directory, tink_keyset
+    from attest.sealed.places import store_of
 
     key_from.require_one()
     trusted = trusted_keys(trust)
     key = key_from.for_opening(ctx, network=network, display=display)
-    with open_directory(model, key=key, trusted=trusted) as directory:
+    with open_directory(store_of(model), key=key, trusted=trusted) as directory:
         text = tink_keyset(directory.data_key()).encode()
     if output == STDIN:
         write_output(output, text)
