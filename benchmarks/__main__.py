@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 
 from attest.errors import ConfigurationError
-from benchmarks import cli, gpu, intel, load, many, policy, release, snp
+from benchmarks import cli, gpu, intel, load, many, policy, release, sealing, snp
 from benchmarks.measure import Figure
 
 BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
@@ -23,6 +24,12 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "release-vs-signatures": release.release_vs_signatures,
     "kms-throughput": load.kms_throughput,
     "kms-million-keys": many.million_keys,
+    "seal-vs-openssl": sealing.seal_vs_openssl,
+    "unseal-vs-openssl-1": partial(sealing.unseal_vs_openssl, 1),
+    "unseal-vs-openssl-2": partial(sealing.unseal_vs_openssl, 2),
+    "unseal-vs-tink": sealing.unseal_vs_tink,
+    "unseal-memory-mb": sealing.unseal_memory,
+    "sealed-random-read": sealing.random_read,
     "cli-help-ms": cli.help_time,
 }
 

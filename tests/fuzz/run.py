@@ -61,6 +61,7 @@ from attest.rego import read_rego_policy
 from attest.results.jose import read_jwks
 from attest.results.service_token import verify_service_token
 from attest.results.token_roots import read_token_roots
+from attest.sealed import SealedReader, key_from_tink, tink_keyset
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.simulator.nvidia import SimulatedBoard
 from attest.simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
@@ -69,6 +70,7 @@ from tests.fuzz.bodies import INTERNAL, Service, open_harness
 from tests.results import services
 from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
 from tests.samples import AT, binding, bound_evidence, scene
+from tests.sealed.segments import AAD, KEY, MemorySource, sealed
 
 SECONDS = 30
 CRASHES = Path(__file__).parent / "crashes"
@@ -137,6 +139,17 @@ def _body(data: bytes) -> None:
         _service().harness.alter("DELETE FROM used_nonces")
 
 
+_SEALED = bytes(sealed(b"a small sealed file"))
+
+
+def _sealed_file(data: bytes) -> None:
+    """Open a sealed file; one alone is accepted, and only with its own content."""
+    with SealedReader(MemorySource(data), key=KEY, associated_data=AAD) as reader:
+        if data != _SEALED or reader.read(0, reader.size) != b"a small sealed file":
+            msg = "a forged file was opened"
+            raise RuntimeError(msg)
+
+
 _DECIDED = frozenset({200, 400, 403})
 
 TARGETS: dict[str, Callable[[bytes], object]] = {
@@ -166,6 +179,8 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "token-claims": _token_claims,
     "verify": _verify,
     "body": _body,
+    "sealed-file": _sealed_file,
+    "sealed-keyset": key_from_tink,
 }
 
 
@@ -196,6 +211,8 @@ def seeds(target: str) -> Iterator[bytes]:
             SIGNER.sign(services.google(aud=None), kid=None, x5c=encoded(GOOD)),
         ],
         "token-claims": [json.dumps(claims).encode() for claims in services.SAMPLES.values()],
+        "sealed-file": [_SEALED],
+        "sealed-keyset": [tink_keyset(KEY).encode()],
         "rego": [b"package policy\nallow { not input.a; count([x | x := input.b[_]]) > 0 }\n"],
     }
     if target == "body":
