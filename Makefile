@@ -36,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint format types imports tests coverage drift test-fast slow bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports tests coverage drift test-fast slow bench fuzz fuzz-bodies \
         lock openapi clean distclean
 
 help: ## list the targets
@@ -91,8 +91,14 @@ format: $(DEV_STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+# Each of the two has one thread.
 types: $(DEV_STAMP)
+	@$(MAKE) --no-print-directory --jobs=2 mypy pyright
+
+mypy: $(DEV_STAMP)
 	$(BIN)/mypy $(CODE)
+
+pyright: $(DEV_STAMP)
 	$(BIN)/pyright
 
 imports: $(DEV_STAMP)
