@@ -1,1 +1,63 @@
-"""Encrypted requests to an attested service."""
+"""Encrypted requests to an attested service: Oblivious HTTP (RFC 9458) to keys that evidence commits to.
+
+::
+
+    record = verify_offer(offer, expect=expectation, nonce=nonce, at=now)        evidence → keys that may be sealed to
+    sealer = RequestSealer(record, Request(…), at=now)                           the client's half
+    exchange = Gateway(keys, …).exchange(method, media_type)                     the service's half
+
+``hpke``, ``messages``, ``bhttp``, ``decoding``, ``config``, ``ohttp``, ``chunked`` and ``padding`` are the formats;
+``records`` is what must be true before anything is sealed; ``client`` and ``server`` know no network. ``asgi`` puts a
+gateway in front of an application, ``transport`` is for httpx; they are imported by name.
+"""
+
+from attest.channel.client import AnswerOpener, RequestSealer
+from attest.channel.config import KeyConfig, KeyDocument, parse_key_document
+from attest.channel.hpke import KEM_HYBRID, KEM_X25519
+from attest.channel.keys import ServiceKey, ServiceKeys
+from attest.channel.messages import Limits, Request, Response
+from attest.channel.ohttp import Form
+from attest.channel.prompt import PromptRecord, released_key
+from attest.channel.records import (
+    ChannelExpectation,
+    ChannelRecord,
+    KeyOffer,
+    channel_binding,
+    published_nonce,
+    verify_offer,
+)
+from attest.channel.refusals import Refusal
+from attest.channel.replays import MemoryReplayWindow, ReplayWindow
+from attest.channel.server import Exchange, Gateway
+from attest.channel.trust import AttestedTrust, HeldTrust
+
+__all__ = [
+    "KEM_HYBRID",
+    "KEM_X25519",
+    "AnswerOpener",
+    "AttestedTrust",
+    "ChannelExpectation",
+    "ChannelRecord",
+    "Exchange",
+    "Form",
+    "Gateway",
+    "HeldTrust",
+    "KeyConfig",
+    "KeyDocument",
+    "KeyOffer",
+    "Limits",
+    "MemoryReplayWindow",
+    "PromptRecord",
+    "Refusal",
+    "ReplayWindow",
+    "Request",
+    "RequestSealer",
+    "Response",
+    "ServiceKey",
+    "ServiceKeys",
+    "channel_binding",
+    "parse_key_document",
+    "published_nonce",
+    "released_key",
+    "verify_offer",
+]

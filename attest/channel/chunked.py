@@ -100,7 +100,17 @@ class ChunkOpener:
         max_chunks: of how many chunks.
     """
 
-    __slots__ = ("_buffer", "_chunks", "_cipher", "_length", "_max_bytes", "_max_chunks", "_opened", "_over")
+    __slots__ = (
+        "_authentic",
+        "_buffer",
+        "_chunks",
+        "_cipher",
+        "_length",
+        "_max_bytes",
+        "_max_chunks",
+        "_opened",
+        "_over",
+    )
 
     def __init__(
         self, cipher: CountedAead, *, max_bytes: int = MAX_MESSAGE_BYTES, max_chunks: int = MAX_CHUNKS
@@ -114,6 +124,12 @@ class ChunkOpener:
         self._chunks = 0
         self._opened = 0
         self._over = False
+        self._authentic = False
+
+    @property
+    def authentic(self) -> bool:
+        """Whether any chunk opened, also where a later one did not."""
+        return self._authentic
 
     def feed(self, data: bytes) -> tuple[bytes, ...]:
         """Take more bytes, and return the pieces that they complete.
@@ -187,7 +203,9 @@ class ChunkOpener:
                     expected=f"at most {limit}",
                     got=f"at least {got}",
                 )
-        return self._cipher.open(sealed, aad=aad)
+        piece = self._cipher.open(sealed, aad=aad)
+        self._authentic = True
+        return piece
 
     def _require_going_on(self) -> None:
         if self._over:

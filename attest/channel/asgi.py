@@ -1,0 +1,326 @@
+"""A gateway in front of an ASGI application, in one process: what it opens is handed on, and what answers is sealed.
+
+::
+
+    app = ChannelGateway(application, gateway, clock=system_clock, offer=offer)       uvicorn, hypercorn, …
+
+    POST /.well-known/ohttp-gateway                 encrypted requests (RFC 9540 names the path)
+    GET  /.well-known/ohttp-gateway                 the key document, without proof, for relays and tools
+    GET  /.well-known/attest-channel?nonce=…        the key document with evidence under the client's nonce
+
+The application never sees a request that came in the clear: everything else goes to ``outside``, or is not found.
+Nothing here reads a framework's types, so none is imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote
+
+from attest.channel.config import KEYS_MEDIA_TYPE, KeyDocument
+from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response
+from attest.channel.records import KeyOffer, evidence_proof
+from attest.channel.refusals import EMPTY, FAILED, MALFORMED, PROBLEM_TYPE, Refusal
+from attest.channel.server import AnswerStream, Exchange, Gateway
+from attest.encoding import base64url_bytes
+from attest.errors import AttestError, ChannelError
+from attest.evidence.binding import NONCE_BYTES
+
+__all__ = ["GATEWAY_PATH", "OFFER_PATH", "ChannelGateway", "Offer"]
+
+GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
+OFFER_PATH: Final = "/.well-known/attest-channel"
+TICK_SECONDS: Final = 0.1
+MAX_WAITING_BYTES: Final = 64 * 1024
+"""More than this does not wait for the clock."""
+MAX_REFUSED_BYTES: Final = 16 * 1024 * 1024
+"""How much of a refused request is read to its end, so that its client reads the refusal and no broken connection."""
+MAX_AGE_SECONDS: Final = 300
+_NOT_FOUND = Refusal(status=404, code="not-found", title="Not found", inside=False)
+_UNAVAILABLE = Refusal(status=503, code="evidence-unavailable", title="No evidence to be had now", inside=False)
+
+Message = MutableMapping[str, Any]  # Any: ASGI's own
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+Offer = Callable[[KeyDocument, bytes], KeyOffer]
+"""Makes evidence that commits to the document (``channel_binding``) under a nonce of 32 bytes; may take its time."""
+
+
+class ChannelGateway:
+    """An ASGI application that opens encrypted requests for another one.
+
+    Args:
+        application: what answers.
+        gateway: what opens and seals.
+        clock: returns the present moment, aware.
+        offer: makes evidence for who asks; None where a key-release service says what the key is.
+        outside: answers what comes in the clear; None finds nothing there.
+        tick_seconds: how often an answer that is being made is sent on.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        gateway: Gateway,
+        *,
+        clock: Callable[[], datetime],
+        offer: Offer | None = None,
+        outside: Application | None = None,
+        tick_seconds: float = TICK_SECONDS,
+    ) -> None:
+        """Stand in front of the application."""
+        self._application = application
+        self._gateway = gateway
+        self._clock = clock
+        self._offer = offer
+        self._outside = outside
+        self._tick = tick_seconds
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass the lifespan on."""
+        kind, path = scope["type"], scope.get("path")
+        if kind == "lifespan":
+            await self._application(scope, receive, send)
+        elif kind == "http" and path == GATEWAY_PATH and scope["method"] == "GET":
+            await self._send_keys(send)
+        elif kind == "http" and path == GATEWAY_PATH:
+            await self._exchange(scope, receive, send)
+        elif kind == "http" and path == OFFER_PATH and self._offer is not None:
+            await self._send_offer(self._offer, scope, send)
+        elif self._outside is not None:
+            await self._outside(scope, receive, send)
+        elif kind == "http":
+            await _send_refusal(send, _NOT_FOUND)
+        else:
+            await send({"type": "websocket.close"})
+
+    # -- keys
+
+    async def _send_keys(self, send: Send) -> None:
+        current = self._gateway.keys.current
+        left = int((current.not_after - self._clock()).total_seconds()) // 2
+        caching = f"max-age={max(0, min(left, MAX_AGE_SECONDS))}".encode()
+        await _send_whole(send, 200, KEYS_MEDIA_TYPE, current.document.to_bytes(), caching=caching)
+
+    async def _send_offer(self, offer: Offer, scope: Message, send: Send) -> None:
+        nonce = _nonce(scope["query_string"])
+        if scope["method"] != "GET" or nonce is None:
+            await _send_refusal(send, EMPTY)
+            return
+        current = self._gateway.keys.current
+        try:
+            found = await asyncio.to_thread(offer, current.document, nonce)
+        except AttestError:
+            await _send_refusal(send, _UNAVAILABLE)
+            return
+        current.proofs.add(evidence_proof(found.evidence))
+        await _send_whole(send, 200, "application/json", json.dumps(found.to_json()).encode())
+
+    # -- requests
+
+    async def _exchange(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        exchange = self._gateway.exchange(scope["method"], headers.get(b"content-type", b"").decode("latin-1"))
+        if isinstance(exchange, Refusal):
+            await _send_refusal(send, exchange)
+            return
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            exchange.feed(message.get("body", b""), at=self._clock())
+            if not message.get("more_body", False) or (exchange.refused and exchange.received > MAX_REFUSED_BYTES):
+                break
+        found = exchange.finish(at=self._clock())
+        if isinstance(found, Request) and not found.path.startswith("/"):
+            found = MALFORMED
+        if isinstance(found, Request):
+            await self._answer(scope, found, exchange, receive, send)
+        elif found.inside:
+            await _send_whole(send, 200, exchange.answer_type, exchange.refuse(found, at=self._clock()))
+        else:
+            await _send_refusal(send, found)
+
+    async def _answer(self, scope: Message, request: Request, exchange: Exchange, receive: Receive, send: Send) -> None:
+        reply = _Reply(exchange, send, self._tick)
+        try:
+            await self._application(_inner_scope(scope, request), _inner_receive(request, receive), reply.take)
+            reply.require_whole()
+        except Exception as exc:  # noqa: BLE001  an application may raise anything
+            # Whatever the application raises may quote what it was sent: only its kind goes on, to the server's log.
+            if not reply.begun:
+                await _send_whole(send, 200, exchange.answer_type, exchange.refuse(FAILED, at=self._clock()))
+            problem = f"the application behind the channel failed: {type(exc).__name__}"
+            raise RuntimeError(problem) from None
+        finally:
+            await reply.close()
+
+
+class _Reply:
+    """Seals what an application sends: as a whole, or while it is made."""
+
+    def __init__(self, exchange: Exchange, send: Send, tick_seconds: float) -> None:
+        self._exchange = exchange
+        self._send = send
+        self._tick_seconds = tick_seconds
+        self._head: Response | None = None
+        self._collected = bytearray()
+        self._stream: AnswerStream | None = None
+        self._ticker: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._event_ended = False
+        self.begun = False
+        self._over = False
+
+    async def take(self, message: Message) -> None:
+        """Take a message of the application."""
+        if message["type"] == "http.response.start":
+            self._head = _head(message)
+        elif message["type"] == "http.response.body":
+            await self._take_body(bytes(message.get("body", b"")), last=not message.get("more_body", False))
+
+    def require_whole(self) -> None:
+        """Raise where the application ended before its answer."""
+        if not self._over:
+            raise ChannelError("the application ended before its answer", code="channel-truncated")
+
+    async def close(self) -> None:
+        """End the clock."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticker
+
+    async def _take_body(self, data: bytes, *, last: bool) -> None:
+        if self._head is None or self._over:
+            raise ChannelError(
+                "the application's answer has no beginning, or goes on behind its end", code="channel-truncated"
+            )
+        if self._stream is None and (last or not self._exchange.streams):
+            self._collected += data
+            if last:
+                await self._send_collected(self._head)
+            return
+        if self._stream is None:
+            await self._begin_stream(self._head)
+        async with self._turn:
+            await self._stream_on(data, last=last)
+
+    async def _send_collected(self, head: Response) -> None:
+        whole = Response(status=head.status, fields=head.fields, content=bytes(self._collected))
+        body = self._exchange.answer(whole)
+        self.begun = self._over = True
+        await _send_whole(self._send, 200, self._exchange.answer_type, body)
+
+    async def _begin_stream(self, head: Response) -> None:
+        self._stream = self._exchange.stream(head)
+        self.begun = True
+        # RFC 10036: whoever is in between shall not wait for the end.
+        await _send_start(self._send, 200, self._exchange.answer_type, ((b"incremental", b"?1"),))
+        self._ticker = asyncio.create_task(self._tick())
+
+    async def _stream_on(self, data: bytes, *, last: bool) -> None:
+        stream = self._stream
+        if stream is None:
+            return
+        stream.add(data)
+        if data:
+            self._event_ended = data.endswith(b"\n\n")
+        if last:
+            self._over = True
+            await self._send({"type": "http.response.body", "body": stream.end(), "more_body": False})
+        elif stream.waiting >= MAX_WAITING_BYTES:
+            await self._send_on(stream.tick())
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self._tick_seconds)
+            async with self._turn:
+                if self._stream is None or self._over:
+                    return
+                fill = self._event_ended and self._is_event_stream and self._stream.waiting > 0
+                await self._send_on(self._stream.tick(fill_event_stream=fill))
+
+    async def _send_on(self, body: bytes) -> None:
+        if body:
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    @property
+    def _is_event_stream(self) -> bool:
+        fields = () if self._head is None else self._head.fields
+        return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in fields)
+
+
+def _head(message: Message) -> Response:
+    """Return status and fields; what belongs to a connection has no place inside."""
+    lines = ((bytes(name).lower(), bytes(value).strip(b" \t")) for name, value in message.get("headers", ()))
+    fields: Fields = tuple((name, value) for name, value in lines if name not in CONNECTION_FIELDS)
+    return Response(status=message["status"], fields=fields)
+
+
+def _inner_scope(scope: Message, request: Request) -> Message:
+    """Return what the application is told: all of it from inside the encryption, nothing of who sent it on."""
+    path, _, query = request.path.partition("?")
+    headers = [(name, value) for name, value in request.fields if name != b"host"]
+    inner: Message = {
+        "type": "http",
+        "asgi": scope["asgi"],
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": request.scheme,
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"host", request.authority.encode()), *headers],
+        "client": None,
+        "server": scope.get("server"),
+        "extensions": {"attest.channel": {}},
+    }
+    if "state" in scope:
+        inner["state"] = scope["state"]
+    return inner
+
+
+def _inner_receive(request: Request, receive: Receive) -> Receive:
+    """Return what hands the whole request over, and then tells of the end of the connection."""
+    given = False
+
+    async def inner() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": request.content, "more_body": False}
+
+    return inner
+
+
+def _nonce(query: bytes) -> bytes | None:
+    values = parse_qs(query.decode("latin-1"), max_num_fields=8).get("nonce", [])
+    try:
+        nonce = base64url_bytes(values[0], what="nonce") if len(values) == 1 else b""
+    except AttestError:
+        return None
+    return nonce if len(nonce) == NONCE_BYTES else None
+
+
+async def _send_refusal(send: Send, refusal: Refusal) -> None:
+    await _send_whole(send, refusal.status, PROBLEM_TYPE, refusal.document())
+
+
+async def _send_whole(send: Send, status: int, media_type: str, body: bytes, *, caching: bytes = b"no-store") -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await _send_start(send, status, media_type, (length,), caching=caching)
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _send_start(send: Send, status: int, media_type: str, more: Fields, *, caching: bytes = b"no-store") -> None:
+    headers = [(b"content-type", media_type.encode()), (b"cache-control", caching), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -1,0 +1,204 @@
+"""The client's half, without a network: seals a request to a service that proved itself, and opens its answer.
+
+::
+
+    sealer = RequestSealer(record, request, at=now)
+    body = sealer.begin() + sealer.add(data) … + sealer.end()       POST, sealer.media_type
+    answer = sealer.answer(status, content_type)
+    events = answer.feed(bytes) … answer.finish()                   the head, then the content
+
+Nothing is sealed to keys that are not in a current record. What an answer gives out before ``finish`` is authentic and
+in order, and may not be all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from attest.channel.bhttp import END, request_head, section, written_content
+from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
+from attest.channel.config import DEFAULT_KEMS, choose
+from attest.channel.decoding import Event, MessageDecoder
+from attest.channel.fields import DATE, EVIDENCE, http_date
+from attest.channel.messages import LIMITS, Fields, Limits, Request, field_values, too_long
+from attest.channel.ohttp import Form, Sealing, begin_sealing, open_answer
+from attest.channel.padding import WholeMessage, padded
+from attest.channel.records import TrustedKeys
+from attest.encoding import base64url_text
+from attest.errors import ChannelRefusedError
+
+__all__ = ["ANSWER_LIMITS", "AnswerOpener", "RequestSealer"]
+
+ANSWER_LIMITS: Final = replace(LIMITS, content=1 << 29)
+"""An answer that is streamed is not kept, so its content may be longer."""
+_OK, _UNPROCESSABLE = 200, 422
+
+
+class RequestSealer:
+    """Seals one request. A second one, or the same again, takes another sealer: each has a secret of its own.
+
+    Args:
+        trusted: a record; it has to count now.
+        request: without ``date`` and ``attest-evidence``, which are added. Its content may be empty and follow.
+        at: now, by the client's clock.
+        kems: KEMs that are accepted; by default the hybrid alone.
+        form: chunked, or single for services that know nothing else.
+        padding: whether to hide the length; without, the exact length shows.
+
+    Raises:
+        VerificationError: ``channel-record-expired``, ``channel-key-invalid``.
+        ChannelError: ``channel-keys-unsupported``.
+        ValueError: the request carries a field that is added here.
+    """
+
+    __slots__ = ("_buffer", "_form", "_padding", "_request", "_sealing", "_whole")
+
+    def __init__(
+        self,
+        trusted: TrustedKeys,
+        request: Request,
+        *,
+        at: datetime,
+        kems: Collection[int] = DEFAULT_KEMS,
+        form: Form = Form.CHUNKED,
+        padding: bool = True,
+    ) -> None:
+        """Make a fresh secret with the service."""
+        trusted.require_current(at)
+        self._request = _with_own_fields(request, trusted.proof, at)
+        self._form = form
+        self._padding = padding
+        self._sealing: Sealing = begin_sealing(choose(trusted.keys, kems=kems), form)
+        self._whole = WholeMessage(ChunkSealer(self._sealing.context), padding=padding)
+        self._buffer = bytearray()
+
+    @property
+    def media_type(self) -> str:
+        """What the request is sent as."""
+        return self._form.request_type
+
+    def begin(self) -> bytes:
+        """Return the first part of what is sent."""
+        head = request_head(self._request, indeterminate=True) + written_content(self._request.content)
+        return self._sealing.prefix + self._add(head)
+
+    def add(self, data: bytes) -> bytes:
+        """Take a piece of the content; return what is sent next, which may be nothing."""
+        return self._add(written_content(data))
+
+    def end(self, trailers: Fields = ()) -> bytes:
+        """Return the last part of what is sent. No answer is read before it is sent."""
+        rest = END + section((*self._request.trailers, *trailers), indeterminate=True)
+        if self._form is Form.CHUNKED:
+            return self._add(rest) + self._whole.end()
+        message = bytes(self._buffer) + rest
+        return self._sealing.context.seal(padded(message) if self._padding else message)
+
+    def answer(self, status: int, content_type: str | None, *, limits: Limits = ANSWER_LIMITS) -> AnswerOpener:
+        """Return what opens the answer, where there is one.
+
+        Args:
+            status: of what came back.
+            content_type: likewise.
+            limits: what is taken.
+
+        Raises:
+            ChannelRefusedError: ``channel-keys-refused``: somebody says that the service does not have the key;
+                ``channel-refused``: anything else that is no answer. Nothing of it is authentic, so nothing is read.
+        """
+        essence = (content_type or "").partition(";")[0].strip().lower()
+        if status == _OK and essence == self._form.answer_type:
+            return AnswerOpener(self._sealing, limits=limits)
+        if status == _UNPROCESSABLE:
+            raise ChannelRefusedError(
+                "the service does not open what is sealed to its keys, or somebody says so for it",
+                code="channel-keys-refused",
+                got=f"status {status}",
+                hint="ask it for its keys and evidence again; whether the request was processed is not known",
+            )
+        raise ChannelRefusedError(
+            "what came back is no encrypted answer, and proves nothing",
+            code="channel-refused",
+            expected=f"status {_OK}, {self._form.answer_type}",
+            got=f"status {status}, {ascii(essence)[:80]}",
+            hint="a proxy or the service refused; whether the request was processed is not known",
+        )
+
+    def _add(self, data: bytes) -> bytes:
+        if self._form is Form.CHUNKED:
+            return self._whole.add(data)
+        self._buffer += data
+        return b""
+
+
+class AnswerOpener:
+    """Opens the answer to one request, as it arrives.
+
+    Args:
+        sealing: of the request.
+        limits: what is taken.
+    """
+
+    __slots__ = ("_buffer", "_chunks", "_decoder", "_limit", "_sealing")
+
+    def __init__(self, sealing: Sealing, *, limits: Limits = ANSWER_LIMITS) -> None:
+        """Wait for the nonce."""
+        self._sealing = sealing
+        self._limit = min(limits.message, MAX_MESSAGE_BYTES)
+        self._decoder = MessageDecoder("response", limits=limits)
+        self._buffer = bytearray()
+        self._chunks: ChunkOpener | None = None
+
+    @property
+    def trailers(self) -> Fields:
+        """Lines behind the content, once it is whole."""
+        return self._decoder.trailers
+
+    def feed(self, data: bytes) -> tuple[Event, ...]:
+        """Take more bytes, and return what they complete: authentic, in order, and perhaps not all.
+
+        Raises:
+            ChannelTamperError: ``channel-not-opened``: of another request, or altered on the way.
+            ChannelError: as ``ChunkOpener`` and ``decode_response``.
+        """
+        if self._chunks is None:
+            self._buffer += data
+            if self._sealing.form is Form.SINGLE:
+                if len(self._buffer) > self._limit:
+                    raise too_long("answer", self._limit, len(self._buffer))
+                return ()
+            size = self._sealing.nonce_bytes
+            if len(self._buffer) < size:
+                return ()
+            cipher = self._sealing.answer_cipher(bytes(self._buffer[:size]))
+            self._chunks = ChunkOpener(cipher, max_bytes=self._limit)
+            data = bytes(self._buffer[size:])
+            self._buffer.clear()
+        return tuple(event for piece in self._chunks.feed(data) for event in self._decoder.feed(piece))
+
+    def finish(self) -> tuple[Event, ...]:
+        """Say that the answer ended. Whoever gets something back has all of it.
+
+        Raises:
+            ChannelTamperError: ``channel-truncated``: it was cut; discard what was shown of it.
+            ChannelError: as ``feed``.
+        """
+        if self._sealing.form is Form.SINGLE:
+            message = open_answer(self._sealing, bytes(self._buffer))
+        elif self._chunks is None:
+            message = ChunkOpener(self._sealing.context).finish()  # too short to hold anything: cut
+        else:
+            message = self._chunks.finish()
+        return (*self._decoder.feed(message), *self._decoder.finish())
+
+
+def _with_own_fields(request: Request, proof: bytes, at: datetime) -> Request:
+    for name in (DATE, EVIDENCE):
+        if field_values(request.fields, name):
+            msg = f"{name.decode()} is added when the request is sealed"
+            raise ValueError(msg)
+    own: Fields = ((DATE, http_date(at)), (EVIDENCE, base64url_text(proof).encode()))
+    return replace(request, fields=(*request.fields, *own))

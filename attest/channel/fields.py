@@ -1,0 +1,51 @@
+"""What stands inside the encryption beside the request: its date, the evidence that was accepted, and refusals.
+
+::
+
+    date              required: IMF-fixdate, the client's clock
+    attest-evidence   base64url of 32 bytes: what the client believed before it sealed, see ``records``
+    attest-refused    in an answer: the gateway refused, and the service saw nothing
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from attest.channel.messages import Fields, field_values
+
+__all__ = ["DATE", "EVIDENCE", "REFUSED", "http_date", "parse_http_date", "refusal_code"]
+
+DATE: Final = b"date"
+EVIDENCE: Final = b"attest-evidence"
+REFUSED: Final = b"attest-refused"
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_IMF_FIXDATE = re.compile(rb"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT")
+
+
+def refusal_code(fields: Fields) -> str | None:
+    """Return what the gateway refused, or None where the service itself answered."""
+    values = field_values(fields, REFUSED)
+    return values[0].decode("ascii", errors="replace") if values else None
+
+
+def http_date(moment: datetime) -> bytes:
+    """Write a moment as IMF-fixdate (RFC 9110, section 5.6.7)."""
+    at = moment.astimezone(UTC)
+    day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
+    return f"{day}, {at.day:02} {month} {at.year:04} {at.hour:02}:{at.minute:02}:{at.second:02} GMT".encode()
+
+
+def parse_http_date(text: bytes) -> datetime | None:
+    """Read an IMF-fixdate; None where it is none, or no day of the calendar."""
+    found = _IMF_FIXDATE.fullmatch(text)
+    if not found or (month := found[2].decode()) not in _MONTHS:
+        return None
+    day, year, hour, minute, second = (int(found[number]) for number in (1, 3, 4, 5, 6))
+    try:
+        moment = datetime(year, _MONTHS.index(month) + 1, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    return moment if http_date(moment) == text else None

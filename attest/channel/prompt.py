@@ -1,0 +1,84 @@
+"""Channels to a prompt key: any replica that a key-release service released it to can answer, behind a load balancer.
+
+The client believes the service's signed note, its log, and the policy that the note names; nobody attests to it.
+The key document follows from the note, so that nothing needs to be carried beside it; a request names the log's entry
+that published the key, in the place of evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from attest.channel.config import OFFERED, KeyConfig, KeyDocument
+from attest.channel.hpke import HpkeKey
+from attest.channel.keys import Proofs, ServiceKey
+from attest.channel.records import require_between
+from attest.errors import ConfigurationError
+from attest.release.prompt_keys import PROMPT_ALGORITHMS, SKEW_SECONDS, PromptKey, PromptKeyNote
+
+__all__ = ["PromptRecord", "prompt_document", "released_key"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRecord:
+    """A prompt key that was verified: every replica that conforms to its policy can answer.
+
+    Attributes:
+        key: as ``verify_prompt_key`` returned it.
+    """
+
+    key: PromptKey
+
+    @property
+    def keys(self) -> KeyDocument:
+        """The document that follows from the note."""
+        return prompt_document(self.key.note)
+
+    @property
+    def proof(self) -> bytes:
+        """What a request names: the log's entry that published the key."""
+        return self.key.note.logged
+
+    def require_current(self, at: datetime) -> None:
+        """Raise once nobody should encrypt to the key without asking again.
+
+        Raises:
+            VerificationError: ``channel-record-expired``.
+        """
+        note = self.key.note
+        require_between(note.not_before - timedelta(seconds=SKEW_SECONDS), at, note.use_until, "the prompt key")
+
+
+def prompt_document(note: PromptKeyNote) -> KeyDocument:
+    """Return the key document of a prompt key; whoever has the note makes the same one."""
+    config = KeyConfig(
+        key_id=note.version % 256,
+        kem=PROMPT_ALGORITHMS[note.algorithm],
+        public_key=note.public_key[2:],
+        pairs=OFFERED,
+    )
+    return KeyDocument(configs=(config,))
+
+
+def released_key(note: PromptKeyNote, *, material: bytes) -> ServiceKey:
+    """Take a prompt key that a key-release service released to this workload.
+
+    Args:
+        note: what the service published of it.
+        material: the private half, as released.
+
+    Raises:
+        ConfigurationError: ``channel-key-mismatch``: the private half of another key.
+        ValueError: the material is none of its algorithm.
+    """
+    key = HpkeKey.from_material(PROMPT_ALGORITHMS[note.algorithm], material)
+    if key.public != note.public_key[2:]:
+        raise ConfigurationError(
+            "the released private half is that of another key than the note names", code="channel-key-mismatch"
+        )
+    proofs = Proofs()
+    proofs.add(note.logged)
+    return ServiceKey(
+        document=prompt_document(note), private=(key,), not_after=note.use_until, replicated=True, proofs=proofs
+    )

@@ -1,0 +1,335 @@
+r"""What has to be true before anything is sealed: evidence that commits to the very key document, and was affirmed.
+
+::
+
+    binding     context "channel/v1", role "service", audience = the service's name, key = digest of the document
+    live        nonce = 32 bytes of the client
+    published   nonce = SHA-256( "attest published keys v1\0" ‖ not_before (8) ‖ not_after (8) ), Unix seconds
+    proof       SHA-256( "attest channel evidence v1\0" ‖ SHA-384 over the evidence's items ): what a request names
+
+A record cannot be made of anything else, and it ends.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Final, Protocol
+
+from attest.appraisal import AttestationResult, appraise
+from attest.channel.config import KeyDocument, parse_key_document
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import Endorsements
+from attest.errors import BindingError, EndorsementError, EvidenceError, VerificationError
+from attest.evidence.binding import Binding, ExpectedBinding
+from attest.evidence.envelope import Evidence, parse_envelope
+from attest.evidence.freshness import Freshness
+from attest.policy.load import Policy
+from attest.verification import VerifiedEvidence, verify
+
+__all__ = [
+    "CONTEXT",
+    "ROLE",
+    "ChannelExpectation",
+    "ChannelRecord",
+    "KeyOffer",
+    "TrustedKeys",
+    "channel_binding",
+    "evidence_proof",
+    "published_nonce",
+    "require_between",
+    "verify_offer",
+]
+
+CONTEXT: Final = "channel/v1"
+ROLE: Final = "service"
+DEFAULT_MAX_AGE: Final = timedelta(minutes=5)
+MAX_PUBLISHED: Final = timedelta(hours=24)
+"""No key lives longer (channel.md 3.5); evidence for longer would outlive it."""
+_PUBLISHED = b"attest published keys v1\0"
+_PROOF = b"attest channel evidence v1\0"
+
+
+class TrustedKeys(Protocol):
+    """A key document that may be sealed to, and what was believed for it."""
+
+    @property
+    def keys(self) -> KeyDocument:
+        """The document."""
+        ...
+
+    @property
+    def proof(self) -> bytes:
+        """What a request names, so that the service knows what its client believes; 32 bytes."""
+        ...
+
+    def require_current(self, at: datetime) -> None:
+        """Raise unless it counts now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelRecord:
+    """A service that proved that a key document is its own. It refuses to exist otherwise.
+
+    Attributes:
+        result: how its evidence was appraised.
+        keys: the document that the evidence commits to.
+        audience: the service's name.
+        expires: when it ends; not included.
+
+    Raises:
+        AppraisalError: ``not-affirmed``.
+        BindingError: ``channel-keys-mismatch``, ``binding-context-mismatch``, ``binding-role-mismatch``,
+            ``binding-audience-mismatch``, or ``nonce-mismatch`` where freshness was not evaluated.
+    """
+
+    result: AttestationResult
+    keys: KeyDocument
+    audience: str
+    expires: datetime
+
+    def __post_init__(self) -> None:
+        """Make sure of everything that a request will rely on."""
+        verified = self.result.verified
+        # (1) The machine is one that the policy accepts.
+        self.result.require()
+        # (2) Its evidence was made for a channel to this service, and answers the question that was asked.
+        binding = verified.binding
+        if binding is None or verified.freshness is not Freshness.MATCHED:
+            raise BindingError(
+                "the evidence answers no question of this client",
+                code="nonce-mismatch",
+                field="binding",
+                expected="a binding under the client's nonce",
+                got="none" if binding is None else "a nonce that was not compared",
+            )
+        ExpectedBinding(context=CONTEXT, role=ROLE, audience=self.audience, nonce=binding.nonce).require(binding)
+        # (3) It commits to this very document.
+        if not hmac.compare_digest(binding.key, self.keys.digest):
+            raise BindingError(
+                "the evidence commits to other keys than those that came with it",
+                code="channel-keys-mismatch",
+                field="binding.key",
+                expected=binding.key.hex(),
+                got=self.keys.digest.hex(),
+                clause="DESIGN 7",
+                hint="somebody replaced the keys on the way, or they are of another moment: ask again",
+            )
+
+    @property
+    def proof(self) -> bytes:
+        """What a request names: the evidence that was accepted."""
+        return evidence_proof(self.result.verified.evidence)
+
+    def require_current(self, at: datetime) -> None:
+        """Raise once it has ended, or where the clock went back before it began.
+
+        Raises:
+            VerificationError: ``channel-record-expired``.
+        """
+        require_between(self.result.at, at, self.expires, "the service's proof")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOffer:
+    """What a service answers to who asks for its keys. Nothing of it is verified.
+
+    Attributes:
+        evidence: with the binding.
+        keys: the document, as received.
+        published: between which moments it counts, where it answers nobody's nonce.
+    """
+
+    evidence: Evidence
+    keys: bytes
+    published: tuple[datetime, datetime] | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the JSON members."""
+        evidence: JsonValue = json.loads(self.evidence.to_json())
+        members: dict[str, JsonValue] = {"evidence": evidence, "keys": base64url_text(self.keys)}
+        if self.published is not None:
+            not_before, not_after = self.published
+            members |= {"not_before": int(not_before.timestamp()), "not_after": int(not_after.timestamp())}
+        return members
+
+    @staticmethod
+    def from_json(document: JsonValue) -> KeyOffer:
+        """Read the JSON members.
+
+        Raises:
+            EvidenceError: ``wire-invalid``, ``base64-invalid``, or as ``parse_envelope``.
+        """
+        members = document if isinstance(document, dict) else {}
+        times = [members[name] for name in ("not_before", "not_after") if name in members]
+        keys = members.get("keys")
+        if set(members) - {"not_before", "not_after"} != {"evidence", "keys"} or not isinstance(keys, str):
+            raise _invalid("expected exactly evidence and keys, or these with not_before and not_after")
+        if len(times) == 1:
+            raise _invalid("expected both not_before and not_after, or neither")
+        return KeyOffer(
+            evidence=parse_envelope(json.dumps(members["evidence"]).encode()),
+            keys=base64url_bytes(keys, what="keys"),
+            published=(_moment(times[0]), _moment(times[1])) if times else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelExpectation:
+    """What a client demands of a service before it seals anything to it.
+
+    Attributes:
+        audience: the service's name, which its evidence must carry.
+        policy: what the evidence has to meet.
+        anchors: root keys that this client accepts; an empty set accepts nothing.
+        endorsements: what vendors say, from files.
+        fetch: asks the vendors for what is missing; None asks nobody.
+        max_age: how long a proof counts.
+        unchecked_freshness: why evidence that answers no nonce of this client is enough; None demands that it does.
+    """
+
+    audience: str
+    policy: Policy
+    anchors: TrustAnchors
+    endorsements: Endorsements
+    fetch: Callable[[Evidence, datetime], Endorsements] | None = None
+    max_age: timedelta = DEFAULT_MAX_AGE
+    unchecked_freshness: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a relaxation without a reason."""
+        if self.unchecked_freshness is not None and not self.unchecked_freshness.strip():
+            msg = "unchecked_freshness: say why"
+            raise ValueError(msg)
+
+
+def channel_binding(
+    keys: KeyDocument, *, audience: str, nonce: bytes, devices: tuple[bytes, ...] = (), init_data: bytes | None = None
+) -> Binding:
+    """Return what a service's evidence has to commit to.
+
+    Args:
+        keys: its whole key document.
+        audience: its name, as its clients know it.
+        nonce: 32 bytes of the client, or ``published_nonce``.
+        devices: digests of the other devices' evidence.
+        init_data: digest of its initialisation data.
+    """
+    return Binding(
+        context=CONTEXT,
+        role=ROLE,
+        audience=audience,
+        nonce=nonce,
+        key=keys.digest,
+        devices=devices,
+        init_data=init_data,
+    )
+
+
+def published_nonce(not_before: datetime, not_after: datetime) -> bytes:
+    """Return the nonce of evidence that answers nobody, for a time."""
+    seconds = (int(moment.timestamp()).to_bytes(8, "big") for moment in (not_before, not_after))
+    return sha256(_PUBLISHED + b"".join(seconds)).digest()
+
+
+def evidence_proof(evidence: Evidence) -> bytes:
+    """Return how a request names evidence; JSON or CBOR and the order of its items make no difference."""
+    return sha256(_PROOF + evidence.digest).digest()
+
+
+def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | None, at: datetime) -> ChannelRecord:
+    """Verify and appraise what a service offers, and make the record that requests are sealed by.
+
+    Args:
+        offer: as received.
+        expect: what is demanded.
+        nonce: the 32 bytes that this client sent; None takes published evidence, where that is allowed by name.
+        at: now.
+
+    Raises:
+        EvidenceError: the evidence is malformed.
+        ChannelError: ``channel-keys-malformed``.
+        VerificationError: the evidence does not hold, or is of another question, service or document;
+            ``channel-record-expired``: published for another time.
+        EndorsementError: something a vendor says is missing or stale.
+        AppraisalError: ``not-affirmed``.
+        ValueError: published evidence was asked for without a reason.
+    """
+    keys = parse_key_document(offer.keys)
+    expires = at + expect.max_age
+    if nonce is None:
+        if expect.unchecked_freshness is None:
+            msg = "evidence that answers no nonce has to be allowed: unchecked_freshness"
+            raise ValueError(msg)
+        not_before, not_after = _published(offer, at)
+        nonce, expires = published_nonce(not_before, not_after), min(expires, not_after)
+    verified = _verified(offer.evidence, expect, nonce, at)
+    result = appraise(verified, policy=expect.policy, at=at)
+    return ChannelRecord(result=result, keys=keys, audience=expect.audience, expires=expires)
+
+
+def _published(offer: KeyOffer, at: datetime) -> tuple[datetime, datetime]:
+    if offer.published is None:
+        raise BindingError(
+            "the service's evidence answers somebody's nonce, and is not published",
+            code="nonce-mismatch",
+            field="not_before",
+        )
+    not_before, not_after = offer.published
+    if not not_before <= not_after <= not_before + MAX_PUBLISHED:
+        raise _invalid(f"published for longer than {MAX_PUBLISHED}, or for less than nothing")
+    require_between(not_before, at, not_after, "what the service published")
+    return not_before, not_after
+
+
+def _verified(evidence: Evidence, expect: ChannelExpectation, nonce: bytes, at: datetime) -> VerifiedEvidence:
+    def verified_with(endorsements: Endorsements) -> VerifiedEvidence:
+        return verify(
+            evidence,
+            endorsements=endorsements,
+            anchors=expect.anchors,
+            at=at,
+            expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce),
+            unchecked=expect.policy.unchecked,
+            tolerances=expect.policy.tolerances,
+        )
+
+    try:
+        return verified_with(expect.endorsements)
+    except EndorsementError:
+        if expect.fetch is None:
+            raise
+    return verified_with(expect.endorsements.merged(expect.fetch(evidence, at)))
+
+
+def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> None:
+    """Require a moment; the beginning is included, the end is not.
+
+    Raises:
+        VerificationError: ``channel-record-expired``.
+    """
+    if begin <= at < end:
+        return
+    raise VerificationError(
+        f"{what} does not count now",
+        code="channel-record-expired",
+        expected=f"from {rfc3339_text(begin)} to before {rfc3339_text(end)}",
+        got=rfc3339_text(at),
+        hint="ask the service for its keys and evidence again",
+    )
+
+
+def _moment(value: JsonValue) -> datetime:
+    if type(value) is not int or not 0 <= value < 1 << 36:
+        raise _invalid("expected Unix seconds")
+    return datetime.fromtimestamp(value, UTC)
+
+
+def _invalid(problem: str) -> EvidenceError:
+    return EvidenceError(f"key offer: {problem}", code="wire-invalid", field="key offer")

@@ -1,0 +1,74 @@
+"""Every way in which a gateway refuses, and whether it says so inside the encryption or in the clear.
+
+What is told in the clear says nothing but that: anybody could say it. What is told inside has one length.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from attest.channel.fields import DATE, REFUSED, http_date
+from attest.channel.messages import Fields, Response
+
+__all__ = ["PROBLEM_TYPE", "REFUSAL_BYTES", "Refusal"]
+
+PROBLEM_TYPE: Final = "application/problem+json"
+REFUSAL_BYTES: Final = 1024
+"""Every refusal inside has this length: which one it is shows to nobody else."""
+_PROBLEMS = "https://iana.org/assignments/http-problem-types"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A request that the service will not see.
+
+    Attributes:
+        status: of HTTP.
+        code: stable name.
+        title: for people; the same for everything that is refused so.
+        problem: fragment of the registered problem type, or None.
+        inside: whether the answer is encrypted; else it is in the clear, and says nothing.
+    """
+
+    status: int
+    code: str
+    title: str
+    problem: str | None = None
+    inside: bool = True
+
+    def document(self) -> bytes:
+        """Return the problem details (RFC 9457)."""
+        kind = "about:blank" if self.problem is None else f"{_PROBLEMS}#{self.problem}"
+        return json.dumps({"type": kind, "title": self.title, "status": self.status, "code": self.code}).encode()
+
+    def response(self, *, at: datetime) -> Response:
+        """Return the answer that is encrypted."""
+        fields: Fields = (
+            (b"content-type", PROBLEM_TYPE.encode()),
+            (b"cache-control", b"no-store"),
+            (REFUSED, self.code.encode()),
+            (DATE, http_date(at)),
+        )
+        return Response(status=self.status, fields=fields, content=self.document())
+
+
+METHOD = Refusal(status=405, code="method-not-allowed", title="Requests are posted", inside=False)
+MEDIA_TYPE = Refusal(status=415, code="media-type-unsupported", title="No encrypted request", inside=False)
+EMPTY = Refusal(status=400, code="request-malformed", title="No request", inside=False)
+TOO_LARGE = Refusal(status=413, code="body-too-large", title="The request is too large", inside=False)
+NOT_OPENED = Refusal(
+    status=422, code="channel-not-opened", title="The request does not open", problem="ohttp-key", inside=False
+)
+MALFORMED = Refusal(status=400, code="request-malformed", title="No HTTP request")
+CONTENT_TOO_LARGE = Refusal(status=413, code="body-too-large", title="The request is too large")
+STALE_DATE = Refusal(
+    status=400, code="date-refused", title="The request's date is missing or not that of the service", problem="date"
+)
+REPLAYED = Refusal(status=409, code="request-replayed", title="The request was seen before")
+BUSY = Refusal(status=503, code="too-busy", title="Too many requests to remember")
+STALE_PROOF = Refusal(status=421, code="evidence-stale", title="The evidence is not current: ask again")
+MISDIRECTED = Refusal(status=421, code="authority-unknown", title="The request is for another service")
+FAILED = Refusal(status=502, code="service-failed", title="The service failed")
