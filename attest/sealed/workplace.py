@@ -92,11 +92,6 @@ class Workplace:
         self.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def abandon(self) -> None:
-        """Remove everything."""
-        self.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def close(self) -> None:
         """Let others work here. Twice is allowed."""
         self.journal.close()
