@@ -22,7 +22,7 @@ _COMMANDS = {
     "release": LazyEntry("attest.cli.release:release", "Get this machine's keys from a key-release service."),
     "seal": LazyEntry("attest.cli.seal:seal", "Encrypt and sign a model, so that anybody may store it."),
     "unseal": LazyEntry("attest.cli.seal:unseal", "Verify and decrypt a sealed model into memory."),
-    "sealed": LazyEntry("attest.cli.sealed:sealed", "Show, verify and rewrap sealed models; make their keys."),
+    "sealed": LazyEntry("attest.cli.sealed:sealed", "Show, verify, read and rewrap sealed models; make their keys."),
     "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, by the settings of its image."),
     "run": LazyEntry("attest.cli.run:run", "Start a program with keys as inherited descriptors."),
     "doctor": LazyEntry("attest.cli.doctor:doctor", "Is this machine ready to attest? What is missing, and the fix."),

@@ -11,6 +11,7 @@ from attest.cli.lazy import ExampleGroup
 from attest.cli.model_keys import TRUST, KeyOptions, key_options, signing_key, trusted_keys
 from attest.cli.options import Display, Hex, Network, display_options, network_options
 from attest.cli.seal import THREADS, manifest_document, show
+from attest.cli.sealed_access import cat, ls
 from attest.cli.service_options import service_options
 
 if TYPE_CHECKING:
@@ -26,14 +27,18 @@ REWRAPPED_SCHEMA = "attest.sealed-rewrapped/1"
 
 @click.group(
     cls=ExampleGroup,
-    short_help="Show, verify and rewrap sealed models; make their keys.",
+    short_help="Show, verify, read and rewrap sealed models; make their keys.",
     examples=(
         "attest sealed verify my-model.sealed --trust owner.pub           # whole, and its owner's? No key needed",
         "attest sealed info my-model.sealed                               # what does it say? (nothing is verified)",
     ),
 )
 def sealed() -> None:
-    """Show, verify and rewrap sealed models; make their keys."""
+    """Show, verify, read and rewrap sealed models; make their keys."""
+
+
+sealed.add_command(ls)
+sealed.add_command(cat)
 
 
 @sealed.command(

@@ -16,7 +16,7 @@ from attest.sealed import SealedDirectory, SealedReader
 from attest.sealed.fs import SealedFileSystem
 from attest.sealed.manifest import SealedManifest
 from tests.conftest import REPOSITORY
-from tests.sealed.made import FILES, KEY, OTHER_KEY, OWNER, STRANGER, Place, public_pem
+from tests.sealed.made import FILES, KEY, OTHER_KEY, OWNER, STRANGER, Place, public_pem, read_files
 from tests.sealed_access.servers import Shelf, hasty, serving
 
 TRUSTED = (OWNER.public_key(),)
@@ -248,9 +248,7 @@ def test_the_key_stays_out_of_what_fsspec_remembers(fs: SealedFileSystem, place:
 
 @pytest.mark.loopback
 def test_a_model_on_a_web_server_is_a_file_system_too(place: Place) -> None:
-    files = {
-        f"/m/{one.relative_to(place.sealed)}": one.read_bytes() for one in place.sealed.rglob("*") if one.is_file()
-    }
+    files = {f"/m/{name}": content for name, content in read_files(place.sealed).items()}
     shelf = Shelf(files=files)
     with serving(shelf.handler()) as url:
         fs = fsspec.filesystem(

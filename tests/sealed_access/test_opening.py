@@ -18,7 +18,7 @@ from attest.sealed.http_source import HttpStore
 from attest.sealed.opening import LOCAL_BUFFER_BYTES, REMOTE_BUFFER_BYTES, SealedFileObject
 from attest.sealed.places import connections_of, source_of, store_of
 from attest.sealed.s3_source import S3Store
-from tests.sealed.made import FILES, KEY, OWNER, Place
+from tests.sealed.made import FILES, KEY, OWNER, Place, read_files
 from tests.sealed_access.making import ASSOCIATED, MemorySource, Plain, reader_of, seal
 from tests.sealed_access.servers import Shelf, hasty, serving
 
@@ -200,9 +200,7 @@ def test_a_file_on_a_web_server_reads_ahead_on_several_connections() -> None:
 def test_a_model_on_a_web_server_opens_verified(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.seal()
-    files = {
-        f"/m/{one.relative_to(place.sealed)}": one.read_bytes() for one in place.sealed.rglob("*") if one.is_file()
-    }
+    files = {f"/m/{name}": content for name, content in read_files(place.sealed).items()}
     with serving(Shelf(files=files).handler()) as url, closing(HttpStore(f"{url}/m", patience=hasty())) as store:
         assert connections_of(store) == 4
         with sealed.open_directory(store, key=KEY, trusted=(OWNER.public_key(),)) as model:
