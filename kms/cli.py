@@ -24,7 +24,7 @@ from kms.cli_kek import kek as kek_group
 from kms.cli_key_import import IMPORTS
 from kms.cli_key_life import LIFE
 from kms.cli_key_policy import policy as key_policy_group
-from kms.cli_key_release import key_release
+from kms.cli_key_release import key_release_settings
 from kms.cli_keys import key as key_group
 from kms.cli_limits import limits as limits_group
 from kms.cli_log import log as log_group
@@ -199,7 +199,7 @@ cli.add_command(tenant_group)
 cli.add_command(references_group)
 key_group.add_command(limits_group)
 key_group.add_command(key_policy_group)
-key_group.add_command(key_release)
+key_group.add_command(key_release_settings)
 cli.add_command(freeze_group)
 cli.add_command(thaw_group)
 cli.add_command(break_glass_group)

@@ -1,4 +1,4 @@
-"""``kms key release``: what a refused workload is told, and how long a lease lasts."""
+"""``kms key release-settings``: what a refused workload is told, and how long a lease lasts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kms.cli_options import SETTINGS, key_argument, moment, say, vault, with_opt
 if TYPE_CHECKING:
     from kms.keys.records import KeyName
 
-__all__ = ["key_release"]
+__all__ = ["key_release_settings"]
 
 _LEVELS = ("none", "codes", "checks", "full")
 
 
-@click.command("release")
+@click.command("release-settings")
 @key_argument
 @click.option("--disclosure", type=click.Choice(_LEVELS), help="What a workload is told that is refused the key.")
 @click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
 @with_options(*SETTINGS)
-def key_release(
+def key_release_settings(
     *, name: KeyName, disclosure: str | None, lease_seconds: str | None, config: Path | None, **flags: object
 ) -> None:
     """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.

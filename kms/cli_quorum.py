@@ -199,10 +199,13 @@ def proposal_create(
 ) -> None:
     """Propose an action by its name, with arguments as 'kms proposal show --json' shows them."""
     from attest.encoding import json_value
-    from attest.errors import ConfigurationError
+    from attest.errors import ConfigurationError, EvidenceError
     from kms.quorum.changes import read_change
 
-    members = json_value(read_input(arguments), what="arguments")
+    try:
+        members = json_value(read_input(arguments), what="arguments")
+    except EvidenceError as exc:
+        raise ConfigurationError(exc.message, code="change-invalid", field="arguments") from exc
     if not isinstance(members, dict):
         raise ConfigurationError("the arguments are no JSON object", code="change-invalid", field="arguments")
     change = read_change(action, members)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from attest import __version__
 from attest.errors import AttestError
+from kms.brakes.freezes import Scope
 from kms.endorsement_dates import KINDS, dated
 from kms.relaxed import SWITCHES, relaxed_switches
 from kms.services import Services
@@ -24,7 +26,7 @@ from kms.settings import Settings
 from kms.store.examining import waiting_nonces
 from kms.telemetry import Outcome, Stage
 
-__all__ = ["CONTENT_TYPE", "NAMES", "Meter", "share_between_workers"]
+__all__ = ["CONTENT_TYPE", "NAMES", "Meter", "Seldom", "share_between_workers"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_CODES: Final = 512
@@ -32,6 +34,8 @@ _MAX_CODES: Final = 512
 _CODE: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+){0,9}")
 _OTHER: Final = "other"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_SELDOM_SECONDS: Final = 60.0
+_SELDOM_SHARE: Final = 100
 _DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 NAMES: Final = (
@@ -48,6 +52,8 @@ NAMES: Final = (
     "kms_log_newest_entry_timestamp_seconds",
     "kms_nonces_used",
     "kms_endorsement_expiry_timestamp_seconds",
+    "kms_freezes",
+    "kms_leases_live",
     "kms_relaxed",
     "kms_scrape_ok",
 )
@@ -174,12 +180,44 @@ class _Passed(Collector):
         yield from self._own.collect()
 
 
+class Seldom:
+    """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most.
+
+    Args:
+        count: counts it.
+        monotonic: seconds that pass.
+    """
+
+    def __init__(self, count: Callable[[], int], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Count nothing yet."""
+        self._count = count
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._counted: int | None = None
+        self._next = 0.0
+
+    def __call__(self) -> int:
+        """Return the number, as it was when it was counted last."""
+        with self._lock:
+            began = self._monotonic()
+            if self._counted is None or began >= self._next:
+                self._counted = self._count()
+                now = self._monotonic()
+                self._next = now + max(_SELDOM_SECONDS, _SELDOM_SHARE * (now - began))
+            return self._counted
+
+
 class _State(Collector):
     """What is read when somebody looks, and counted by nobody."""
 
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings
         self._services = services
+        self._live = Seldom(self._count_leases)
+
+    def _count_leases(self) -> int:
+        with self._services.store.reading() as reader:
+            return reader.live_lease_count(at=self._services.clock())
 
     def describe(self) -> Iterable[Metric]:
         """Say nothing: registering shall not open the database."""
@@ -194,7 +232,7 @@ class _State(Collector):
         for name in SWITCHES:
             relaxed.add_metric((name,), float(name in on))
         yield relaxed
-        yield from self._readable(self._endorsements, self._log)
+        yield from self._readable(self._endorsements, self._log, self._freezes, self._leases)
 
     def _readable(self, *parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
         """Pass on what could be read, and say whether all of it was."""
@@ -220,6 +258,17 @@ class _State(Collector):
             if kind in soonest:
                 ends.add_metric((kind,), soonest[kind])
         yield ends
+
+    def _freezes(self) -> Iterable[Metric]:
+        with self._services.store.reading() as reader:
+            found = [freeze.target.scope for freeze in reader.freezes()]
+        frozen = GaugeMetricFamily("kms_freezes", "What is frozen, by what it stops.", labels=("scope",))
+        for scope in Scope:
+            frozen.add_metric((str(scope),), float(found.count(scope)))
+        yield frozen
+
+    def _leases(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("kms_leases_live", "Leases that count.", value=float(self._live()))
 
     def _log(self) -> Iterable[Metric]:
         with self._services.store.reading() as reader:

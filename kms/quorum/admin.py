@@ -140,7 +140,7 @@ def propose(
     with desk.vault.store.writing() as writer:
         if person is not None and person not in {one.name for one in writer.quorum().people}:
             raise ConfigurationError(f"there is nobody called {person[:80]!r}", code="quorum-invalid", field="person")
-        change.demanded(writer.quorum(), alone=True)
+        change.demanded(writer.quorum(), alone=desk.alone)
         at = at.replace(microsecond=0)
         proposal = Proposal(
             audience=desk.audience,

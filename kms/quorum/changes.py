@@ -135,8 +135,11 @@ class Thaw:
                 code="quorum-required",
                 field="thaw",
                 expected="a rule for 'thaw', or the setting allow_thaw_by_one",
-                hint="'kms people add' and 'kms quorum set thaw --of M --person NAME …' set one up; "
-                "whoever runs this service alone sets allow_thaw_by_one = true, which every start announces",
+                hint="'kms quorum set thaw --of M --person NAME … --propose' sets one up, under the rule for 'quorum'; "
+                "then propose this"
+                if quorum.rules
+                else "no rules are set up while something is frozen: thaw under allow_thaw_by_one = true, which each "
+                "start announces and the log keeps, and set up people and rules for the next time",
             )
         return found
 

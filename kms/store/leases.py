@@ -51,6 +51,11 @@ class LeaseReader:
         statement = _STATES.where(_live_of(name, at)).order_by(leases.c.log_seq, leases.c.lease_id)
         return tuple(_state(row).lease for row in self._connection.execute(statement))
 
+    def live_lease_count(self, *, at: datetime) -> int:
+        """Count the leases of all keys that count at this moment; every lease is looked at."""
+        live = and_(leases.c.expires_at > _number(at), _NOT_ENDED)
+        return int(self._connection.execute(select(func.count()).select_from(_WITH_END).where(live)).scalar_one())
+
     def holder_count(self, name: KeyName, *, at: datetime, beside: bytes | None = None) -> int:
         """Count the different holders that have a live lease of a key.
 

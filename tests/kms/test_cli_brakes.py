@@ -31,9 +31,10 @@ def test_freezing_takes_one_command_and_thawing_more(shell: Shell) -> None:
     assert names == [("all", ""), ("key", "model"), ("product", "milan"), ("tenant", "default")]
     assert "key model  since 20" in shell.with_config("freeze", "list")[0]
     assert "incident 4711" in shell.with_config("freeze", "list")[0]
-    _, err = shell.with_config("thaw", "all", "--reason", "x", code=1)
-    assert "[quorum-required]" in err
-    assert "whoever runs this service alone sets allow_thaw_by_one" in err
+    for more in ((), ("--propose",)):  # nobody could sign what is proposed while there is no rule
+        _, err = shell.with_config("thaw", "all", "--reason", "x", *more, code=1)
+        assert "[quorum-required]" in err
+        assert "hint: no rules are set up while something is frozen: thaw under allow_thaw_by_one = true" in err
     shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
     assert "not frozen any more" in shell.with_config("thaw", "all", "--reason", "x")[0]
     assert "[not-frozen]" in shell.with_config("thaw", "all", "--reason", "x", code=1)[1]
@@ -112,6 +113,8 @@ def test_any_action_is_proposed_by_its_name_and_withdrawn(shell: Shell) -> None:
     arguments = shell.folder / "arguments.json"
     arguments.write_text(json.dumps({"scope": "all", "name": "", "reason": "again"}))
     create = ("proposal", "create", "thaw", "--arguments", str(arguments), "--reason", "again")
+    assert "hint: 'kms quorum set thaw --of M" in people.run(*create, code=1)
+    shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
     assert "[not-frozen]" in people.run(*create, code=1)
     people.run("freeze", "all", "--reason", "x")
     people.run(*create)
@@ -127,8 +130,9 @@ def test_any_action_is_proposed_by_its_name_and_withdrawn(shell: Shell) -> None:
     other = ("proposal", "sign", str(shell.folder / "p.json"), "--key", str(shell.folder / "bob.pem"))
     assert "[proposal-other-service]" in shell.run(*other, "--audience", "other", code=2)[1]
     assert json.loads(shell.run(*other)[0])["schema"] == "kms.proposal-signature/1"
-    arguments.write_text("[]")
-    assert "[change-invalid]" in people.run(*create, code=2)
+    for wrong in ("[]", "", "{", '{"a": 1, "a": 1}', "\xff"):
+        arguments.write_text(wrong)
+        assert "[change-invalid]" in people.run(*create, code=2)
     people.run("log", "verify")
     people.run("fsck")
 

@@ -15,17 +15,19 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from attest.errors import AttestError, EndorsementError, EvidenceError
-from attest.release import Challenge
+from attest.release import Challenge, WorkloadKey
 from kms.api.observing import Watching
 from kms.app import create_app
+from kms.brakes.admin import freeze
+from kms.brakes.freezes import Scope, target
 from kms.endorsement_dates import dated
 from kms.errors import ChallengeUsedError, IntegrityError, ReleaseDeniedError, UnavailableError
-from kms.metrics import NAMES, Meter
+from kms.metrics import NAMES, Meter, Seldom
 from kms.metrics_app import MetricsApp
 from kms.relaxed import SWITCHES
 from kms.telemetry import OUTCOMES, TEES, counted, observe, tee_of
 from tests.kms.process import ServedProcess
-from tests.kms.support import AT, Harness, TdWorkload, Workload
+from tests.kms.support import ACTOR, AT, Harness, TdWorkload, Workload
 from tests.kms.test_workers import config
 
 __all__ = ["config"]
@@ -106,6 +108,7 @@ def test_mc_33_labels_are_from_closed_sets_and_name_no_key_tenant_or_chip(
         "stage",
         "kind",
         "limit",
+        "scope",
         "service",
         "switch",
         "le",
@@ -252,3 +255,67 @@ def test_an_end_that_has_come_is_shown_as_such(harness: Harness, meter: Meter) -
     found = samples_of(meter.text().decode())
     ends = found["kms_endorsement_expiry_timestamp_seconds", (("kind", "crl"),)]
     assert ends < (AT + timedelta(days=3650)).timestamp()
+
+
+def test_freezes_are_shown_by_what_they_stop_and_nothing_frozen_is_shown_too(harness: Harness, meter: Meter) -> None:
+    harness.add_key("model")
+
+    def frozen() -> dict[str, float]:
+        found = samples_of(meter.text().decode())
+        return {dict(labels)["scope"]: value for (name, labels), value in found.items() if name == "kms_freezes"}
+
+    assert frozen() == dict.fromkeys(map(str, Scope), 0.0)
+    for one in (target("key", "model"), target("product", "milan"), target("product", "genoa")):
+        freeze(harness.services.store, one, reason="x", actor=ACTOR, at=harness.clock())
+    assert frozen() == {"all": 0.0, "tenant": 0.0, "key": 1.0, "product": 2.0}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_live_leases_are_shown_without_those_that_ended(harness: Harness, kind: str) -> None:
+    harness.add_key("model")
+    for workload in (Workload(), Workload(), Workload(key=WorkloadKey.generate())):
+        harness.releases.release(workload.request(harness.releases.challenge(), "model"))
+
+    def live() -> float:
+        return samples_of(Meter(harness.settings, harness.services).text().decode())["kms_leases_live", ()]
+
+    assert live() == 2  # the second took the place of the first
+    harness.clock.forward(seconds=harness.settings.lease_seconds)
+    assert live() == 0
+
+
+def test_what_takes_long_to_count_is_counted_seldom() -> None:
+    now, counted_at = [0.0], []
+
+    def count() -> int:
+        counted_at.append(now[0])
+        now[0] += 2.0  # so long it takes
+        return len(counted_at)
+
+    seldom = Seldom(count, monotonic=lambda: now[0])
+    assert [seldom(), seldom()] == [1, 1]
+    now[0] = 201.9
+    assert seldom() == 1
+    now[0] = 202.0
+    assert seldom() == 2
+    quick = Seldom(lambda: int(now[0]), monotonic=lambda: now[0])
+    first = quick()
+    now[0] += 59.9
+    assert quick() == first
+    now[0] += 0.1
+    assert quick() == first + 60
+
+
+def test_what_could_not_be_counted_is_counted_again() -> None:
+    failing = [True]
+
+    def count() -> int:
+        if failing[0]:
+            raise UnavailableError("away", code="store-unreachable")
+        return 7
+
+    seldom = Seldom(count)
+    with pytest.raises(UnavailableError):
+        seldom()
+    failing[0] = False
+    assert seldom() == 7
