@@ -70,10 +70,14 @@ class _Way:
     def _post(
         self, request: httpx.Request, sealer: RequestSealer, content: httpx.SyncByteStream | httpx.AsyncByteStream
     ) -> httpx.Request:
-        headers = {"content-type": sealer.media_type, "incremental": "?1", "transfer-encoding": "chunked"}
-        return httpx.Request(
-            "POST", self.gateway + GATEWAY_PATH, headers=headers, stream=content, extensions=_timeouts(request)
-        )
+        address = httpx.URL(self.gateway + GATEWAY_PATH)
+        headers = {
+            "host": address.netloc.decode("ascii"),
+            "content-type": sealer.media_type,
+            "incremental": "?1",
+            "transfer-encoding": "chunked",
+        }
+        return httpx.Request("POST", address, headers=headers, stream=content, extensions=_timeouts(request))
 
     def post_async(
         self, request: httpx.Request, sealer: RequestSealer, content: httpx.AsyncByteStream
