@@ -20,7 +20,6 @@ from kms.admin_api import (
     keys,
     leases,
     log,
-    models,
     policies,
     references,
     rules,
@@ -30,6 +29,10 @@ from kms.admin_api import (
     whoami,
 )
 from kms.admin_api.context import AdminContext
+from kms.admin_api.models import access as access_models
+from kms.admin_api.models import brakes as brakes_models
+from kms.admin_api.models import common as common_models
+from kms.admin_api.models import keys as keys_models
 from kms.api.context import Workroom
 from kms.api.observing import Watching
 from kms.api.problems import STATUS, add_problem_handlers
@@ -64,25 +67,25 @@ Every request is made by somebody: the subject of a bearer token of a configured
 certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
 _READ_BY_HAND = (
     imports.KeyImportModel,
-    models.ApprovalModel,
-    models.ChangeRequestModel,
-    models.ConfirmModel,
-    models.DestroyModel,
-    models.FreezeRequestModel,
-    models.KeyRequestModel,
-    models.LeaseQueryModel,
-    models.LeaseResumeModel,
-    models.LeaseStopModel,
-    models.ReasonModel,
-    models.ReferencesRequestModel,
-    models.ReleaseSettingsModel,
-    models.RoleRequestModel,
-    models.RotateModel,
-    models.ScheduleModel,
-    models.TagsModel,
-    models.TenantRequestModel,
-    models.TrialRequestModel,
-    models.VersionModel,
+    brakes_models.ApprovalModel,
+    brakes_models.ChangeRequestModel,
+    common_models.ConfirmModel,
+    keys_models.DestroyModel,
+    brakes_models.FreezeRequestModel,
+    keys_models.KeyRequestModel,
+    brakes_models.LeaseQueryModel,
+    brakes_models.LeaseResumeModel,
+    brakes_models.LeaseStopModel,
+    brakes_models.ReasonModel,
+    keys_models.ReferencesRequestModel,
+    keys_models.ReleaseSettingsModel,
+    access_models.RoleRequestModel,
+    keys_models.RotateModel,
+    keys_models.ScheduleModel,
+    keys_models.TagsModel,
+    keys_models.TenantRequestModel,
+    brakes_models.TrialRequestModel,
+    keys_models.VersionModel,
 )
 _ROOMS = (
     whoami,

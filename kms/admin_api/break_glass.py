@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request
 from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import BreakGlassListModel, ReasonModel
+from kms.admin_api.models.brakes import BreakGlassListModel, ReasonModel
 from kms.api.schema import refusals, request_body
 from kms.auth.authorising import require
 from kms.auth.permissions import Operation, may

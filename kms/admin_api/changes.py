@@ -18,16 +18,15 @@ from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.freezes import tenant_of
-from kms.admin_api.models import (
+from kms.admin_api.models.brakes import (
     ApprovalModel,
     ChangeModel,
     ChangeRequestModel,
-    ConfirmModel,
-    Digest,
     ProposalListModel,
     ProposalModel,
     ReasonModel,
 )
+from kms.admin_api.models.common import ConfirmModel, Digest
 from kms.api.schema import refusals, request_body
 from kms.auth.authorising import require
 from kms.auth.names import identity_text

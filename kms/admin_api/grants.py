@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import ConfirmModel, GrantListModel, GrantModel, RoleRequestModel
+from kms.admin_api.models.access import GrantListModel, GrantModel, RoleRequestModel
+from kms.admin_api.models.common import ConfirmModel
 from kms.api.schema import refusals, request_body
 from kms.auth.granting import give_role, grant_members, read_role, revoke_role
 from kms.auth.names import parse_identity

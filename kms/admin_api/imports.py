@@ -13,7 +13,8 @@ from attest.release.importing import import_key_text
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.keys import keep_key
-from kms.admin_api.models import ConfirmModel, KeyRequestModel, KeyStateModel, Tenant
+from kms.admin_api.models.common import ConfirmModel, Tenant
+from kms.admin_api.models.keys import KeyRequestModel, KeyStateModel
 from kms.api.log import NoteResponse
 from kms.api.schema import refusals, request_body
 from kms.auth.permissions import Operation

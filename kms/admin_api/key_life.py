@@ -13,17 +13,16 @@ from attest.release import KeyName, KeyReference
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
 from kms.admin_api.keys import key_model
-from kms.admin_api.models import (
+from kms.admin_api.models.common import KeyId, Tenant
+from kms.admin_api.models.keys import (
     DestroyModel,
     DestructionModel,
-    KeyId,
     KeyModel,
     ReleaseSettingsModel,
     RotateModel,
     ScheduleModel,
     TagListModel,
     TagsModel,
-    Tenant,
     VersionModel,
 )
 from kms.api.schema import refusals, request_body

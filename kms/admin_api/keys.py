@@ -13,15 +13,8 @@ from attest.release import KeyName, KeyReference
 from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
-from kms.admin_api.models import (
-    KeyId,
-    KeyListModel,
-    KeyModel,
-    KeyRequestModel,
-    KeyStateModel,
-    Tenant,
-    VersionModel,
-)
+from kms.admin_api.models.common import KeyId, Tenant
+from kms.admin_api.models.keys import KeyListModel, KeyModel, KeyRequestModel, KeyStateModel, VersionModel
 from kms.admin_api.references import stored_documents
 from kms.api.schema import refusals, request_body
 from kms.auth.authorising import GuardedStore, require

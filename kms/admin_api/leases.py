@@ -12,7 +12,7 @@ from attest.errors import ConfigurationError
 from attest.release import KeyName
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
+from kms.admin_api.models.brakes import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
 from kms.api.schema import refusals, request_body
 from kms.auth.permissions import Operation
 from kms.leases.admin import resume_renewals, stop_renewals

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from attest.release.tlog.checkpoints import MAX_SIZE
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import LogEntryModel, LogPageModel
+from kms.admin_api.models.access import LogEntryModel, LogPageModel
 from kms.api.log import NoteResponse
 from kms.api.schema import refusals
 from kms.auth.permissions import Operation

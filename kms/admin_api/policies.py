@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import Digest, PolicyListModel, PolicyModel, PolicySummaryModel, Tenant
+from kms.admin_api.models.common import Digest, Tenant
+from kms.admin_api.models.keys import PolicyListModel, PolicyModel, PolicySummaryModel
 from kms.api.schema import refusals
 from kms.auth.permissions import Operation
 from kms.errors import PolicyUnknownError

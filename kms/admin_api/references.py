@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from attest.errors import ConfigurationError
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import (
+from kms.admin_api.models.keys import (
     GivenReferencesModel,
     ReferenceListModel,
     ReferencesAddedModel,

@@ -6,7 +6,8 @@ from fastapi import APIRouter
 
 from attest.release import KeyName
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import KeyId, LimitsModel, QuorumModel, Tenant
+from kms.admin_api.models.brakes import LimitsModel, QuorumModel
+from kms.admin_api.models.common import KeyId, Tenant
 from kms.api.schema import refusals
 from kms.auth.permissions import Operation
 from kms.brakes.limiting import usage_of

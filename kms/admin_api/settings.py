@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import SettingsModel
+from kms.admin_api.models.access import SettingsModel
 from kms.api.schema import refusals
 from kms.auth.permissions import Operation
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from attest.encoding import rfc3339_text
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import TenantListModel, TenantRequestModel
+from kms.admin_api.models.keys import TenantListModel, TenantRequestModel
 from kms.api.schema import refusals, request_body
 from kms.auth.permissions import Operation
 from kms.keys.tenants import create_tenant

@@ -13,7 +13,7 @@ from attest.release import KeyReference
 from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models import TrialModel, TrialRequestModel
+from kms.admin_api.models.brakes import TrialModel, TrialRequestModel
 from kms.api.schema import refusals, request_body
 from kms.auth.authorising import require
 from kms.auth.permissions import Operation

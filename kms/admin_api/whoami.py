@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from kms.admin_api.context import WithCaller
 from kms.admin_api.grants import grant_model
-from kms.admin_api.models import WhoAmIModel
+from kms.admin_api.models.access import WhoAmIModel
 from kms.api.schema import refusals
 from kms.auth.names import identity_text
 

@@ -1,0 +1,1 @@
+"""What travels between administrators and the service, as the OpenAPI document describes it."""

@@ -1,0 +1,48 @@
+"""What several of the documents that travel have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from attest.release.names import KEY_ID_PATTERN, TENANT_PATTERN
+
+__all__ = [
+    "ConfirmModel",
+    "Digest",
+    "Edge",
+    "Identity",
+    "KeyId",
+    "KeyVersion",
+    "Moment",
+    "Reason",
+    "Seconds",
+    "Tenant",
+]
+
+Tenant = Annotated[str, Field(pattern=TENANT_PATTERN, examples=["default"])]
+KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN, examples=["my-model"])]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, hex.")]
+Moment = Annotated[str, Field(description="RFC 3339, UTC.", examples=["2026-06-01T12:00:00Z"])]
+Identity = Annotated[
+    str,
+    Field(
+        max_length=520,
+        description="jwt:ISSUER|SUBJECT, mtls:sha256:…, mtls:uri:… or mtls:subject:….",
+        examples=["jwt:https://login.example/realm|alice"],
+    ),
+]
+Seconds = Annotated[int, Field(ge=0, le=100 * 366 * 86400, description="Seconds.")]
+Reason = Annotated[str, Field(max_length=4096, description="Why; kept for ever in the log.")]
+KeyVersion = Annotated[int | None, Field(ge=1, le=999_999_999, description="One version; all of them without it.")]
+
+
+class Edge(BaseModel):
+    """Strict, frozen and closed: not the domain's own types, and no member that nobody knows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ConfirmModel(Edge):
+    """Nothing more is said; that it is JSON keeps a browser's forms out."""
