@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from attest.cli.options import Display, Network
+from attest.cli.options import Display, Hex, Network
 from attest.cli.service_options import ServiceOptions, asked_service
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from attest.release.notes import VerifierKey
     from attest.sealed import SealedManifest, SealingNames
 
-__all__ = ["TRUST", "KeyOptions", "key_options", "signing_key", "trusted_keys"]
+__all__ = ["MODEL_ID", "TRUST", "KeyOptions", "key_options", "signing_key", "trusted_keys"]
 
 MAX_PEM_BYTES = 64 * 1024
 _MAX_KEY_BYTES = 4096
@@ -35,6 +35,13 @@ TRUST = click.option(
     multiple=True,
     required=True,
     help="Repeatable: the public key of the model's owner, P-384 or P-256. Nothing in the model says whom to trust.",
+)
+
+MODEL_ID = click.option(
+    "--model-id",
+    type=Hex(length=16),
+    metavar="HEX",
+    help="Which sealing it must be, as 'attest sealed info' shows it; otherwise an older one of its owner passes.",
 )
 
 
@@ -139,6 +146,8 @@ class KeyOptions:
                 return self.local(display=display)
             with asked_service(ctx, self.service, network=network, display=display) as (client, attester):
                 (released,) = client.release((str(manifest.key),), attester=attester)
+            if manifest.policy_digest not in {None, released.policy_digest}:
+                display.warn("the key was released under another policy than the owner named when the model was sealed")
             return released.material
 
         return obtain

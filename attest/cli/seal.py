@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleCommand
-from attest.cli.model_keys import TRUST, KeyOptions, key_options, signing_key, trusted_keys
+from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
 from attest.cli.options import TIME, Display, Hex, Network, display_options, network_options
 from attest.cli.service_options import service_options
 
@@ -128,6 +128,7 @@ def seal(
 @click.argument("sealed", metavar="DIR")
 @click.argument("target", metavar="TARGET")
 @TRUST
+@MODEL_ID
 @click.option("--allow-disk", is_flag=True, help="Also write plaintext to a file system that is not in memory.")
 @click.option("--verify-digests", is_flag=True, help="Also compare ciphertext and plaintext with their SHA-256.")
 @click.option(
@@ -150,6 +151,7 @@ def unseal(
     sealed: str,
     target: str,
     trust: tuple[str, ...],
+    model_id: bytes | None,
     allow_disk: bool,
     verify_digests: bool,
     plaintext_keys: tuple[str, ...],
@@ -178,10 +180,12 @@ def unseal(
     plaintext_trusted = trusted_keys(plaintext_keys, what="--verify-plaintext-key") or None
     store = store_of(sealed)
     threads = connections_of(store) if threads is None else threads
-    verified = verify_directory(store, trusted=trusted)
+    verified = verify_directory(store, trusted=trusted, model=model_id)
     if verify_digests:
         with shown_progress("comparing", _sealed_size(verified), display=display) as progress:
-            verified = verify_directory(store, trusted=trusted, digests=True, threads=threads, progress=progress)
+            verified = verify_directory(
+                store, trusted=trusted, model=model_id, digests=True, threads=threads, progress=progress
+            )
     require_new(Path(target), kind="unsealing")
     memory = require_memory(Path(target), allow_disk=allow_disk)
     _tell_resumption(target, "unsealing", display=display)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleGroup
-from attest.cli.model_keys import TRUST, KeyOptions, key_options, signing_key, trusted_keys
+from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
 from attest.cli.options import Display, Hex, Network, display_options, network_options
 from attest.cli.seal import THREADS, manifest_document, show
 from attest.cli.sealed_access import cat, ls
@@ -87,10 +87,19 @@ def info(*, model: str, trust: tuple[str, ...], display: Display) -> int:
 )
 @click.argument("model", metavar="DIR")
 @TRUST
+@MODEL_ID
 @click.option("--sizes-only", is_flag=True, help="Do not compare the bytes of the files: signature, names and sizes.")
 @THREADS
 @display_options
-def verify(*, model: str, trust: tuple[str, ...], sizes_only: bool, threads: int | None, display: Display) -> int:
+def verify(
+    *,
+    model: str,
+    trust: tuple[str, ...],
+    model_id: bytes | None,
+    sizes_only: bool,
+    threads: int | None,
+    display: Display,
+) -> int:
     """Check a sealed model without its key: the owner's signature, and every file by name, size and digest.
 
     Exit codes: 0 verified, 2 usage, 3 no sealed model, 4 something does not verify, 6 a file cannot be read.
@@ -102,11 +111,13 @@ def verify(*, model: str, trust: tuple[str, ...], sizes_only: bool, threads: int
     trusted = trusted_keys(trust)
     store = store_of(model)
     threads = connections_of(store) if threads is None else threads
-    verified = verify_directory(store, trusted=trusted)
+    verified = verify_directory(store, trusted=trusted, model=model_id)
     if not sizes_only:
         size = sum(one.sealed_size for one in verified.manifest.files)
         with shown_progress("comparing", size, display=display) as progress:
-            verified = verify_directory(store, trusted=trusted, digests=True, threads=threads, progress=progress)
+            verified = verify_directory(
+                store, trusted=trusted, model=model_id, digests=True, threads=threads, progress=progress
+            )
     document: dict[str, JsonValue] = {
         "schema": VERIFIED_SCHEMA,
         "outcome": "verified",

@@ -193,6 +193,7 @@ def open_directory(
     *,
     key: bytes | KeySource,
     trusted: Collection[ec.EllipticCurvePublicKey],
+    model: bytes | None = None,
     verify_digests: bool = False,
     threads: int | None = None,
 ) -> SealedDirectory:
@@ -202,13 +203,14 @@ def open_directory(
         place: a folder, or a store.
         key: 32 bytes as released, or where to get them.
         trusted: the keys whose signatures count; none accepts nothing.
+        model: the identity that it must have, 16 bytes; None takes any model of the owner's, an older one too.
         verify_digests: also compare every byte of ciphertext with the signature first.
         threads: how many work at a time; by default one for each processor.
 
     Raises:
         AttestError: as ``verify_directory`` and ``VerifiedDirectory.unlock``.
     """
-    verified = verify_directory(place, trusted=trusted, digests=verify_digests, threads=threads)
+    verified = verify_directory(place, trusted=trusted, model=model, digests=verify_digests, threads=threads)
     return verified.unlock(key, threads=threads)
 
 
@@ -216,6 +218,7 @@ def verify_directory(
     place: Store | str | os.PathLike[str],
     *,
     trusted: Collection[ec.EllipticCurvePublicKey],
+    model: bytes | None = None,
     digests: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -225,6 +228,7 @@ def verify_directory(
     Args:
         place: a folder, or a store; where a store lists nothing, unlisted files are not looked for.
         trusted: the keys whose signatures count; none accepts nothing.
+        model: the identity that it must have, 16 bytes; None takes any model of the owner's, an older one too.
         digests: also compare every byte of ciphertext.
         threads: how many compare.
         progress: is told what was compared.
@@ -233,17 +237,31 @@ def verify_directory(
         EvidenceError, SignatureError: as ``verify_model``.
         SealedFileError: ``sealed-manifest-malformed``, ``sealed-manifest-unsupported``, ``sealed-name-unsafe`` or
             ``sealed-folder-unsafe``.
-        SealedTamperError: ``sealed-files-mismatch``, ``sealed-size-mismatch`` or ``sealed-digest-mismatch``.
+        SealedTamperError: ``sealed-files-mismatch``, ``sealed-size-mismatch``, ``sealed-digest-mismatch`` or
+            ``sealed-model-mismatch``.
         SealedSourceError: something cannot be read.
     """
     store = as_store(place)
     # (1) A key of the owner signed a list of files, (2) whose names are safe. (3) The manifest speaks of exactly these.
-    manifest, model = verify_manifest(store, trusted=trusted)
+    manifest, signed = verify_manifest(store, trusted=trusted)
+    if model is not None and manifest.model != model:
+        raise _another_model(store, expected=model, got=manifest.model)
     # (4) The files are there, no others, with their sizes.
-    _require_sizes(store, manifest, model)
+    _require_sizes(store, manifest, signed)
     if digests:
-        require_digests(store, model.resources, threads=threads, progress=progress)
-    return VerifiedDirectory(store=store, manifest=manifest, model=model, digests_verified=digests)
+        require_digests(store, signed.resources, threads=threads, progress=progress)
+    return VerifiedDirectory(store=store, manifest=manifest, model=signed, digests_verified=digests)
+
+
+def _another_model(store: Store, *, expected: bytes, got: bytes) -> SealedTamperError:
+    return SealedTamperError(
+        f"{store.name} is another model of its owner's than was asked for",
+        code="sealed-model-mismatch",
+        field="model",
+        expected=expected.hex(),
+        got=got.hex(),
+        hint="an older or a newer sealing of the model; 'attest sealed info' shows which one",
+    )
 
 
 def verify_manifest(

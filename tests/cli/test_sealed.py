@@ -170,6 +170,16 @@ def test_a_stranger_key_and_a_changed_file_are_exit_4(attest: Attest, folder: Pa
     assert not (folder / "plain").exists()
 
 
+def test_a_pinned_model_is_that_one_or_exit_4(attest: Attest, folder: Path) -> None:
+    identity = seal(attest, "--json").document["model"]
+    check = ("sealed", "verify", "sealed", "--trust", "owner.pub", "--model-id")
+    assert attest(*check, identity).code == 0
+    refused = attest(*check, "00" * 16)
+    assert (refused.code, "another model" in refused.err) == (4, True)
+    assert unseal(attest, "--model-id", "00" * 16).code == 4
+    assert unseal(attest, "--model-id", identity, "--verify-digests").code == 0
+
+
 def test_a_folder_that_is_no_sealed_model_is_said_so(attest: Attest, folder: Path) -> None:
     for command in (("sealed", "info", "model"), ("sealed", "verify", "model", "--trust", "owner.pub")):
         refused = attest(*command)

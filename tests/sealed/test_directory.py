@@ -143,6 +143,19 @@ def test_another_owners_signature_is_refused_and_none_is_trusted_by_default(plac
     assert refusal(place) == "model-signature-untrusted"
 
 
+def test_an_older_model_of_the_same_owner_is_refused_where_one_is_pinned(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    old, new = Place(tmp_path / "old"), Place(tmp_path / "new")
+    old.seal(seed="old")
+    pinned = new.seal(seed="new").manifest.model
+    open_directory(new.sealed, key=KEY, trusted=TRUSTED, model=pinned).close()
+    open_directory(old.sealed, key=KEY, trusted=TRUSTED).close()
+    with pytest.raises(SealedTamperError) as refused:
+        open_directory(old.sealed, key=lambda _: pytest.fail("asked for a key"), trusted=TRUSTED, model=pinned)
+    assert refused.value.code == "sealed-model-mismatch"
+
+
 def test_a_key_is_not_asked_for_before_everything_else_holds(place: Place) -> None:
     (place.sealed / "more").write_bytes(b"")
     asked: list[SealedManifest] = []
