@@ -22,24 +22,28 @@ class Figure:
     Attributes:
         id: name in DESIGN 13.
         value: the figure.
-        bar: the bound.
+        bar: the bound; None where the figure is for information.
         better: whether the figure must be at least (``higher``) or at most (``lower``) the bound.
         detail: what was measured, for people; printed above the closing line.
     """
 
     id: str
     value: float
-    bar: float
+    bar: float | None
     better: Literal["higher", "lower"]
     detail: str
 
     @property
     def holds(self) -> bool:
         """Whether the bar is held."""
+        if self.bar is None:
+            return True
         return self.value >= self.bar if self.better == "higher" else self.value <= self.bar
 
     def line(self) -> str:
-        """Return the closing line: ``<id> <figure> bar <bound> ok|short``."""
+        """Return the closing line: ``<id> <figure> bar <bound>|none ok|short``."""
+        if self.bar is None:
+            return f"{self.id} {self.value:.3f} bar none ok"
         bound = f"{'>=' if self.better == 'higher' else '<='}{self.bar:g}"
         return f"{self.id} {self.value:.3f} bar {bound} {'ok' if self.holds else 'short'}"
 

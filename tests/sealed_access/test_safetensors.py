@@ -12,10 +12,11 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.errors import AttestError, ConfigurationError, SealedFileError
+from attest.errors import ConfigurationError, SealedFileError
 from attest.sealed.safetensors import INDEX_NAME, TensorFile, load_model, load_tensors, open_model, open_tensors
 from attest.sealed.tensor_header import DTYPE_BITS, MAX_HEADER_BYTES, header_length
 from tests.sealed_access.making import Plain, reader_of, safetensors_bytes
+from tests.sealed_access.strangers import compare
 
 NUMPY_KINDS = ["?", "u1", "i1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8"]
 
@@ -328,19 +329,6 @@ def test_every_changed_byte_of_a_header_gives_the_librarys_answer_or_none() -> N
             compare(bytes(altered))
     for end in range(len(content)):
         compare(content[:end])
-
-
-def compare(content: bytes) -> None:
-    """Our reader may refuse more than the library; what it takes has to be the same."""
-    try:
-        ours = load_tensors(Plain(content))
-    except AttestError:
-        return
-    theirs = dict(safetensors.deserialize(content))
-    assert ours.keys() == theirs.keys()
-    for name, one in ours.items():
-        assert one.tobytes() == bytes(theirs[name]["data"])
-        assert DTYPE_BITS[theirs[name]["dtype"]] % 8 or list(one.shape) == theirs[name]["shape"]
 
 
 JSON = st.recursive(
