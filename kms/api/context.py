@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import math
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -25,6 +29,39 @@ __all__ = ["Context", "WithContext", "Workroom"]
 T = TypeVar("T")
 
 
+class _Place:
+    """One of the places for work: taken in the event loop, and given back when the thread has ended.
+
+    Args:
+        limiter: has so many places.
+    """
+
+    def __init__(self, limiter: CapacityLimiter) -> None:
+        """Take none yet."""
+        self._limiter = limiter
+        self._loop = asyncio.get_running_loop()
+        self._begun = threading.Lock()
+
+    async def take(self) -> None:
+        """Wait for a place."""
+        await self._limiter.acquire_on_behalf_of(self)
+
+    def filled(self, work: Callable[[], T]) -> T:
+        """Do the work, in the thread, unless nobody waits for it any more."""
+        if not self._begun.acquire(blocking=False):
+            raise UnavailableError("given up before it began", code="request-timeout", retryable=True)
+        try:
+            return work()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and everything with it
+                self._loop.call_soon_threadsafe(self._limiter.release_on_behalf_of, self)
+
+    def give_up(self) -> None:
+        """Give the place back, in the event loop, if the thread has not begun; else it does that when it ends."""
+        if self._begun.acquire(blocking=False):
+            self._limiter.release_on_behalf_of(self)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workroom:
     """What every running application has.
@@ -33,23 +70,34 @@ class Workroom:
         settings: as validated at start.
         services: opened from them.
         limiter: bounds the work that is done at the same time.
+        threads: bounds nothing: who has a place has a thread.
     """
 
     settings: Settings
     services: Services
     limiter: CapacityLimiter
+    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(math.inf))
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking work in a thread, within the limits of number and time.
 
-        Work that has begun is not broken off: it ends by itself, and what it decided stays in the log.
+        Work that has begun is not broken off: it ends by itself, and what it decided stays in the log. Until then it
+        keeps its place, so that work for which nobody waits any more is bounded too.
 
         Raises:
             UnavailableError: ``request-timeout``.
         """
         try:
             with anyio.fail_after(self.settings.request_seconds):
-                return await anyio.to_thread.run_sync(partial(work), abandon_on_cancel=True, limiter=self.limiter)
+                place = _Place(self.limiter)
+                await place.take()
+                try:
+                    return await anyio.to_thread.run_sync(
+                        partial(place.filled, work), abandon_on_cancel=True, limiter=self.threads
+                    )
+                except anyio.get_cancelled_exc_class():
+                    place.give_up()
+                    raise
         except TimeoutError as exc:
             raise UnavailableError(
                 f"no answer within {self.settings.request_seconds} s",
