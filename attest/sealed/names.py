@@ -10,11 +10,13 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["MAX_FILES", "MAX_NAME_BYTES", "MAX_PART_BYTES", "name_problem", "names_problem"]
+__all__ = ["MAX_DEPTH", "MAX_FILES", "MAX_NAME_BYTES", "MAX_PART_BYTES", "name_problem", "names_problem"]
 
 MAX_FILES: Final = 100_000
 """Of one model; the limit of its signature."""
 MAX_NAME_BYTES: Final = 1024
+MAX_DEPTH: Final = 32
+"""Parts between slashes; comparing names takes time that grows with it."""
 MAX_PART_BYTES: Final = 240
 """Of one part between slashes: file systems end at 255, and sealing and half-written files add to a name."""
 
@@ -27,7 +29,10 @@ def name_problem(name: str) -> str | None:
         return f"it is longer than {MAX_NAME_BYTES} bytes"
     if not unicodedata.is_normalized("NFC", name):
         return "it is not in Unicode's form NFC"
-    for part in name.split("/"):
+    parts = name.split("/")
+    if len(parts) > MAX_DEPTH:
+        return f"it lies deeper than {MAX_DEPTH} folders"
+    for part in parts:
         if part in {"", ".", ".."}:
             return "it is absolute, or has an empty part, '.' or '..'"
         if len(part.encode()) > MAX_PART_BYTES:

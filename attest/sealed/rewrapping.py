@@ -27,7 +27,7 @@ from attest.sealed.manifest import MANIFEST_NAME, SealedManifest, unwrap_data_ke
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
 from attest.sealed.sealing import SealingNames, sign_directory
 from attest.sealed.stores import FolderStore
-from attest.sealed.workplace import sync_folder, workplace_of, write_whole
+from attest.sealed.workplace import make_own, sync_folder, workplace_of, write_whole
 
 __all__ = ["finish_rewrap", "rewrap"]
 
@@ -86,7 +86,7 @@ def _prepare(place: Path, manifest: SealedManifest, model: VerifiedModel, signer
     signature = sign_directory(manifest, sealed, name=model.name, signer=signer)
     work = workplace_of(place, kind="rewrapping")
     try:
-        work.mkdir(mode=0o700)
+        make_own(work)
     except OSError as exc:
         raise ConfigurationError(
             f"{work} cannot be made: {exc.strerror}",
@@ -110,13 +110,14 @@ def finish_rewrap(folder: str | os.PathLike[str], *, trusted: Collection[ec.Elli
 
     Raises:
         EvidenceError, SignatureError: as ``verify_model``, about what was prepared.
-        ConfigurationError: ``sealed-work-differs``: what was prepared is not whole.
+        ConfigurationError: ``sealed-work-differs``: what was prepared is not whole; ``sealed-work-unsafe``.
         SealedSourceError: something cannot be read, or ``sealed-target-unwritable``.
     """
     place = Path(folder)
     work = workplace_of(place, kind="rewrapping")
     if not work.is_dir():
         return False
+    make_own(work)
     if not (work / SIGNATURE_NAME).is_file():
         shutil.rmtree(work, ignore_errors=True)
         return False

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import stat
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from attest.sealed.journal import Journal
 __all__ = [
     "Workplace",
     "is_memory",
+    "make_own",
     "remove_unlisted",
     "require_absent",
     "require_new",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _MODEL: Final = "model"
+_OTHERS_WRITE: Final = 0o022
 _TMPFS: Final = 0x01021994
 _RAMFS: Final = 0x858458F6
 _STATFS_BYTES: Final = 256
@@ -48,7 +51,7 @@ class Workplace:
         kind: ``sealing`` or ``unsealing``.
 
     Raises:
-        ConfigurationError: ``output-exists``, ``sealed-work-in-use``, or ``output-unwritable``.
+        ConfigurationError: ``output-exists``, ``sealed-work-in-use``, ``sealed-work-unsafe``, or ``output-unwritable``.
         SealedSourceError: ``sealed-target-unwritable``.
     """
 
@@ -59,9 +62,9 @@ class Workplace:
         self.model = self._folder / _MODEL
         require_new(target, kind=kind)
         try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            make_own(self._folder)
             self.journal = Journal(self._folder / "journal")
-            self.model.mkdir(mode=0o700, exist_ok=True)
+            make_own(self.model)
         except OSError as exc:
             raise ConfigurationError(
                 f"{target} cannot be made: {exc.strerror or exc}",
@@ -95,6 +98,28 @@ class Workplace:
     def close(self) -> None:
         """Let others work here. Twice is allowed."""
         self.journal.close()
+
+
+def make_own(folder: Path) -> None:
+    """Make a folder that nobody else can write to, or take up one that is (``OSError``).
+
+    Beside a target in ``/dev/shm`` anybody may make folders. One that is somebody else's would let him exchange what is
+    written there.
+
+    Raises:
+        ConfigurationError: ``sealed-work-unsafe``.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE:
+        return
+    raise ConfigurationError(
+        f"{folder} belongs to somebody else, or others may write to it",
+        code="sealed-work-unsafe",
+        field=str(folder),
+        expected="a folder of this user, to which nobody else may write",
+        hint=f"find out who made it; then remove {folder}, or name another target",
+    )
 
 
 def workplace_of(target: Path, *, kind: str) -> Path:

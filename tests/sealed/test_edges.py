@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,47 @@ def test_a_file_larger_than_its_limit_is_read_to_one_byte_beyond(tmp_path: Path)
     (tmp_path / "file").write_bytes(b"x" * 100)
     assert len(FolderStore(tmp_path).read_small("file", 10)) == 11
     assert len(FolderStore(tmp_path).read_small("file", 100)) == 100
+
+
+# -- whose folder it is
+
+
+@pytest.mark.parametrize("kind", ["sealing", "unsealing", "rewrapping"])
+def test_a_workplace_to_which_others_may_write_is_refused(tmp_path: Path, kind: str) -> None:
+    place = Place(tmp_path)
+    if kind != "sealing":
+        place.seal()
+    target = {"sealing": "sealed", "unsealing": "plain", "rewrapping": "sealed"}[kind]
+    work = tmp_path / f".{target}.{kind}"
+    work.mkdir()
+    work.chmod(0o777)
+    runs: dict[str, Callable[[], object]] = {
+        "sealing": place.seal,
+        "unsealing": lambda: unseal_directory(place.open(), tmp_path / "plain", random=os.urandom, allow_disk=True),
+        "rewrapping": lambda: put_under(place),
+    }
+    with pytest.raises(ConfigurationError) as refused:
+        runs[kind]()
+    assert refused.value.code == "sealed-work-unsafe"
+    assert list(work.iterdir()) == []
+
+
+def test_a_workplace_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / ".sealed.sealing").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError) as refused:
+        place.seal()
+    assert refused.value.code == "sealed-work-unsafe"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_workplace_of_another_user_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make folders of others")
+    place = Place(tmp_path)
+    (tmp_path / ".sealed.sealing").mkdir(mode=0o700)
+    os.chown(tmp_path / ".sealed.sealing", 65534, 65534)
+    with pytest.raises(ConfigurationError) as refused:
+        place.seal()
+    assert refused.value.code == "sealed-work-unsafe"

@@ -254,6 +254,7 @@ def test_the_associated_data_names_one_file_of_one_model() -> None:
         "e\u0301",
         "x" * (MAX_PART_BYTES + 1),
         "/".join(["x" * 200] * 6),
+        "/".join("x" * 33),
     ],
 )
 def test_an_unsafe_name_is_refused(name: str) -> None:
