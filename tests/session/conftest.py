@@ -1,8 +1,12 @@
 """What tests leave behind is searched for keys, as for the service's own tests; and no settings but theirs."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.kms.conftest import harness, kind, migrated_once, pytest_runtest_makereport
+from tests.kms.process import ServedProcess
+from tests.session.serving import prepared
 
 __all__ = ["harness", "kind", "migrated_once", "pytest_runtest_makereport"]
 
@@ -16,3 +20,11 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factor
         monkeypatch.delenv(f"ATTEST_KMS_{name}", raising=False)
     monkeypatch.delenv("ATTEST_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(nowhere))
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
+    """A service that proves itself, with the keys of `serving.py`; one for all tests that do it no harm."""
+    process = ServedProcess.start(prepared(tmp_path_factory.mktemp("service")))
+    yield process
+    assert process.terminate() == 0

@@ -1,19 +1,21 @@
 """``attest`` in a process of its own, on a machine whose kernel is a test's."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 
+from attest.cli.clock import now
 from attest.cli.main import cli
 from attest.simulator import SimulatedGuest
+from attest.simulator.machines import SimulatedMachine
 from tests.collect.fake_machine import snp_machine
-from tests.session.serving import machine
 
 __all__ = ["main"]
 
 
 def main() -> None:
     root, *arguments = sys.argv[1:]
-    guest = machine("snp").cpu
+    guest = SimulatedMachine.of("snp", certified_from=now().replace(microsecond=0) - timedelta(days=7)).cpu
     assert isinstance(guest, SimulatedGuest)
     sys.exit(cli.main(arguments, standalone_mode=False, obj=snp_machine(Path(root), guest).access))
 

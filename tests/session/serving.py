@@ -1,7 +1,7 @@
 """A real service with a key for every kind of machine that the simulator has."""
 
 import itertools
-import json
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import get_args
@@ -11,6 +11,7 @@ from kms.clock import system_clock
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.records import KeyName
 from kms.keys.secret import SecretBytes
+from kms.keys.tenants import create_tenant
 from kms.services import initialise, open_vault
 from kms.settings import Settings, load_settings
 from kms.setup import prepare_directory
@@ -30,39 +31,45 @@ def key_for(kind: MachineKind, gpus: int = 0) -> str:
     return f"{kind}-{gpus}"
 
 
-def prepared(folder: Path, **more: str) -> Path:
+def prepared(folder: Path) -> Path:
     """Make a service's directory, with what every vendor says."""
     config = prepare_directory(folder / "svc", origin="kms.test/session", allow_simulated=True)
     with config.open("a", encoding="utf-8") as file:
-        file.write('endorsements = ["endorsements"]\n')
-        file.writelines(f"{name} = {value}\n" for name, value in more.items())
+        file.write('endorsements = ["endorsements"]\nself_evidence = "simulated-snp"\n')
     settings: Settings = load_settings(flags={}, environ={}, config=config).settings
     initialise(settings, clock=system_clock, random=FakeRandom("session"))
     endorsements = config.parent / "endorsements"
     endorsements.mkdir()
-    vault = open_vault(settings, random=FakeRandom("wrap"))
+    policies: dict[str, bytes] = {}
     for kind, gpus in itertools.product(KINDS, GPUS):
         made = machine(kind, gpus)
+        policies[key_for(kind, gpus)] = made.policy(name=key_for(kind, gpus))
         for name, content in made.endorsement_files(at=system_clock()).items():
             (endorsements / f"{key_for(kind, gpus)}-{name}").write_bytes(content)
+    # Those of docs/sdk.md.
+    td = machine("tdx")
+    policies |= {"llama-70b": td.policy(), "acme/adapter": td.policy()}
+    policies |= {"nobody-gets-this": td.with_other_image().policy()}
+    _add_keys(settings, policies)
+    return config
+
+
+def _add_keys(settings: Settings, policies: Mapping[str, bytes]) -> None:
+    vault = open_vault(settings, random=FakeRandom("wrap"))
+    create_tenant(vault.store, "acme", actor=ACTOR, at=system_clock())
+    for name, policy in policies.items():
         add_key(
             vault.store,
             vault.kek,
-            name=KeyName.parse(key_for(kind, gpus)),
+            name=KeyName.parse(name),
             material=SecretBytes(MATERIAL),
-            policy=made.policy(name=key_for(kind, gpus)),
+            policy=policy,
             kind=KEY_IMPORTED,
             actor=ACTOR,
             at=system_clock(),
         )
     vault.store.close()
-    return config
 
 
 def url_of(process: ServedProcess) -> str:
     return f"http://127.0.0.1:{process.port}"
-
-
-def document(text: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads(text)
-    return found

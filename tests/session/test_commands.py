@@ -26,18 +26,11 @@ from attest.simulator import SimulatedGuest
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine
 from tests.kms.process import REPOSITORY, ServedProcess
 from tests.kms.support import MATERIAL
-from tests.session.serving import key_for, machine, prepared, url_of
+from tests.session.serving import key_for, machine, url_of
 
 pytestmark = pytest.mark.loopback
 KEY = key_for("snp")
 Run = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
-    process = ServedProcess.start(prepared(tmp_path_factory.mktemp("service")))
-    yield process
-    assert process.terminate() == 0
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class Later:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    return prepared(tmp_path, self_evidence='"simulated-snp"')
+    return prepared(tmp_path)
 
 
 def restarted(config: Path, process: ServedProcess) -> ServedProcess:
@@ -88,25 +88,21 @@ def mutual(**changes: object) -> ServiceExpectation:
     return replace(base, **changes)  # type: ignore[arg-type]  # fields of an expectation
 
 
-def test_mc_30_a_service_proves_its_machine_before_it_is_asked_for_a_key(config: Path, tmp_path: Path) -> None:
-    process = ServedProcess.start(config)
-    url = url_of(process)
-    try:
-        with attest.Session(url, service=process.identity, attester=machine("snp"), policy=mutual()) as session:
-            assert session.proven is None
-            assert session.key(KEY).material == MATERIAL
-            assert session.proven is not None
-            assert session.proven.result.verified.simulated
-        asyncio.run(proven_on_asyncio(url, process.identity))
-        bad = mutual(policy=load_policy(policy_text(measurement=bytes(48))))
-        with attest.Session(url, service=process.identity, attester=machine("snp"), policy=bad) as session:
-            with pytest.raises(ServiceNotGenuineError) as caught:
-                session.key(KEY)
-            assert caught.value.code == "service-policy-not-met"
-            assert any(check.id == "policy.snp.measurement" for check in caught.value.checks)
-        by_settings(url, process.identity, tmp_path)
-    finally:
-        assert process.terminate() == 0
+def test_mc_30_a_service_proves_its_machine_before_it_is_asked_for_a_key(served: ServedProcess, tmp_path: Path) -> None:
+    url, identity = url_of(served), served.identity
+    with attest.Session(url, service=identity, attester=machine("snp"), policy=mutual()) as session:
+        assert session.proven is None
+        assert session.key(KEY).material == MATERIAL
+        assert session.proven is not None
+        assert session.proven.result.verified.simulated
+    asyncio.run(proven_on_asyncio(url, identity))
+    bad = mutual(policy=load_policy(policy_text(measurement=bytes(48))))
+    with attest.Session(url, service=identity, attester=machine("snp"), policy=bad) as session:
+        with pytest.raises(ServiceNotGenuineError) as caught:
+            session.key(KEY)
+        assert caught.value.code == "service-policy-not-met"
+        assert any(check.id == "policy.snp.measurement" for check in caught.value.checks)
+    by_settings(url, identity, tmp_path)
 
 
 async def proven_on_asyncio(url: str, identity: str) -> None:

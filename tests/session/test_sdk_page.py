@@ -4,7 +4,6 @@ import asyncio
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,15 +14,9 @@ import attest
 from attest import load_policy
 from attest.session.settings import VARIABLES, load_settings
 from kms.clock import system_clock
-from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.keys.records import KeyName
-from kms.keys.secret import SecretBytes
-from kms.keys.tenants import create_tenant
-from kms.services import open_vault
-from kms.settings import load_settings as load_kms_settings
 from tests.kms.process import REPOSITORY, ServedProcess
-from tests.kms.support import ACTOR, MATERIAL, FakeRandom
-from tests.session.serving import machine, prepared, url_of
+from tests.kms.support import MATERIAL
+from tests.session.serving import machine, url_of
 
 pytestmark = pytest.mark.loopback
 PAGE = (REPOSITORY / "docs/sdk.md").read_text()
@@ -39,33 +32,6 @@ class Shim(ModuleType):
         if name not in {"Session", "AsyncSession"}:
             return found
         return lambda **more: found(**({"attester": MACHINE} | more))
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
-    config = prepared(tmp_path_factory.mktemp("service"))
-    vault = open_vault(load_kms_settings(flags={}, environ={}, config=config).settings, random=FakeRandom("page"))
-    create_tenant(vault.store, "acme", actor=ACTOR, at=system_clock())
-    other = MACHINE.with_other_image()
-    for name, policy in (
-        ("llama-70b", MACHINE.policy()),
-        ("acme/adapter", MACHINE.policy()),
-        ("nobody-gets-this", other.policy()),
-    ):
-        add_key(
-            vault.store,
-            vault.kek,
-            name=KeyName.parse(name),
-            material=SecretBytes(MATERIAL),
-            policy=policy,
-            kind=KEY_IMPORTED,
-            actor=ACTOR,
-            at=system_clock(),
-        )
-    vault.store.close()
-    process = ServedProcess.start(config)
-    yield process
-    assert process.terminate() == 0
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))

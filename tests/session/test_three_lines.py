@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,10 @@ from attest.session import ServiceNotGenuineError, ServiceUnreachableError
 from attest.simulator.machines import MachineKind
 from tests.kms.process import ServedProcess
 from tests.kms.support import MATERIAL
-from tests.session.serving import GPUS, KINDS, key_for, machine, prepared, url_of
+from tests.session.serving import GPUS, KINDS, key_for, machine, url_of
 
 pytestmark = pytest.mark.loopback
 MACHINES = pytest.mark.parametrize(("kind_", "gpus"), list(itertools.product(KINDS, GPUS)))
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
-    process = ServedProcess.start(prepared(tmp_path_factory.mktemp("service")))
-    yield process
-    assert process.terminate() == 0
 
 
 @pytest.fixture
