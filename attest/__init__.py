@@ -7,8 +7,14 @@ Bytes are parsed, verified, appraised::
     verified = verify(evidence, endorsements=pool, anchors=TrustAnchors.vendors(), at=now, expected=expected)
     appraise(verified, policy=load_policy(text), at=now).require()
 
-Everything in that line is a pure function: no network, no files, no clock, no randomness. Importing this package
-loads nothing but this file; each name brings its module when it is first used.
+Everything in that line is a pure function: no network, no files, no clock, no randomness.
+
+Keys come to programs on machines that prove themselves (``attest.session``), which is all of these::
+
+    with Session() as session:
+        key = session.key("llama-70b")
+
+Importing this package loads nothing but this file; each name brings its module when it is first used.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from kms.leases.records import LeaseFilter
 from tests.kms.leaks import found_in_texts
 from tests.kms.support import ACTOR, MATERIAL, MODEL, Harness, Workload
 from tests.kms.test_api import client_of
+from tests.kms.test_key_lifecycle import rotate
 from tests.session.line import Clock, Line, Scene, away, refusing
 
 DAY = timedelta(days=1).total_seconds()
@@ -298,6 +299,42 @@ def test_an_answer_that_got_lost_costs_no_lease(scene: Scene) -> None:
         session.renew()
         assert key.valid
         assert live(scene) == [key.lease_id]
+
+
+def test_a_key_follows_the_current_version_and_one_that_was_named_does_not(scene: Scene) -> None:
+    with scene.session() as session:
+        current, first = session.key("model"), session.key("model@1")
+        old = current.material
+        rotate(scene.harness)
+        scene.harness.clock.forward(seconds=TWO_THIRDS)
+        session.renew()
+        assert (current.version, first.version) == (2, 1)
+        assert (current.valid, first.valid) == (True, True)
+        assert current.material != MATERIAL
+        assert first.material == MATERIAL
+        assert old == MATERIAL  # whoever reads it meanwhile goes on reading it
+    assert old != MATERIAL
+
+
+def test_a_machine_that_gives_no_evidence_for_a_moment_keeps_its_key(scene: Scene) -> None:
+    fails: list[bool] = []
+
+    def attest(binding: Binding) -> Evidence:
+        if fails:
+            fails.pop()
+            msg = "the device is busy"
+            raise OSError(msg)
+        return scene.workload.attest(binding)
+
+    with scene.session(attester=attest) as session:
+        key = session.key("model")
+        fails.append(True)
+        scene.harness.clock.forward(seconds=TWO_THIRDS)
+        seconds = session.renew()
+        assert (key.valid, seconds) == (True, 1)
+        scene.harness.clock.forward(seconds=1)
+        session.renew()
+        assert key.seconds_left == DAY
 
 
 def test_the_time_of_a_lease_is_measured_and_not_read_off_the_machines_clock(scene: Scene) -> None:
@@ -633,6 +670,27 @@ def test_on_asyncio_a_task_renews(scene: Scene) -> None:
             session._wake.set()  # noqa: SLF001  in place of a minute's sleep
             await asyncio.wait_for(renewed.wait(), 30)
             assert key.lease_id != before
+
+    asyncio.run(program())
+
+
+def test_on_asyncio_who_gives_up_leaves_the_session_to_others(scene: Scene) -> None:
+    collecting, go_on = threading.Event(), threading.Event()
+
+    def attest(binding: Binding) -> Evidence:
+        collecting.set()
+        assert go_on.wait(30)
+        return scene.workload.attest(binding)
+
+    async def program() -> None:
+        async with scene.async_session(attester=attest) as session:
+            first = asyncio.create_task(session.key("model"))
+            await asyncio.to_thread(collecting.wait, 30)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            go_on.set()
+            assert (await session.key("model")).material == MATERIAL
 
     asyncio.run(program())
 
