@@ -1,0 +1,93 @@
+"""A replay window in a SQLite file, for all processes on one machine that have the same key.
+
+::
+
+    window = SqliteReplayWindow("/var/lib/rag/replays.db")        outlives restarts, and is atomic between processes
+
+The file holds digests of random bytes and when they end; it is no secret. Whoever can put an old copy of it back can
+have requests of the last minutes answered twice (docs/channel.md): where that is the host, keep the window elsewhere.
+Replicas on several machines need a database that they share: ``use`` is one INSERT that a unique column refuses.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from attest.channel.replays import DEFAULT_CAPACITY, Use
+from attest.errors import ConfigurationError
+
+__all__ = ["SqliteReplayWindow"]
+
+BUSY_SECONDS: Final = 10.0
+_SCHEMA = "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID"
+_INDEX = "CREATE INDEX IF NOT EXISTS seen_until ON seen (until)"
+
+
+class SqliteReplayWindow:
+    """A window that processes share.
+
+    Args:
+        path: the file; it is made where there is none.
+        capacity: how many requests are remembered at most.
+
+    Raises:
+        ConfigurationError: ``replay-window-unusable``.
+    """
+
+    shared: bool = True
+
+    def __init__(self, path: str | Path, *, capacity: int = DEFAULT_CAPACITY) -> None:
+        """Open the file."""
+        self._capacity = capacity
+        self._lock = Lock()
+        try:
+            self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")  # what was answered must not be forgotten by a crash
+            self._database.execute(_SCHEMA)
+            self._database.execute(_INDEX)
+        except sqlite3.Error as exc:
+            raise _unusable(exc) from exc
+
+    def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
+        """Remember a request, unless it is known; see ``ReplayWindow``. Where the file fails, nothing is answered.
+
+        Raises:
+            ConfigurationError: ``replay-window-unusable``.
+        """
+        with self._lock:
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    return self._use(digest, at.timestamp(), until.timestamp())
+                finally:
+                    self._database.execute("COMMIT")
+            except sqlite3.Error as exc:
+                raise _unusable(exc) from exc
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._database.close()
+
+    def _use(self, digest: bytes, at: float, until: float) -> Use:
+        self._database.execute("DELETE FROM seen WHERE until < ?", (at,))
+        if self._database.execute("SELECT 1 FROM seen WHERE digest = ?", (digest,)).fetchone():
+            return Use.USED
+        (count,) = self._database.execute("SELECT count(*) FROM seen").fetchone()
+        if count >= self._capacity:
+            return Use.FULL
+        self._database.execute("INSERT INTO seen VALUES (?, ?)", (digest, until))
+        return Use.FIRST
+
+
+def _unusable(exc: sqlite3.Error) -> ConfigurationError:
+    return ConfigurationError(
+        f"the file that remembers requests cannot be used: {exc}",
+        code="replay-window-unusable",
+        hint="without it requests could be answered twice, so none is answered",
+    )
