@@ -118,8 +118,7 @@ def spread(count: int, work: Callable[[int], object], *, threads: int) -> None:
         except BaseException as exc:  # noqa: BLE001 - it is raised again, in the calling thread
             failures.append(exc)
 
-    helpers = [threading.Thread(target=labour, name=f"sealed-{n}") for n in range(1, min(threads, count))]
-    _together(helpers, labour, failures, lambda: None)
+    _together([labour] * (min(threads, count) - 1), labour, failures, lambda: None)
 
 
 def in_order(
@@ -144,10 +143,9 @@ def in_order(
         BaseException: what the first call to fail raised; all have ended by then.
     """
     line = _Line(count, slots, len(consumers))
-    labours = [partial(line.produce, produce)] * min(threads, count)
-    labours += [partial(line.consume, consume) for consume in consumers[1:]]
-    helpers = [threading.Thread(target=line.guard, args=(labour,), name="sealed") for labour in labours]
-    _together(helpers, lambda: line.guard(partial(line.consume, consumers[0])), line.failures, line.wake)
+    first, *others = (partial(line.guard, partial(line.consume, consume)) for consume in consumers)
+    producers = [partial(line.guard, partial(line.produce, produce))] * min(threads, count)
+    _together([*producers, *others], first, line.failures, line.wake)
 
 
 class _Line:
@@ -214,27 +212,48 @@ class _Line:
 
 
 def _together(
-    helpers: Sequence[threading.Thread],
+    labours: Sequence[Callable[[], None]],
     own: Callable[[], None],
     failures: list[BaseException],
     wake: Callable[[], None],
 ) -> None:
-    """Start the helpers, do the own part, and wait for all, whatever interrupts: they write to the caller's memory."""
-    started: list[threading.Thread] = []
+    """Do labours in threads and the own one here, and wait for all, whatever interrupts: the memory is the caller's."""
+    ends: list[threading.Event] = []
+    threads: list[threading.Thread] = []
     try:
-        for helper in helpers:
-            helper.start()
-            started.append(helper)
+        for labour in labours:
+            end = threading.Event()
+            ends.append(end)
+            threads.append(_start(labour, end))
         own()
     except BaseException as exc:  # noqa: BLE001 - it is raised again below, after the last has ended
         failures.append(exc)
         wake()
-    for helper in started:
-        while helper.is_alive():
+    for end in ends:
+        while not end.is_set():
             try:
-                helper.join()
+                # Not Thread.join yet: when it is interrupted, Python 3.11 takes the thread for ended.
+                end.wait()
             except BaseException as exc:  # noqa: BLE001 - as above
                 failures.append(exc)
                 wake()
+    for thread in threads:
+        thread.join()
     if failures:
         raise failures[0]
+
+
+def _start(labour: Callable[[], None], end: threading.Event) -> threading.Thread:
+    def whole() -> None:
+        try:
+            labour()
+        finally:
+            end.set()
+
+    thread = threading.Thread(target=whole, name="sealed")
+    try:
+        thread.start()
+    except RuntimeError:
+        end.set()  # The system has no room for another thread.
+        raise
+    return thread

@@ -1,6 +1,8 @@
 """Threads that share work: everything once, errors out, and none left running."""
 
+import signal
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -88,3 +90,40 @@ def test_the_number_of_threads_is_that_of_the_processors_or_what_was_asked() -> 
     assert thread_count(40) == 40
     with pytest.raises(ValueError, match="thread"):
         thread_count(0)
+
+
+def test_an_interrupt_is_told_when_the_others_have_ended() -> None:
+    main, begun, ended = threading.main_thread(), threading.Event(), threading.Event()
+    if threading.current_thread() is not main:
+        pytest.skip("signals reach the main thread alone, and this runner gave the test another")
+
+    def work(_: int) -> None:
+        if threading.current_thread() is main:
+            assert begun.wait(10)  # so that the other thread has the other half
+            return
+        begun.set()
+        time.sleep(0.1)  # the main thread comes to wait
+        signal.pthread_kill(main.ident or 0, signal.SIGINT)
+        time.sleep(0.1)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        spread(2, work, threads=2)
+    assert ended.is_set()
+
+
+def test_a_thread_that_cannot_be_started_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, before = threading.Thread.start, threading.active_count()
+    started: list[threading.Thread] = []
+
+    def second_fails(thread: threading.Thread) -> None:
+        if started:
+            msg = "can't start new thread"
+            raise RuntimeError(msg)
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", second_fails)
+    with pytest.raises(RuntimeError, match="start"):
+        in_order(1000, nothing, (nothing,), slots=2, threads=4)
+    assert threading.active_count() == before
