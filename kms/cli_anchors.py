@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_changes import CHANGING, carry_out, desk
 from kms.cli_options import AS_JSON, SETTINGS, load, print_json, vault, with_options
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def anchors_show(config: Path | None, as_json: bool, **flags: object) -> None:
 
 @anchors.command("approve")
 @click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
-@with_options(*PROPOSING, *SETTINGS, _FILE)
+@with_options(*CHANGING, *SETTINGS, _FILE)
 def anchors_approve(
     *, reason: str, propose: bool, hours: int, person: str | None, config: Path | None, **flags: object
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_changes import CHANGING, carry_out, desk
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _add(
 
 
 _add(freeze, "Stop", _freezing, ())
-_add(thaw, "Thaw", _thawing, PROPOSING)
+_add(thaw, "Thaw", _thawing, CHANGING)
 
 
 @freeze.command("list")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_changes import CHANGING, carry_out, desk
 from kms.cli_options import (
     AS_JSON,
     SETTINGS,
@@ -43,7 +43,7 @@ def break_glass() -> None:
 @click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="The policy that is to judge instead.")
 @click.option("--until", required=True, metavar="TIME", help="RFC 3339, UTC, such as 2026-06-01T14:00:00Z.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def break_glass_open(
     *,
     key_text: str,

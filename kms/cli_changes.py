@@ -17,13 +17,34 @@ if TYPE_CHECKING:
     from kms.quorum.changing import Change
     from kms.quorum.proposals import Proposal
 
-__all__ = ["PROPOSING", "carry_out", "desk", "tell_proposal"]
+__all__ = ["CHANGING", "PROPOSING", "carry_out", "desk", "tell_proposal"]
 
 PROPOSING = (
     click.option("--propose", is_flag=True, help="Propose the change, for others to sign, instead of making it."),
     click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long the proposal stands (default 72)."),
     click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it."),
 )
+
+
+_AS_JSON = "kms.cli_changes.as_json"
+
+
+def _keep_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    ctx.meta[_AS_JSON] = value
+
+
+CHANGING = (
+    *PROPOSING,
+    click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep_json,
+        help="What came of it, for programs (schema kms.change/1).",
+    ),
+)
+"""``PROPOSING`` for a command of which nothing is told but what came of its change; ``carry_out`` sees to the JSON."""
 
 
 def desk(config: Path | None, flags: dict[str, object]) -> Desk:
@@ -53,6 +74,8 @@ def carry_out(
     from kms.quorum.admin import change_now
     from kms.quorum.admin import propose as write_down
 
+    if document is None and click.get_current_context().meta.get(_AS_JSON):
+        document = {"schema": "kms.change/1", "action": change.action}
     if not propose:
         done = change_now(at_desk, change, actor=local_actor(), at=moment())
         if document is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_changes import CHANGING, carry_out, desk
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_input, say, vault, with_options, write_output
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def people_list(config: Path | None, as_json: bool, **flags: object) -> None:
 @click.argument("name")
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="Public key (PEM).")
 @_REASON
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def people_add(
     *,
     name: str,
@@ -77,7 +77,7 @@ def people_add(
 @people.command("remove")
 @click.argument("name")
 @_REASON
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def people_remove(
     *, name: str, reason: str, propose: bool, hours: int, person: str | None, config: Path | None, **flags: object
 ) -> None:
@@ -111,7 +111,7 @@ def quorum_show(config: Path | None, as_json: bool, **flags: object) -> None:
 @click.option("--person", "names", multiple=True, required=True, metavar="NAME", help="Who may sign. Repeatable.")
 @click.option("--proposer-apart", is_flag=True, help="Whoever proposes must sign as well, and does not count.")
 @_REASON
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def quorum_set(
     *,
     kind: str,
@@ -136,7 +136,7 @@ def quorum_set(
 @quorum.command("clear")
 @click.argument("kind")
 @_REASON
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def quorum_clear(
     *, kind: str, reason: str, propose: bool, hours: int, person: str | None, config: Path | None, **flags: object
 ) -> None:
@@ -193,7 +193,7 @@ def proposal() -> None:
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
 @click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long it stands (default 72).")
 @click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it.")
-@with_options(*SETTINGS)
+@with_options(CHANGING[-1], *SETTINGS)
 def proposal_create(
     *, action: str, arguments: Path, reason: str, hours: int, person: str | None, config: Path | None, **flags: object
 ) -> None:

@@ -36,7 +36,9 @@ def test_freezing_takes_one_command_and_thawing_more(shell: Shell) -> None:
         assert "[quorum-required]" in err
         assert "hint: no rules are set up while something is frozen: thaw under allow_thaw_by_one = true" in err
     shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
-    assert "not frozen any more" in shell.with_config("thaw", "all", "--reason", "x")[0]
+    done = json.loads(shell.with_config("thaw", "all", "--reason", "x", "--json")[0])
+    assert (done["schema"], done["proposal"]) == ("kms.change/1", None)
+    assert "not frozen any more" in done["done"]
     assert "[not-frozen]" in shell.with_config("thaw", "all", "--reason", "x", code=1)[1]
     shell.with_config("freeze", "key", "none", "--reason", "x", code=1)
     assert "[freeze-target-invalid]" in shell.with_config("freeze", "product", "milann", "--reason", "x", code=2)[1]
@@ -96,7 +98,15 @@ def test_a_change_is_proposed_signed_elsewhere_and_executed(shell: Shell) -> Non
     assert "thaw         2 of alice, bob, carol, not counting the proposer" in people.run("quorum", "show")
     assert json.loads(people.run("quorum", "show", "--json"))["version"] == 5
     people.run("freeze", "all", "--reason", "x")
-    people.run("thaw", "all", "--reason", "x", "--propose", "--as", "carol", "--hours", "1")
+    proposed = ("thaw", "all", "--reason", "x", "--propose", "--as", "carol", "--hours", "1", "--json")
+    told = json.loads(people.run(*proposed))
+    assert {name: told[name] for name in ("schema", "action", "done")} == {
+        "schema": "kms.change/1",
+        "action": "thaw",
+        "done": None,
+    }
+    assert told["proposal"]["serial"] == 2
+    assert told["proposal"]["sha256"] == json.loads(people.run("proposal", "show", "2", "--json"))["digest"]
     shown = json.loads(people.run("proposal", "show", "2", "--json"))
     assert (shown["state"], shown["signed"], len(shown["missing"])) == ("open", [], 1)
     people.sign(2, "alice", "bob")
