@@ -34,6 +34,9 @@ MAX_REDIRECTS: Final = 5
 MAX_SIZE: Final = 1 << 52
 """4 PiB, the longest sealed file."""
 
+MAX_SHOWN: Final = 300
+"""Characters of an address in a message."""
+
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,16})-([0-9]{1,16})/([0-9]{1,16})")
 _STRONG_ETAG: Final = re.compile(r'"[\x21\x23-\x7e\x80-\xff]{0,512}"')
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
@@ -133,7 +136,7 @@ class HttpConnections:
                 yield response
             finally:
                 response.close()
-        except httpx.InvalidURL as exc:
+        except (httpx.InvalidURL, UnicodeError) as exc:  # UnicodeError: of a host that no name can be
             raise _bad_url(shown(url), "a host and a path that can be") from exc
         except (httpx.TransportError, httpx.StreamError) as exc:
             raise Interruption(unreachable(shown(url), str(exc) or type(exc).__name__)) from exc
@@ -334,7 +337,7 @@ def require_url(url: str) -> None:
 def shown(url: str) -> str:
     """Return an address as messages may show it: without user information and query, which may be secrets."""
     parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))[:MAX_SHOWN]
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -1,14 +1,19 @@
 """Sealed files on a web server: ranges, and everything a server can do wrong."""
 
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError, SealedFileError, SealedSourceError
-from attest.sealed import ranges
+from attest.sealed import SealedReader, ranges
 from attest.sealed.http_source import HttpSource, HttpStore
 from attest.sealed.ranges import Interruption, Patience, RangeReader, unreachable
+from tests.sealed_access.making import ASSOCIATED, KEY, seal
 from tests.sealed_access.servers import BasicHandler, Shelf, answer, hasty, serving, validators
 
 pytestmark = pytest.mark.loopback
@@ -394,6 +399,34 @@ def test_an_address_that_is_none_is_refused_before_anything_is_sent(url: str) ->
     assert "u:p" not in error.value.message
 
 
+@pytest.mark.parametrize("host", ["a..b", "...", "a" * 300, "xn--a", "[v1.x]"])
+def test_a_host_that_no_name_can_be_is_refused(host: str) -> None:
+    with pytest.raises((ConfigurationError, SealedSourceError)) as error:
+        HttpSource(f"http://{host}/" + "p" * 1000, patience=hasty(attempts=1), trust_env=False)
+    assert error.value.code == "sealed-url-invalid"
+    assert len(error.value.message) < 600
+
+
+def test_a_server_that_lies_about_the_size_does_not_open_as_a_sealed_file() -> None:
+    sealed = seal(CONTENT)
+
+    def lying(by: int) -> Fault:
+        def fault(handler: BasicHandler, content: bytes, start: int, stop: int) -> bool:
+            stated = {"Content-Range": f"bytes {start}-{stop - 1}/{len(content) + by}", "ETag": '"one"'}
+            answer(handler, 206, content[start:stop].ljust(stop - start, b"\0"), headers=stated)
+            return True
+
+        return fault
+
+    for by in (-100, -1, 1, 100):
+        with (
+            serving(shelf_of(*[lying(by)] * 9, content=sealed).handler()) as url,
+            HttpSource(f"{url}/m", patience=hasty()) as source,
+            pytest.raises(SealedFileError),
+        ):
+            SealedReader(source, key=KEY, associated_data=ASSOCIATED)
+
+
 def test_a_query_is_sent_and_never_shown() -> None:
     shelf = shelf_of(None, saying(status=403))
     with (
@@ -461,6 +494,56 @@ def test_waits_grow_with_jitter_up_to_a_bound() -> None:
     assert [patience.wait_after(failures, None) for failures in (1, 2, 3, 60)] == [0.25, 0.5, 1.0, 15.0]
     assert patience.wait_after(1, 31.0) is None
     assert patience.wait_after(1, 30.0) == 30.0
+
+
+@given(
+    start=st.integers(0, 5000),
+    size=st.integers(0, 3000),
+    piece=st.sampled_from([7, 64, 1000]),
+    luck=st.lists(st.integers(0, 400), max_size=30),
+)
+def test_any_range_is_the_slice_however_often_the_line_breaks(
+    start: int, size: int, piece: int, luck: list[int]
+) -> None:
+    content = random.Random(1).randbytes(8000)
+    dealt = list(luck)
+    lock = threading.Lock()
+
+    @contextmanager
+    def ask(begin: int, stop: int) -> Iterator[Iterator[bytes]]:
+        with lock:
+            sent = dealt.pop() if dealt else stop - begin
+
+        def blocks() -> Iterator[bytes]:
+            yield content[begin : min(stop, begin + sent)]
+            if begin + sent < stop:
+                raise Interruption(unreachable("x", "broke off"))
+
+        yield blocks()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranges, "PIECE_BYTES", piece)
+        patience = Patience(connections=3, attempts=100, sleep=lambda _: None)
+        reader = RangeReader(name="x", size=len(content), ask=ask, patience=patience)
+        buffer = bytearray(size)
+        reader.read_into(start, memoryview(buffer))
+        reader.close()
+    assert buffer == content[start : start + size]
+
+
+def test_a_stream_that_just_ends_early_is_resumed() -> None:
+    asked: list[int] = []
+
+    @contextmanager
+    def ask(begin: int, stop: int) -> Iterator[Iterator[bytes]]:
+        asked.append(begin)
+        yield iter((CONTENT[begin : begin + 100],))
+
+    reader = RangeReader(name="x", size=len(CONTENT), ask=ask, patience=hasty(attempts=9))
+    buffer = bytearray(300)
+    reader.read_into(0, memoryview(buffer))
+    assert bytes(buffer) == CONTENT[:300]
+    assert asked == [0, 100, 200]
 
 
 def test_an_interrupted_read_leaves_nothing_that_still_writes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -235,6 +235,7 @@ HOSTILE: list[tuple[str, bytes]] = [
     ("a header longer than may be", safetensors_bytes({}, length=MAX_HEADER_BYTES + 1)),
     ("the longest length there is", safetensors_bytes({}, length=2**64 - 1)),
     ("a list", safetensors_bytes(b"[]")),
+    ("braces that are none", safetensors_bytes(b"{}{}")),
     ("no JSON", safetensors_bytes(b"{")),
     ("not UTF-8", safetensors_bytes(b'{"\xff":1}')),
     ("half a surrogate pair", safetensors_bytes(b'{"\\ud800":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}', b"ab")),
