@@ -25,6 +25,7 @@ _COMMANDS = {
     "sealed": LazyEntry("attest.cli.sealed:sealed", "Show, verify, read and rewrap sealed models; make their keys."),
     "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, by the settings of its image."),
     "run": LazyEntry("attest.cli.run:run", "Start a program with keys as inherited descriptors."),
+    "agent": LazyEntry("attest.cli.agent:agent", "Give keys and unsealed files to containers of the same pod."),
     "doctor": LazyEntry("attest.cli.doctor:doctor", "Is this machine ready to attest? What is missing, and the fix."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-__all__ = ["stopped_by_signals"]
+__all__ = ["stopped_by_signals", "stopping"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -29,6 +29,20 @@ def stopped_by_signals() -> Iterator[None]:
     with suppress(ValueError):  # only the main thread may
         for number in _ENDING:
             before[number] = signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stopping(stop: Callable[[], object]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM call what ends a service in order. In a thread other than the main one nothing changes."""
+    before = {}
+    with suppress(ValueError):  # only the main thread may
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda *_: stop())
     try:
         yield
     finally:

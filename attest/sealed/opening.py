@@ -190,7 +190,7 @@ def open(  # noqa: A001  it is what open is, for sealed files: attest.sealed.ope
 
 
 class _Model(Protocol):
-    def open(self, path: str, /) -> SealedReader: ...
+    def open(self, path: str, /) -> _Reader: ...
 
 
 def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> SealedFileObject:

@@ -1,0 +1,29 @@
+"""``attest agent``: one process of a pod attests, and gives keys and unsealed files to the others over a UNIX socket.
+
+The agent's side, from the kernel inwards: ``place`` makes the socket, ``peers`` says who is at its other end,
+``serving`` bounds connections, ``http`` speaks, ``routes`` decides, ``keys`` and ``models`` hold what is given out.
+``config`` says what is given to whom. The other side is ``AgentClient``::
+
+    with AgentClient("/run/attest/agent.sock", uid=65532) as agent:
+        key = agent.key("llama-70b")                                  # bytes
+        tensors = load_model(agent.model("llama"))                    # as of a sealed model that is opened here
+        model = open_directory("llama.sealed", key=key_source(agent), trusted=(owner,))
+"""
+
+from __future__ import annotations
+
+from attest.agent.client import AgentClient, AgentModel
+from attest.agent.config import AgentConfig, load_config
+from attest.agent.errors import AgentRefusedError, AgentUnavailableError
+from attest.agent.peers import Peer, PeerRule
+
+__all__ = [
+    "AgentClient",
+    "AgentConfig",
+    "AgentModel",
+    "AgentRefusedError",
+    "AgentUnavailableError",
+    "Peer",
+    "PeerRule",
+    "load_config",
+]

@@ -1,0 +1,123 @@
+"""Requests and answers of the agent, and refusals as problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from attest.agent.errors import AgentRefusedError, AgentUnavailableError
+from attest.encoding import JsonValue
+from attest.errors import (
+    AttestError,
+    CollectionError,
+    EndorsementError,
+    SealedSourceError,
+)
+from attest.release.names import KeyReference
+from attest.release.refusals import LeaseLostError, ReleaseRefusedError
+from attest.session.errors import ServiceNotGenuineError
+
+__all__ = ["Answer", "Request", "json_answer", "problem"]
+
+PROBLEM: Final = "application/problem+json"
+_TYPE: Final = "tag:attest,2026:agent/"
+_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
+    (LeaseLostError, HTTPStatus.GONE),
+    (ReleaseRefusedError, HTTPStatus.FORBIDDEN),
+    (ServiceNotGenuineError, HTTPStatus.BAD_GATEWAY),
+    (EndorsementError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (CollectionError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (SealedSourceError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (AgentUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+"""The first class that fits counts; anything else is the agent's own trouble, 500."""
+_TOLD: Final = frozenset({"check", "field", "expected", "got", "clause", "hint", "retryable"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a peer asks for.
+
+    Attributes:
+        method: as it came.
+        target: path and query as they came.
+        headers: by lower-case names; of one that is repeated, all values with ``, `` between.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Answer:
+    """What is sent back.
+
+    Attributes:
+        status: of HTTP.
+        headers: without Content-Length.
+        body: all of it; a bytearray is overwritten once it is sent.
+        pieces: of a body that is too large for that; each is sent before the next is asked for.
+        length: of the body, in bytes.
+        needs: the key whose lease it hangs on: when that is lost, it breaks off.
+        require: raises when it is lost.
+        close: is called when it was sent, or was not.
+        code: why not, for the log.
+    """
+
+    status: HTTPStatus
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | bytearray = b""
+    pieces: Iterator[memoryview] | None = None
+    length: int = 0
+    needs: KeyReference | None = None
+    require: Callable[[], None] = field(default=lambda: None)
+    close: Callable[[], None] = field(default=lambda: None)
+    code: str | None = None
+
+
+def json_answer(
+    document: JsonValue, *, status: HTTPStatus = HTTPStatus.OK, media_type: str = "application/json"
+) -> Answer:
+    """Make an answer of a document."""
+    body = json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    headers = (("Content-Type", media_type), ("Cache-Control", "no-store"))
+    return Answer(status=status, headers=headers, body=body, length=len(body))
+
+
+def problem(error: AttestError, *, retry_after: float | None = None) -> Answer:
+    """Make an answer of a refusal.
+
+    Args:
+        error: why.
+        retry_after: seconds after which it is worth asking again.
+    """
+    status = _status_of(error)
+    document: dict[str, JsonValue] = {
+        "type": _TYPE + error.code,
+        "title": status.phrase,
+        "status": int(status),
+        "detail": error.message,
+        "code": error.code,
+        **{name: value for name, value in error.context().items() if name in _TOLD},
+    }
+    failed: tuple[JsonValue, ...] = getattr(error, "failed_checks", ())
+    if failed:
+        document["failed_checks"] = list(failed)
+    answer = json_answer(document, status=status, media_type=PROBLEM)
+    more = error.headers if isinstance(error, AgentRefusedError) else ()
+    seconds = retry_after or getattr(error, "retry_after", None)
+    if seconds:
+        more = (*more, ("Retry-After", str(int(seconds + 0.999))))
+    answer.headers += more
+    answer.code = error.code
+    return answer
+
+
+def _status_of(error: AttestError) -> HTTPStatus:
+    if isinstance(error, AgentRefusedError):
+        return error.status
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)

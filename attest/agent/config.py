@@ -1,0 +1,324 @@
+"""What the agent gives to whom: one TOML file, closed. What is not said in it is given to nobody.
+
+::
+
+    [socket]
+    mode = "0660"                     # 0600 unless given, or 0666; the credentials are checked in every case
+    group = 2000
+
+    [peers.inference]                 # a name for whoever connects as this user, this group, or both
+    uid = 10001
+
+    [keys."acme/llama-70b"]           # as 'attest key get' takes it
+    peers = ["inference"]
+
+    [models.embedder]
+    place = "/models/embedder.sealed" # a folder, https://… or s3://…
+    trust = ["owner.pem"]             # whose signature counts; paths are meant from where this file lies
+    peers = ["inference"]
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.agent.guarded import read_guarded
+from attest.agent.peers import MAX_ID, NOBODY_ID, Peer, PeerRule
+from attest.errors import ConfigurationError
+from attest.release.names import KeyReference
+from attest.sealed.signing_keys import read_trusted_key
+
+__all__ = ["AgentConfig", "Limits", "ServedKey", "ServedModel", "SocketConfig", "load_config", "parse_config"]
+
+MAX_CONFIG_BYTES: Final = 1024 * 1024
+MAX_PEM_BYTES: Final = 64 * 1024
+MAX_ENTRIES: Final = 256
+"""Of peers, of keys, and of models."""
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_MODES: Final = {"0600": 0o600, "0660": 0o660, "0666": 0o666}
+_Table = Mapping[str, Any]  # Any: TOML
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketConfig:
+    """How the socket is made.
+
+    Attributes:
+        mode: who may connect at all.
+        group: whose it is beside its owner's; None leaves that to the system.
+        unchecked_directory: why its directory may be one in which others write, such as a volume of a pod.
+    """
+
+    mode: int = 0o600
+    group: int | None = None
+    unchecked_directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much at a time, and for how long. All have defaults.
+
+    Attributes:
+        connections: open at a time.
+        connections_per_uid: of one user.
+        streams: files that are sent at a time; each takes a few MiB.
+        head_seconds: for a request, from its first byte to its last.
+        idle_seconds: between requests of one connection.
+        stall_seconds: in which a peer has to take a MiB of an answer.
+        drain_seconds: for answers that have begun, when the agent is ended.
+    """
+
+    connections: int = 64
+    connections_per_uid: int = 32
+    streams: int = 8
+    head_seconds: float = 10.0
+    idle_seconds: float = 30.0
+    stall_seconds: float = 30.0
+    drain_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedKey:
+    """A key, and who gets it."""
+
+    reference: KeyReference
+    peers: tuple[PeerRule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """A sealed model, and who gets its files.
+
+    Attributes:
+        name: in addresses.
+        place: a folder, an address of the web, or ``s3://bucket/prefix``.
+        trusted: whose signature counts.
+        verify_digests: whether all its ciphertext is compared with the signature before anything is given.
+        peers: who gets its files.
+    """
+
+    name: str
+    place: str
+    trusted: tuple[ec.EllipticCurvePublicKey, ...]
+    verify_digests: bool
+    peers: tuple[PeerRule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """What is given to whom. Whoever no rule means gets nothing; neither does a peer that an entry does not name."""
+
+    socket: SocketConfig = field(default_factory=SocketConfig)
+    limits: Limits = field(default_factory=Limits)
+    peers: tuple[PeerRule, ...] = ()
+    keys: tuple[ServedKey, ...] = ()
+    models: tuple[ServedModel, ...] = ()
+
+    def knows(self, peer: Peer) -> bool:
+        """Say whether any rule means this peer."""
+        return any(rule.admits(peer) for rule in self.peers)
+
+    def key_for(self, peer: Peer, name: str) -> ServedKey | None:
+        """Return a key that this peer gets, or None."""
+        return next((one for one in self.keys_for(peer) if str(one.reference) == name), None)
+
+    def model_for(self, peer: Peer, name: str) -> ServedModel | None:
+        """Return a model that this peer gets, or None."""
+        return next((one for one in self.models_for(peer) if one.name == name), None)
+
+    def keys_for(self, peer: Peer) -> tuple[ServedKey, ...]:
+        """Return the keys that this peer gets."""
+        return tuple(one for one in self.keys if any(rule.admits(peer) for rule in one.peers))
+
+    def models_for(self, peer: Peer) -> tuple[ServedModel, ...]:
+        """Return the models that this peer gets."""
+        return tuple(one for one in self.models if any(rule.admits(peer) for rule in one.peers))
+
+
+def load_config(path: Path) -> AgentConfig:
+    """Read the file, and the keys of owners that it names.
+
+    Raises:
+        ConfigurationError: ``agent-config-invalid``, ``file-writable-by-others``, ``file-unreadable``,
+            ``model-key-invalid``, or as ``KeyReference.parse``.
+    """
+    text = read_guarded(path, what="the agent's configuration", limit=MAX_CONFIG_BYTES)
+    folder = path.absolute().parent
+    return parse_config(
+        text, read=lambda name: read_guarded(folder / name, what="trust", limit=MAX_PEM_BYTES), folder=folder
+    )
+
+
+def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> AgentConfig:
+    """Read the text of the file.
+
+    Args:
+        text: TOML.
+        read: returns the content of a file that it names.
+        folder: where relative paths begin.
+
+    Raises:
+        ConfigurationError: as ``load_config``.
+    """
+    try:
+        document: dict[str, Any] = tomllib.loads(text.decode())  # Any: TOML
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise _invalid("the file", "TOML", str(exc)) from exc
+    _require_known(document, {"socket", "limits", "peers", "keys", "models"}, "")
+    rules = {name: _rule(name, one) for name, one in _entries(document, "peers").items()}
+    keys = tuple(_key(name, one, rules) for name, one in _entries(document, "keys").items())
+    models = tuple(_model(name, one, rules, read, folder) for name, one in _entries(document, "models").items())
+    if not keys and not models:
+        raise _invalid("the file", "a table [keys.NAME] or [models.NAME]: something to give", "none")
+    return AgentConfig(
+        socket=_socket(_table(document, "socket")),
+        limits=_limits(_table(document, "limits")),
+        peers=tuple(rules.values()),
+        keys=keys,
+        models=models,
+    )
+
+
+# -- tables
+
+
+def _socket(table: _Table) -> SocketConfig:
+    _require_known(table, {"mode", "group", "unchecked_directory"}, "socket.")
+    mode = table.get("mode", "0600")
+    if not isinstance(mode, str) or mode not in _MODES:
+        raise _invalid("socket.mode", ", ".join(map(repr, _MODES)), repr(mode))
+    group = _id(table, "group", "socket.")
+    if mode == "0660" and group is None:
+        raise _invalid("socket.group", "a group beside mode 0660, whose members may connect", "none")
+    reason = _text(table, "unchecked_directory", "socket.") if "unchecked_directory" in table else None
+    return SocketConfig(mode=_MODES[mode], group=group, unchecked_directory=reason)
+
+
+def _limits(table: _Table) -> Limits:
+    _require_known(table, {one.name for one in fields(Limits)}, "limits.")
+    values: dict[str, Any] = {}  # Any: each is as its field
+    for one in fields(Limits):
+        if one.name in table:
+            whole = isinstance(one.default, int)
+            values[one.name] = _number(table[one.name], f"limits.{one.name}", whole=whole)
+    return Limits(**values)
+
+
+def _rule(name: str, table: _Table) -> PeerRule:
+    where = f"peers.{name}."
+    if not _NAME.fullmatch(name):
+        raise _invalid("peers", "names of lower-case letters, digits, '.', '_' and '-'", repr(name)[:80])
+    _require_known(table, {"uid", "gid"}, where)
+    uid, gid = _id(table, "uid", where), _id(table, "gid", where)
+    if uid is None and gid is None:
+        raise _invalid(f"peers.{name}", "uid, gid or both", "neither")
+    return PeerRule(name=name, uid=uid, gid=gid)
+
+
+def _key(name: str, table: _Table, rules: Mapping[str, PeerRule]) -> ServedKey:
+    where = f'keys."{name[:80]}".'
+    _require_known(table, {"peers"}, where)
+    return ServedKey(reference=KeyReference.parse(name), peers=_peers(table, where, rules))
+
+
+def _model(
+    name: str, table: _Table, rules: Mapping[str, PeerRule], read: Callable[[str], bytes], folder: Path
+) -> ServedModel:
+    where = f"models.{name[:80]}."
+    if not _NAME.fullmatch(name):
+        raise _invalid("models", "names of lower-case letters, digits, '.', '_' and '-'", repr(name)[:80])
+    _require_known(table, {"place", "trust", "peers", "verify_digests"}, where)
+    place = _text(table, "place", where)
+    digests = table.get("verify_digests", False)
+    if not isinstance(digests, bool):
+        raise _invalid(f"{where}verify_digests", "true or false", repr(digests)[:80])
+    return ServedModel(
+        name=name,
+        place=place if "://" in place else str(folder / place),
+        trusted=tuple(read_trusted_key(read(one)) for one in _texts(table, "trust", where)),
+        verify_digests=digests,
+        peers=_peers(table, where, rules),
+    )
+
+
+def _peers(table: _Table, where: str, rules: Mapping[str, PeerRule]) -> tuple[PeerRule, ...]:
+    names = _texts(table, "peers", where)
+    unknown = [name for name in names if name not in rules]
+    if unknown:
+        raise _invalid(f"{where}peers", "names of tables [peers.NAME]", ", ".join(map(repr, unknown))[:200])
+    return tuple(rules[name] for name in dict.fromkeys(names))
+
+
+# -- values
+
+
+def _entries(document: _Table, name: str) -> dict[str, _Table]:
+    found = _table(document, name)
+    if len(found) > MAX_ENTRIES:
+        raise _invalid(name, f"at most {MAX_ENTRIES} entries", str(len(found)))
+    return {one: _table(found, one, f"{name}.") for one in found}
+
+
+def _table(document: _Table, name: str, where: str = "") -> dict[str, Any]:  # Any: TOML
+    found = document.get(name, {})
+    if not isinstance(found, dict):
+        raise _invalid(where + name, "a table", repr(found)[:80])
+    return found
+
+
+def _text(table: _Table, name: str, where: str) -> str:
+    value = table.get(name)
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise _invalid(where + name, "a text that is not empty", repr(value)[:80])
+    return value
+
+
+def _texts(table: _Table, name: str, where: str) -> tuple[str, ...]:
+    value = table.get(name)
+    if not isinstance(value, list) or not value:
+        raise _invalid(where + name, "a list that is not empty", repr(value)[:80])
+    return tuple(_text({name: one}, name, where) for one in value)
+
+
+def _id(table: _Table, name: str, where: str) -> int | None:
+    if name not in table:
+        return None
+    value = table[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_ID:
+        raise _invalid(where + name, f"a number from 0 to {MAX_ID}", repr(value)[:80])
+    if value == NOBODY_ID:
+        raise _invalid(
+            where + name, f"a number that means somebody; {NOBODY_ID} stands for all that have none here", str(value)
+        )
+    return value
+
+
+def _number(value: object, where: str, *, whole: bool) -> float:
+    least, most = (1, 4096) if whole else (0.01, 3600.0)
+    fits = isinstance(value, int) if whole else isinstance(value, int | float)
+    if isinstance(value, bool) or not fits or not isinstance(value, int | float) or not least <= value <= most:
+        raise _invalid(where, f"a {'whole ' if whole else ''}number from {least:g} to {most:g}", repr(value)[:80])
+    return value
+
+
+def _require_known(table: _Table, known: set[str], where: str) -> None:
+    unknown = sorted(table.keys() - known)
+    if unknown:
+        raise _invalid(where + unknown[0][:80], f"one of {', '.join(sorted(known))}", "a key that is not known")
+
+
+def _invalid(where: str, expected: str, got: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the agent's configuration: {where}: expected {expected}, got {got}",
+        code="agent-config-invalid",
+        field=where,
+        expected=expected,
+        got=got,
+    )

@@ -1,0 +1,95 @@
+"""Files that decide who gets what: read only where nobody but root and the agent's user could have written them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError
+
+__all__ = ["others_may_write", "read_guarded"]
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def read_guarded(path: Path, *, what: str, limit: int) -> bytes:
+    """Read a file that only root and this process's user can write, in a folder of which the same is true.
+
+    A link counts as what it leads to, and its own folder is looked at too. What is on a file system that is mounted
+    read-only here is written by nobody here.
+
+    Args:
+        path: the file.
+        what: names it in errors.
+        limit: most bytes that it may have.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, ``file-writable-by-others`` or ``agent-config-invalid``: too long.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise _unreadable(path, what, "it is no regular file")
+            _require(what, path, _problem(status, os.fstatvfs(descriptor)))
+            for folder in {path.absolute().parent, path.resolve(strict=True).parent}:
+                _require(what, folder, others_may_write(folder))
+            text = file.read(limit + 1)
+    except OSError as exc:
+        raise _unreadable(path, what, exc.strerror or str(exc)) from exc
+    if len(text) > limit:
+        raise ConfigurationError(
+            f"{what}: {path} is longer than {limit} bytes",
+            code="agent-config-invalid",
+            field=what,
+            expected=f"at most {limit} bytes",
+        )
+    return text
+
+
+def others_may_write(folder: Path) -> str | None:
+    """Say how somebody else could replace what lies in a folder, or None. One with the sticky bit is safe.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    status = folder.stat()
+    if status.st_mode & stat.S_ISVTX and status.st_uid in {0, os.geteuid()}:
+        return None
+    return _problem(status, os.statvfs(folder))
+
+
+def _problem(status: os.stat_result, system: os.statvfs_result) -> str | None:
+    if system.f_flag & os.ST_RDONLY:
+        return None
+    if status.st_uid not in {0, os.geteuid()}:
+        return f"belongs to user {status.st_uid}"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
+
+
+def _require(what: str, path: Path, problem: str | None) -> None:
+    if problem is None:
+        return
+    raise ConfigurationError(
+        f"{what}: {path} {problem}, who would decide what is given to whom",
+        code="file-writable-by-others",
+        field=what,
+        expected="written by root and the agent's user alone",
+        got=problem,
+        hint=f"chown it to the agent's user, and chmod go-w {path}",
+    )
+
+
+def _unreadable(path: Path, what: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what}: {path} cannot be read: {problem}",
+        code="file-unreadable",
+        field=what,
+        got=problem,
+        hint="check the path",
+    )

@@ -1,0 +1,270 @@
+"""HTTP/1.1 on one connection (RFC 9112): what h11 understands, within limits of size and time.
+
+A request has no body, and a head of at most ``MAX_HEAD_BYTES`` that comes within the time for it, however slowly. An
+answer always says its length. If it cannot be sent to its end, the connection ends before that length is reached: what
+is cut off looks cut off.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
+
+import h11
+
+from attest.agent.answers import Answer, Request, problem
+from attest.agent.config import Limits
+from attest.agent.errors import AgentRefusedError
+from attest.agent.logs import Exchanged, exchanged
+from attest.agent.peers import Peer
+from attest.agent.streams import Streams
+from attest.errors import AttestError
+from attest.release.refusals import LeaseLostError
+
+__all__ = ["MAX_HEAD_BYTES", "Conversation"]
+
+MAX_HEAD_BYTES: Final = 16 * 1024
+_READ_BYTES: Final = 16 * 1024
+_SEND_BYTES: Final = 1 << 20
+_log = logging.getLogger("attest.agent")
+Answering = Callable[[Peer, Request], Answer]
+
+
+class Conversation:
+    """One connection, from accepting it to its end.
+
+    Args:
+        sock: connected; closed at the end.
+        peer: who is there.
+        answering: answers a request.
+        streams: the answers under way that hang on a lease.
+        limits: times.
+        ticks: seconds that never run backwards.
+        ending: says whether the agent is being ended: then no further request is read.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: Peer,
+        *,
+        answering: Answering,
+        streams: Streams,
+        limits: Limits,
+        ticks: Callable[[], float],
+        ending: Callable[[], bool],
+    ) -> None:
+        """Begin with nothing read."""
+        self._sock = sock
+        self._peer = peer
+        self._answering = answering
+        self._streams = streams
+        self._limits = limits
+        self._ticks = ticks
+        self._ending = ending
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+
+    def run(self) -> None:
+        """Answer requests until one side ends it."""
+        with self._sock:
+            try:
+                while not self._ending() and self._one():
+                    self._http.start_next_cycle()
+            except OSError as exc:  # the peer is gone, or does not take what it asked for
+                _log.debug("a connection of user %d ended: %s", self._peer.uid, exc)
+
+    def _one(self) -> bool:
+        """Answer one request; say whether there may be another one."""
+        try:
+            request = self._request()
+        except h11.RemoteProtocolError as exc:
+            self._refuse(_malformed(exc))
+            return False
+        except TimeoutError:
+            if self._http.trailing_data[0]:  # the beginning of a request
+                self._refuse(_too_slow(self._limits.head_seconds))
+            return False
+        if request is None:
+            return False
+        begun = self._ticks()
+        bodiless = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
+        answer = self._answering(self._peer, request) if bodiless else problem(_has_body())
+        try:
+            sent, whole = self._send(request, answer)
+        finally:
+            answer.close()
+        note = Exchanged(
+            method=request.method,
+            target=request.target,
+            status=int(answer.status),
+            sent=sent,
+            seconds=self._ticks() - begun,
+            code=answer.code,
+        )
+        exchanged(self._peer, note, whole=whole)
+        return whole and self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    # -- reading
+
+    def _request(self) -> Request | None:
+        """Read the head of a request; None where the peer sends no more.
+
+        Raises:
+            TimeoutError: it did not come in time.
+            h11.RemoteProtocolError: it is none, or too long.
+        """
+        end = self._ticks() + self._limits.idle_seconds
+        begun = bool(self._http.trailing_data[0])
+        if begun:
+            end = self._ticks() + self._limits.head_seconds
+        head: Request | None = None
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                left = end - self._ticks()
+                if left <= 0:
+                    raise TimeoutError
+                self._sock.settimeout(left)
+                data = self._sock.recv(_READ_BYTES)
+                if data and not begun:  # from the first byte on it is for the head
+                    begun, end = True, min(end, self._ticks() + self._limits.head_seconds)
+                self._http.receive_data(data)
+            elif isinstance(event, h11.Request):
+                head = _request_of(event)
+                if self._http.their_state is h11.SEND_BODY and _announces_body(head):
+                    return head
+            elif isinstance(event, h11.EndOfMessage):
+                return head
+            else:
+                return None
+
+    # -- sending
+
+    def _refuse(self, error: AgentRefusedError) -> None:
+        answer = problem(error)
+        if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            head = h11.Response(status_code=int(answer.status), headers=[*_headers(answer), ("Connection", "close")])
+            self._write([self._http.send(head) or b"", bytes(answer.body)])
+        note = Exchanged(method="", target="", status=int(answer.status), sent=0, seconds=0.0, code=answer.code)
+        exchanged(self._peer, note, whole=True)
+
+    def _send(self, request: Request, answer: Answer) -> tuple[int, bool]:
+        """Send an answer; return how many bytes of its body went out, and whether that is all of it."""
+        try:
+            first = next(answer.pieces, None) if answer.pieces is not None else None
+        except AttestError as exc:  # before anything was said it can still be said why
+            failed, answer.pieces = problem(exc), None
+            answer.status, answer.headers, answer.code = failed.status, failed.headers, failed.code
+            answer.body, answer.length, answer.needs = failed.body, failed.length, None
+            first = None
+        headers = _headers(answer)
+        if not self._may_go_on():
+            headers.append(("Connection", "close"))
+        head = self._http.send(h11.Response(status_code=int(answer.status), headers=headers)) or b""
+        if request.method == "HEAD":
+            self._write([head])
+            self._http.send(h11.EndOfMessage())
+            return 0, True
+        if answer.pieces is None:
+            return self._send_body(head, answer), True
+        return self._send_pieces(head, answer, first)
+
+    def _may_go_on(self) -> bool:
+        return not self._ending() and self._http.their_state is h11.DONE
+
+    def _send_body(self, head: bytes, answer: Answer) -> int:
+        body = answer.body
+        try:
+            # Past h11, which would make copies of a key that nothing overwrites.
+            self._http.send_with_data_passthrough(h11.Data(data=memoryview(body)))  # type: ignore[arg-type]  # any buffer does
+            self._write([head, body])
+        finally:
+            if isinstance(body, bytearray):
+                body[:] = bytes(len(body))
+        self._http.send(h11.EndOfMessage())
+        return len(body)
+
+    def _send_pieces(self, head: bytes, answer: Answer, first: memoryview | None) -> tuple[int, bool]:
+        sent, piece = 0, first
+        try:
+            with self._streams.under_way(self._sock, answer.needs):
+                self._write([head])
+                while piece is not None and answer.pieces is not None:
+                    answer.require()
+                    self._http.send_with_data_passthrough(h11.Data(data=piece))  # type: ignore[arg-type]  # any buffer does
+                    self._write([piece])
+                    sent += len(piece)
+                    piece = next(answer.pieces, None)
+        except (AttestError, OSError) as exc:
+            answer.code = _why(exc, self._streams.reason(answer.needs))
+            self._abort()
+            return sent, False
+        self._http.send(h11.EndOfMessage())
+        return sent, True
+
+    def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
+        """Send all of it. The time is for each MiB, so that a peer that reads slowly and does read is served."""
+        for part in parts:
+            view = memoryview(part)
+            for begin in range(0, len(view), _SEND_BYTES):
+                self._sock.settimeout(self._limits.stall_seconds)
+                self._sock.sendall(view[begin : begin + _SEND_BYTES])
+
+    def _abort(self) -> None:
+        """End the connection before the length that was said is reached."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+
+def _headers(answer: Answer) -> list[tuple[str, str]]:
+    return [*answer.headers, ("Content-Length", str(answer.length))]
+
+
+def _request_of(event: h11.Request) -> Request:
+    headers: dict[str, str] = {}
+    for name, value in event.headers:
+        key, text = name.decode("ascii").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return Request(method=event.method.decode("ascii"), target=event.target.decode("latin-1"), headers=headers)
+
+
+def _announces_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
+def _why(exc: Exception, lost: LeaseLostError | None) -> str:
+    if isinstance(exc, AttestError):
+        return exc.code
+    if lost is not None:
+        return lost.code
+    return "agent-peer-stalled" if isinstance(exc, TimeoutError) else "agent-peer-gone"
+
+
+def _malformed(exc: h11.RemoteProtocolError) -> AgentRefusedError:
+    if exc.error_status_hint == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        return AgentRefusedError(
+            f"the head of a request is longer than {MAX_HEAD_BYTES} bytes",
+            code="agent-head-too-large",
+            status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        )
+    return AgentRefusedError(
+        "this is no request of HTTP/1.1", code="agent-request-invalid", status=HTTPStatus.BAD_REQUEST
+    )
+
+
+def _too_slow(seconds: float) -> AgentRefusedError:
+    return AgentRefusedError(
+        f"the head of a request did not come within {seconds:g} s",
+        code="agent-request-slow",
+        status=HTTPStatus.REQUEST_TIMEOUT,
+    )
+
+
+def _has_body() -> AgentRefusedError:
+    return AgentRefusedError(
+        "no request here has a body", code="agent-request-invalid", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    )

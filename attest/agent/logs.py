@@ -1,0 +1,117 @@
+"""What the agent writes down: one JSON document a line on standard error. No body, no key, no header of a request."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+from attest.agent.peers import Peer
+
+__all__ = ["Exchanged", "Seldom", "exchanged", "set_up_logs"]
+
+MAX_TARGET: Final = 300
+_FIELDS: Final = ("uid", "gid", "pid", "method", "target", "status", "bytes", "seconds", "code", "outcome", "times")
+_log = logging.getLogger("attest.agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchanged:
+    """A request and what became of it.
+
+    Attributes:
+        method: as it came; empty where none was understood.
+        target: likewise.
+        status: of HTTP.
+        sent: bytes of the answer's body.
+        seconds: that it took.
+        code: of the refusal.
+    """
+
+    method: str
+    target: str
+    status: int
+    sent: int
+    seconds: float
+    code: str | None
+
+
+def exchanged(peer: Peer, note: Exchanged, *, whole: bool) -> None:
+    """Write a line about a request."""
+    extra = {
+        "uid": peer.uid,
+        "gid": peer.gid,
+        "pid": peer.pid,
+        "method": note.method[:20],
+        "target": note.target[:MAX_TARGET],
+        "status": note.status,
+        "bytes": note.sent,
+        "seconds": round(note.seconds, 6),
+        "code": note.code,
+        "outcome": "sent" if whole else "broken off",
+    }
+    level = logging.INFO if whole and note.code is None else logging.WARNING
+    _log.log(level, "request", extra=extra)
+
+
+class Seldom:
+    """Lets a message through a few times in a while, so that whoever causes it cannot fill a disk.
+
+    Args:
+        ticks: seconds that never run backwards.
+        times: so often
+        seconds: in so many seconds.
+    """
+
+    def __init__(self, ticks: Callable[[], float], *, times: int = 10, seconds: float = 10.0) -> None:
+        """Begin with none."""
+        self._ticks = ticks
+        self._times = times
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._since = ticks()
+        self._count = 0
+
+    def admits(self) -> int:
+        """Return how many messages the next one stands for, itself included; 0: say nothing."""
+        with self._lock:
+            now = self._ticks()
+            kept_back = 0
+            if now - self._since >= self._seconds:
+                kept_back, self._since, self._count = max(0, self._count - self._times), now, 0
+            self._count += 1
+            return 1 + kept_back if self._count <= self._times else 0
+
+
+class _JsonLines(logging.Formatter):
+    """One document a line; a traceback is text in it, without the values of variables."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in _FIELDS:
+            if (value := getattr(record, name, None)) is not None:
+                document[name] = value
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return json.dumps(document, ensure_ascii=True)
+
+
+def set_up_logs(*, level: int, stream: TextIO | None = None) -> None:
+    """Let everything that is logged go to standard error."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_JsonLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,205 @@
+"""The models that the agent unseals: verified, opened with a key that is held, and closed when that is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from attest.agent.config import ServedModel
+from attest.agent.errors import AgentRefusedError
+from attest.agent.keys import Keyring
+from attest.errors import ConfigurationError
+from attest.release.names import KeyReference
+from attest.release.notes import VerifierKey
+from attest.sealed.directory import SealedDirectory, VerifiedDirectory, verify_directory
+from attest.sealed.manifest import SealedManifest
+from attest.sealed.places import connections_of, store_of
+from attest.sealed.reading import SealedReader
+from attest.session.key import SessionKey
+
+__all__ = ["Model", "OpenModel", "no_such_file"]
+
+MAX_IDLE_READERS: Final = 4
+"""Kept open for the next range of the same file, each with a few MiB: opening verifies the last segment anew."""
+
+
+class OpenModel:
+    """A model with the key that opens it. It is used as long as the key's lease lives.
+
+    Args:
+        directory: opened; closed with this.
+        key: whose lease counts.
+        connections: of the store, if it is far away.
+    """
+
+    def __init__(self, directory: SealedDirectory, *, key: SessionKey, connections: int | None) -> None:
+        """Begin without readers."""
+        self._directory = directory
+        self.key = key
+        self.connections = connections
+        self._lock = threading.Lock()
+        self._idle: list[tuple[str, SealedReader]] = []
+        self._closed = False
+
+    @property
+    def manifest(self) -> SealedManifest:
+        """What its owner says of it, verified."""
+        return self._directory.manifest
+
+    @contextmanager
+    def reading(self, path: str) -> Iterator[SealedReader]:
+        """Lend a reader of one file.
+
+        Raises:
+            AgentRefusedError: the model has no such file.
+            LeaseLostError: the key was lost.
+            SealedFileError: as ``SealedDirectory.open``.
+        """
+        reader = self._taken(path)
+        failed = True
+        try:
+            yield reader
+            failed = False
+        finally:
+            self._give_back(path, reader, keep=not failed)
+
+    def _taken(self, path: str) -> SealedReader:
+        if path not in self._directory.entries:
+            raise no_such_file(path)
+        with self._lock:
+            for index, (name, reader) in enumerate(self._idle):
+                if name == path:
+                    del self._idle[index]
+                    return reader
+        try:
+            return self._directory.open(path)
+        except ValueError:  # closed a moment ago
+            self.key.require()
+            raise
+
+    def _give_back(self, path: str, reader: SealedReader, *, keep: bool) -> None:
+        out = [reader]
+        with self._lock:
+            if keep and not self._closed:
+                self._idle.append((path, reader))
+                out = [one for _, one in self._idle[:-MAX_IDLE_READERS]]
+                del self._idle[:-MAX_IDLE_READERS]
+        for one in out:
+            one.close()
+
+    def close(self) -> None:
+        """Forget the key, and overwrite the buffers of readers as soon as nobody reads."""
+        self._directory.close()
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for _, reader in idle:
+            reader.close()
+
+
+def verified_place(served: ServedModel) -> VerifiedDirectory:
+    """Verify a model where it lies; errors as ``verify_directory`` and ``store_of``."""
+    return verify_directory(store_of(served.place), trusted=served.trusted, digests=served.verify_digests)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Model:
+    """A model of the configuration, open or not.
+
+    Attributes:
+        config: what it is.
+        keyring: where its key comes from.
+        service: which service that is: a model whose owner names another one is not opened.
+        verify: verifies a model where it lies.
+    """
+
+    config: ServedModel
+    keyring: Keyring
+    service: VerifierKey | None
+    verify: Callable[[ServedModel], VerifiedDirectory] = verified_place
+    _open: OpenModel | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def opened(self) -> OpenModel:
+        """Return the model with a key that may be used now.
+
+        Raises:
+            LeaseLostError, AttestError: as ``Keyring.get``.
+            AttestError: as ``verify_directory`` and ``VerifiedDirectory.unlock``.
+            ConfigurationError: ``sealed-service-differs``.
+        """
+        found = self._valid()
+        if found is not None:
+            return found
+        with self._turn:
+            return self._valid() or self._opened()
+
+    def _valid(self) -> OpenModel | None:
+        with self._lock:
+            return self._open if self._open is not None and self._open.key.valid else None
+
+    def _opened(self) -> OpenModel:
+        verified = self.verify(self.config)
+        _require_service(verified.manifest, self.service)
+        key = self.keyring.get(verified.manifest.key)
+        connections = connections_of(verified.store)
+        material = bytearray(key.material)
+        key.require()  # after the copy: what is overwritten meanwhile is no key
+        directory = verified.unlock(bytes(material), threads=connections or 1)
+        found = OpenModel(directory, key=key, connections=connections)
+        with self._lock:
+            before, self._open = self._open, found
+        if before is not None:
+            before.close()
+        if not key.valid:
+            self.lost(key.reference)
+            key.require()
+        return found
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its files are given out now, without asking anybody."""
+        return self._valid() is not None
+
+    def lost(self, reference: KeyReference) -> None:
+        """Close it, if it is this key that opens it."""
+        with self._lock:
+            found = self._open
+            if found is None or found.key.reference != reference:
+                return
+            self._open = None
+        found.close()
+
+    def close(self) -> None:
+        """Close it."""
+        with self._lock:
+            found, self._open = self._open, None
+        if found is not None:
+            found.close()
+
+
+def no_such_file(path: str) -> AgentRefusedError:
+    """Say that a model has no such file."""
+    return AgentRefusedError(
+        f"the model has no file {path[:200]!r}",
+        code="agent-unknown",
+        status=HTTPStatus.NOT_FOUND,
+        hint="GET /v1/models/MODEL lists its files",
+    )
+
+
+def _require_service(manifest: SealedManifest, service: VerifierKey | None) -> None:
+    if service is None or manifest.service is None or manifest.service == service:
+        return
+    raise ConfigurationError(
+        "the model's key is kept by another service than the agent asks",
+        code="sealed-service-differs",
+        expected=manifest.service.text,
+        got=service.text,
+        hint="the model's owner signed which service keeps its key; ask that one",
+    )

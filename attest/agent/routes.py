@@ -1,0 +1,245 @@
+"""What the agent answers: who asks is known, what is asked for is looked up among what that peer gets.
+
+::
+
+    GET  /healthz                            is it there, and has it what it gives
+    GET  /v1/keys/KEY                        the key, raw bytes
+    GET  /v1/models/MODEL                    the model's files
+    GET  /v1/models/MODEL/files/PATH         a file's plaintext, or with Range a part of it
+
+Names are looked up in the configuration and in the signed manifest; none becomes a path of a file system. What there is
+not, and what this peer does not get, are one answer: a peer learns of nothing that is not its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from attest.agent.answers import Answer, Request, json_answer, problem
+from attest.agent.config import AgentConfig
+from attest.agent.errors import AgentRefusedError
+from attest.agent.keys import Keyring
+from attest.agent.models import Model, OpenModel, no_such_file
+from attest.agent.peers import Peer
+from attest.agent.ranges import ByteRange, wanted_range
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError
+from attest.sealed.crew import wipe
+from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
+from attest.sealed.manifest import SealedEntry
+from attest.sealed.reading import SealedReader
+
+__all__ = ["Routes"]
+
+HEALTH_SCHEMA: Final = "attest.agent-health/1"
+MODEL_SCHEMA: Final = "attest.agent-model/1"
+_BINARY: Final = "application/octet-stream"
+_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_FAR_SEGMENTS: Final = 32
+"""At a time, of a model that is far away: several requests are under way side by side."""
+_READ: Final = ("GET", "HEAD")
+
+
+class Routes:
+    """Answers requests. It is called from many threads.
+
+    Args:
+        config: what is given to whom.
+        keyring: the keys.
+        models: the models, by name.
+        own_uid: the agent's own user, who may ask whether it is well.
+    """
+
+    def __init__(self, config: AgentConfig, *, keyring: Keyring, models: dict[str, Model], own_uid: int) -> None:
+        """Answer that it is starting, until ``started``."""
+        self._config = config
+        self._keyring = keyring
+        self._models = models
+        self._own_uid = own_uid
+        self.started = False
+
+    def admits(self, peer: Peer) -> bool:
+        """Say whether this peer is answered at all."""
+        return peer.uid == self._own_uid or self._config.knows(peer)
+
+    def answer(self, peer: Peer, request: Request) -> Answer:
+        """Answer a request, or say why not; errors of this package's are answers."""
+        try:
+            return self._answer(peer, request)
+        except AttestError as exc:
+            return problem(exc)
+
+    def _answer(self, peer: Peer, request: Request) -> Answer:
+        parts = _parts(request.target)
+        if parts == ("healthz",):
+            _require_method(request, _READ)
+            return self._health(peer)
+        if parts[:2] == ("v1", "keys") and len(parts) > 2:
+            return self._key(peer, request, "/".join(parts[2:]))
+        if parts[:2] == ("v1", "models") and len(parts) == 3:
+            _require_method(request, _READ)
+            return self._model(peer, parts[2])
+        if parts[:2] == ("v1", "models") and len(parts) > 4 and parts[3] == "files":
+            _require_method(request, _READ)
+            return self._file(peer, request, parts[2], "/".join(parts[4:]))
+        raise _unknown("there is nothing at this address")
+
+    def _health(self, peer: Peer) -> Answer:
+        keys = {str(one.reference): self._keyring.is_held(one.reference) for one in self._config.keys_for(peer)}
+        status = HTTPStatus.OK if self.started else HTTPStatus.SERVICE_UNAVAILABLE
+        document: dict[str, JsonValue] = {
+            "schema": HEALTH_SCHEMA,
+            "status": "ok" if self.started else "starting",
+            "keys": {name: "held" if held else "missing" for name, held in keys.items()},
+            "models": {
+                one.name: "open" if self._models[one.name].is_open else "closed"
+                for one in self._config.models_for(peer)
+            },
+        }
+        return json_answer(document, status=status)
+
+    # -- keys
+
+    def _key(self, peer: Peer, request: Request, name: str) -> Answer:
+        served = self._config.key_for(peer, name)
+        if served is None:
+            raise _unknown("there is no such key for this peer")
+        _require_method(request, ("GET",))  # a key that is not wanted is not copied
+        try:
+            key = self._keyring.get(served.reference)
+            material = bytearray(key.material)
+            key.require()  # after the copy: what was overwritten meanwhile is no key
+        except AttestError as exc:
+            return problem(exc, retry_after=self._keyring.seconds_until_retry(served.reference))
+        headers = (
+            ("Content-Type", _BINARY),
+            ("Cache-Control", "no-store"),
+            ("Attest-Key-Version", str(key.version)),
+            ("Attest-Lease-Expires", rfc3339_text(key.expires_at)),
+        )
+        return Answer(status=HTTPStatus.OK, headers=headers, body=material, length=len(material))
+
+    # -- models
+
+    def _opened(self, peer: Peer, name: str) -> OpenModel:
+        served = self._config.model_for(peer, name)
+        if served is None:
+            raise _unknown("there is no such model for this peer")
+        return self._models[served.name].opened()
+
+    def _model(self, peer: Peer, name: str) -> Answer:
+        manifest = self._opened(peer, name).manifest
+        document: dict[str, JsonValue] = {
+            "schema": MODEL_SCHEMA,
+            "model": name,
+            "id": manifest.model.hex(),
+            "key": str(manifest.key),
+            "files": [_entry(one) for one in manifest.files],
+        }
+        return json_answer(document)
+
+    def _file(self, peer: Peer, request: Request, name: str, path: str) -> Answer:
+        model = self._opened(peer, name)
+        entry = model.manifest.entry(path)
+        if entry is None:
+            raise no_such_file(path)
+        etag = f'"{model.manifest.model.hex()}"'  # one sealing never changes; another one has another name
+        part = wanted_range(
+            request.headers.get("range"), if_range=request.headers.get("if-range"), etag=etag, size=entry.size
+        )
+        headers = [
+            ("Content-Type", _BINARY),
+            ("Cache-Control", "no-store"),
+            ("Accept-Ranges", "bytes"),
+            ("ETag", etag),
+        ]
+        if part.partial:
+            headers.append(("Content-Range", part.content_range))
+        status = HTTPStatus.PARTIAL_CONTENT if part.partial else HTTPStatus.OK
+        answer = Answer(status=status, headers=tuple(headers), length=part.length)
+        answer.needs, answer.require = model.key.reference, model.key.require
+        if request.method != "HEAD":
+            with ExitStack() as opened:
+                reader = opened.enter_context(model.reading(path))
+                pieces = _pieces(model, reader, part)
+                opened.callback(pieces.close)
+                answer.pieces = pieces
+                answer.close = opened.pop_all().close
+        return answer
+
+
+def _pieces(model: OpenModel, reader: SealedReader, part: ByteRange) -> Generator[memoryview]:
+    """Yield a part of a file, verified, in one buffer that is used again and overwritten at the end."""
+    segments = _FAR_SEGMENTS if model.connections else 1
+    buffer = memoryview(bytearray(min(part.length, segments * PLAINTEXT_BYTES)))
+    position = part.first
+    try:
+        while position < part.end:
+            end = min(part.end, _border(position, segments))
+            piece = buffer[: end - position]
+            reader.read_into(position, piece)
+            yield piece
+            position = end
+    finally:
+        wipe(buffer)
+
+
+def _border(position: int, segments: int) -> int:
+    """Return where the so-manieth segment from this position ends, so that none is decrypted twice."""
+    index = 0 if position < FIRST_PLAINTEXT_BYTES else 1 + (position - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES
+    return FIRST_PLAINTEXT_BYTES + (index + segments - 1) * PLAINTEXT_BYTES
+
+
+def _entry(entry: SealedEntry) -> JsonValue:
+    document: dict[str, JsonValue] = {"path": entry.path, "size": entry.size}
+    if entry.sha256 is not None:
+        document["sha256"] = entry.sha256.hex()
+    return document
+
+
+def _parts(target: str) -> tuple[str, ...]:
+    """Return the parts of a path, decoded each for itself.
+
+    Raises:
+        AgentRefusedError: ``agent-request-invalid``.
+    """
+    if not target.startswith("/") or "?" in target or "#" in target or _PERCENT.search(target):
+        raise _invalid("an absolute path without a query")
+    try:
+        return tuple(unquote_to_bytes(part).decode() for part in target[1:].split("/"))
+    except UnicodeDecodeError as exc:
+        raise _invalid("UTF-8, percent-encoded") from exc
+
+
+def _require_method(request: Request, allowed: tuple[str, ...]) -> None:
+    if request.method not in allowed:
+        raise AgentRefusedError(
+            f"{request.method[:20]!r} is not possible here",
+            code="method-not-allowed",
+            status=HTTPStatus.METHOD_NOT_ALLOWED,
+            expected=" or ".join(allowed),
+            headers=(("Allow", ", ".join(allowed)),),
+        )
+
+
+def _invalid(expected: str) -> AgentRefusedError:
+    return AgentRefusedError(
+        f"the request's target is not {expected}",
+        code="agent-request-invalid",
+        status=HTTPStatus.BAD_REQUEST,
+        expected=expected,
+    )
+
+
+def _unknown(problem_: str) -> AgentRefusedError:
+    return AgentRefusedError(
+        problem_,
+        code="agent-unknown",
+        status=HTTPStatus.NOT_FOUND,
+        hint="the agent's configuration says what there is for whom",
+    )

@@ -1,0 +1,150 @@
+"""``attest agent``: one container of a pod attests, and gives keys and unsealed files to the others."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+from attest.cli.options import Display, display_options
+from attest.cli.session_options import ServiceOptions, service_options, settings_document
+
+if TYPE_CHECKING:
+    from attest.agent.config import AgentConfig
+    from attest.agent.peers import PeerRule
+    from attest.encoding import JsonValue
+
+__all__ = ["agent"]
+
+DRY_RUN_SCHEMA = "attest.agent-config/1"
+
+
+@click.command(
+    cls=ExampleCommand,
+    short_help="Give keys and unsealed files to containers of the same pod.",
+    examples=(
+        "attest agent --socket /run/attest/agent.sock --rules agent.toml",
+        "attest agent --rules agent.toml --dry-run          # what would be given to whom",
+        "attest agent --socket /run/attest/agent.sock --check",
+        "curl --unix-socket /run/attest/agent.sock http://agent/v1/keys/llama-70b --output /dev/shm/llama.key",
+    ),
+)
+@click.option("--socket", "path", metavar="PATH", help="Where it listens, in a directory that is there.")
+@click.option("--rules", metavar="FILE", help="What is given to whom (TOML).")
+@click.option("--check", is_flag=True, help="Ask the agent that listens there whether it is well, as its own user.")
+@click.option("--dry-run", is_flag=True, help="Ask nobody, make no socket; show what would be given to whom.")
+@service_options
+@display_options
+@click.pass_context
+def agent(  # noqa: PLR0917  click passes them by name
+    ctx: click.Context,
+    path: str | None,
+    rules: str | None,
+    check: bool,
+    dry_run: bool,
+    service: ServiceOptions,
+    display: Display,
+) -> int:
+    """Prove this machine, hold its keys, and give them and files of sealed models to the peers that FILE names.
+
+    Who connects is told by the kernel, as user and group; whoever no rule means gets nothing. When a lease is lost, its
+    key and what that unseals are given to nobody any more, and answers under way break off. Runs until SIGTERM or
+    SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 it is well, 1 it is not yet or
+    does not say, 4 somebody else listens there, 5 nobody does.
+    """
+    from pathlib import Path
+
+    if check:
+        return _check(_required(path, "--socket"), display=display)
+    from attest.agent.config import load_config
+
+    config = load_config(Path(_required(rules, "--rules")))
+    if dry_run:
+        _show(config, service, display=display)
+        return 0
+    _serve(ctx, config, Path(_required(path, "--socket")), service, display=display)
+    return 0
+
+
+def _required(value: str | None, option: str) -> str:
+    if value is None:
+        raise click.UsageError(f"missing option {option!r}")
+    return value
+
+
+def _serve(
+    ctx: click.Context, config: AgentConfig, path: os.PathLike[str], service: ServiceOptions, *, display: Display
+) -> None:
+    import logging
+    from contextlib import closing
+    from functools import partial
+    from pathlib import Path
+
+    from attest.agent.hardening import harden
+    from attest.agent.logs import set_up_logs
+    from attest.agent.place import AgentSocket
+    from attest.agent.serving import Agent
+    from attest.cli.signals import stopping
+
+    settings = service.settings()
+    level = logging.DEBUG if display.verbose else logging.WARNING if display.quiet else logging.INFO
+    set_up_logs(level=level)
+    log = logging.getLogger("attest.agent")
+    if not harden():
+        log.warning("this system does not keep other processes of the same user out of this one's memory")
+    if config.socket.unchecked_directory is not None:
+        log.warning("the directory of the socket is unchecked: %s", config.socket.unchecked_directory)
+    with (
+        closing(Agent(config)) as serving,
+        AgentSocket(Path(path), config.socket) as place,
+        service.session(ctx, display=display, on_lost=serving.lost) as session,
+        stopping(serving.stop),
+    ):
+        ready = partial(log.info, "listening at %s", place.path)
+        serving.serve(place.sock, session, service=settings.service, ready=ready)
+    log.info("ended")
+
+
+def _check(path: str, *, display: Display) -> int:
+    """Ask for its health, which the agent tells its own user."""
+    from attest.agent.client import AgentClient
+
+    with AgentClient(path, uid=os.geteuid(), timeout=5.0) as client:
+        document = client.health()
+    if display.json:
+        from attest.cli.answering import print_document
+
+        print_document(document)
+    elif not display.quiet:
+        from attest.cli.tree import print_tree
+
+        print_tree(document, display=display)
+    return 0
+
+
+def _show(config: AgentConfig, service: ServiceOptions, *, display: Display) -> None:
+    document: dict[str, JsonValue] = {
+        "schema": DRY_RUN_SCHEMA,
+        "keys": {str(one.reference): [_peer(rule) for rule in one.peers] for one in config.keys},
+        "models": {
+            one.name: {"place": one.place, "peers": [_peer(rule) for rule in one.peers]} for one in config.models
+        },
+        "socket": {"mode": f"{config.socket.mode:04o}", "group": config.socket.group},
+        "settings": settings_document(service.settings()),
+    }
+    if display.json:
+        from attest.cli.answering import print_document
+
+        print_document(document)
+    else:
+        from attest.cli.tree import print_tree
+
+        del document["schema"]
+        print_tree(document, display=display)
+
+
+def _peer(rule: PeerRule) -> JsonValue:
+    known = {"name": rule.name, "uid": rule.uid, "gid": rule.gid}
+    return {name: value for name, value in known.items() if value is not None}
