@@ -86,7 +86,8 @@ def seal(
     from attest.sealed.scanning import scan_model
     from attest.sealed.workplace import require_new
 
-    key_from.require_one()
+    if not dry_run:
+        key_from.require_one()
     reference, owner = KeyReference.parse(key_name), signing_key(signer)
     scan = scan_model(Path(model), follow_symlinks=follow_symlinks)
     for name in scan.left_out:
@@ -175,7 +176,8 @@ def unseal(
     from attest.sealed.unsealing import require_memory
     from attest.sealed.workplace import require_new
 
-    key_from.require_one()
+    if not dry_run:
+        key_from.require_one()
     trusted = trusted_keys(trust)
     plaintext_trusted = trusted_keys(plaintext_keys, what="--verify-plaintext-key") or None
     store = store_of(sealed)

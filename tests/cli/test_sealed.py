@@ -69,12 +69,15 @@ def test_a_dry_run_changes_nothing_and_takes_no_key(attest: Attest, folder: Path
     assert (planned.code, planned.document["outcome"]) == (0, "would seal")
     assert [one["path"] for one in planned.document["list"]] == sorted(FILES)
     assert read_files(folder) == before
+    bare = attest("seal", "model", "sealed", "--key", "model", "--signing-key", "owner.pem", "--dry-run", "--quiet")
+    assert (bare.code, bare.out) == (0, "")
     (folder / "model.key").write_bytes(KEY)
     seal(attest)
     (folder / "model.key").unlink()
     before = read_files(folder)
     planned = unseal(attest, "--dry-run", "--json")
     assert (planned.code, planned.document["outcome"], planned.document["key"]) == (0, "would unseal", "model@1")
+    assert attest("unseal", "sealed", "plain", "--trust", "owner.pub", "--allow-disk", "--dry-run").code == 0
     assert read_files(folder) == before
 
 
