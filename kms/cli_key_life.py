@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_keys import given_material, material_options
+from kms.cli_keys import given_material, material_options, tell_versions
 from kms.cli_options import (
     AS_JSON,
     SETTINGS,
@@ -49,7 +49,7 @@ class _Failures:
 @click.option("--due", is_flag=True, help="Make the rotations that schedules say are due, and no other.")
 @material_options
 @duration_option("--overlap", "How long the version before is still released by its number (default 7d).")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, AS_JSON)
 def key_rotate(
     *,
     name: KeyName | None,
@@ -58,12 +58,12 @@ def key_rotate(
     wrapped: Path | None,
     overlap: timedelta | None,
     config: Path | None,
+    as_json: bool,
     **flags: object,
 ) -> None:
     """Make a new version of a key the current one."""
     from kms.actors import local_actor
     from kms.keys.admin import find_key
-    from kms.keys.describing import record_line
     from kms.keys.importing import next_terms
     from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, rotate_due, rotate_key
 
@@ -83,8 +83,7 @@ def key_rotate(
             rotator, name, overlap=length, actor=local_actor(), at=at, material=material, terms=sealed_as
         )
         made = (record,)
-    for record in made:
-        click.echo(record_line(record, at=at))
+    tell_versions(made, at=at, as_json=as_json)
     if not made and not failures.some:
         say("note: nothing is due")
     if failures.some:

@@ -29,15 +29,18 @@ from kms.cli_options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from attest.release.importing import ImportTerms
-    from kms.keys.records import KeyName, KeyReference
+    from kms.keys.records import KeyName, KeyRecord, KeyReference
     from kms.keys.secret import SecretBytes
     from kms.references.records import StoredDocument
     from kms.services import Vault
     from kms.settings import Settings
     from kms.store import Store
 
-__all__ = ["given_material", "key", "material_options", "read_material"]
+__all__ = ["given_material", "key", "material_options", "read_material", "tell_versions"]
 
 
 def material_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -58,7 +61,7 @@ def key() -> None:
 @click.option("--purpose", type=click.Choice(["model-key", "prompt-key"]), default="model-key", help="What it is for.")
 @click.option("--algorithm", help="For prompt keys hpke-mlkem768-x25519 (default) or hpke-x25519.")
 @references_options
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, AS_JSON)
 def key_create(
     *,
     name: KeyName,
@@ -67,12 +70,12 @@ def key_create(
     algorithm: str | None,
     references: tuple[StoredDocument, ...],
     config: Path | None,
+    as_json: bool,
     **flags: object,
 ) -> None:
     """Make a new key that only this service and conforming workloads ever see."""
     from kms.actors import local_actor
     from kms.keys.admin import KEY_CREATED, add_key
-    from kms.keys.describing import record_line
     from kms.keys.material import DEFAULT_ALGORITHMS, new_material, require_algorithm
     from kms.keys.records import KeyPurpose
 
@@ -93,7 +96,7 @@ def key_create(
         algorithm=named,
         references=references,
     )
-    click.echo(record_line(record, at=record.created_at))
+    tell_versions([record], at=record.created_at, as_json=as_json)
 
 
 @key.command("import")
@@ -102,7 +105,7 @@ def key_create(
 @click.option("--algorithm", default="symmetric-256", help="What it is; with it goes what it is for.")
 @click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
 @references_options
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, AS_JSON)
 def key_import(
     *,
     name: KeyName,
@@ -112,12 +115,12 @@ def key_import(
     policy_file: Path,
     references: tuple[StoredDocument, ...],
     config: Path | None,
+    as_json: bool,
     **flags: object,
 ) -> None:
     """Keep a key that its owner made."""
     from kms.actors import local_actor
     from kms.keys.admin import KEY_IMPORTED, add_key
-    from kms.keys.describing import record_line
     from kms.keys.importing import first_terms
     from kms.keys.material import ALGORITHMS, require_algorithm
     from kms.keys.records import KeyPurpose
@@ -142,7 +145,18 @@ def key_import(
         algorithm=algorithm,
         references=references,
     )
-    click.echo(record_line(record, at=record.created_at))
+    tell_versions([record], at=record.created_at, as_json=as_json)
+
+
+def tell_versions(records: Sequence[KeyRecord], *, at: datetime, as_json: bool) -> None:
+    """Say which versions of keys were made: a line each, or as 'kms key list --json' does."""
+    from kms.keys.describing import record_line, record_members
+
+    if as_json:
+        print_json({"schema": "kms.keys/1", "keys": [record_members(record, at=at) for record in records]})
+        return
+    for record in records:
+        click.echo(record_line(record, at=at))
 
 
 def given_material(

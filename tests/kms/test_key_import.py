@@ -197,6 +197,11 @@ def test_a_key_is_wrapped_by_its_owner_and_imported(shell: Shell) -> None:
     second = shell.folder / "second.wrapped"
     _, err = shell.run(*sealing, "--version", "2", "--out", str(second), "--service", identity)
     assert f"note: 'kms key rotate model --wrapped {second}'" in err
-    assert shell.with_config("key", "rotate", "model", "--wrapped", str(second))[0].startswith("model  version 2")
+    told = json.loads(shell.with_config("key", "rotate", "model", "--wrapped", str(second), "--json")[0])
+    assert told["schema"] == "kms.keys/1"
+    assert [(one["key_id"], one["version"], one["state"]) for one in told["keys"]] == [("model", 2, "current")]
+    made = json.loads(shell.with_config("key", "create", "made", *policy, "--json")[0])
+    assert [(one["key_id"], one["version"]) for one in made["keys"]] == [("made", 1)]
+    assert json.loads(shell.with_config("key", "rotate", "--due", "--json")[0])["keys"] == []
     assert "import-key-created" in shell.with_config("log", "list")[0]
     shell.with_config("fsck")
