@@ -28,7 +28,8 @@ from attest.sealed.keyset import key_from_tink, tink_keyset
 from attest.sealed.layout import ciphertext_size, plaintext_size
 from attest.sealed.manifest import SealedEntry, SealedManifest
 from attest.sealed.oms import ModelResource, VerifiedModel, sign_model, verify_model
-from attest.sealed.opening import SealedFileObject, open, open_file  # noqa: A004, F401  sealed.open; not for import *
+from attest.sealed.opening import SealedFileObject, open_file
+from attest.sealed.opening import open as open  # noqa: A004  sealed.open, but not for import *
 from attest.sealed.places import source_of, store_of
 from attest.sealed.ranges import Patience
 from attest.sealed.reading import SealedReader

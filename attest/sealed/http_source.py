@@ -289,9 +289,9 @@ class HttpStore:
         """The address."""
         return shown(self._base)
 
-    def sizes(self) -> None:
+    def sizes(self) -> Mapping[str, int] | None:
         """List nothing: web servers do not, in any way that two of them share."""
-        return
+        return None
 
     def open(self, name: str) -> HttpSource:
         """Open a file of the directory.

@@ -299,9 +299,9 @@ class S3Store:
         """The address."""
         return str(self._address)
 
-    def sizes(self) -> None:
+    def sizes(self) -> Mapping[str, int] | None:
         """List nothing: that would want another permission than reading. Sizes are compared when files are opened."""
-        return
+        return None
 
     def open(self, name: str) -> S3Source:
         """Open a file of the directory.

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from attest.sealed.cryptotensors_header import ALGORITHMS, ALWAYS_ALLOW
-from tests.sealed_access.making import safetensors_bytes
+from tests.sealed_access.making import Arrays, safetensors_bytes
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
@@ -80,7 +79,7 @@ def compact(value: object) -> str:
 
 
 def make(
-    arrays: dict[str, np.ndarray],
+    arrays: Arrays,
     *,
     version: str = "2",
     algorithm: str = "aes256gcm",
@@ -187,7 +186,7 @@ def package(job: dict[str, Any]) -> dict[str, Any]:
 
 def package_writes(
     path: Path,
-    arrays: dict[str, np.ndarray],
+    arrays: Arrays,
     *,
     algorithm: str,
     metadata: dict[str, str],

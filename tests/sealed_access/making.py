@@ -7,9 +7,13 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import safetensors
+
 from attest.sealed import FileHeader, SealedReader, SegmentCipher
 from attest.sealed.layout import ciphertext_size, segment_count, segment_place
 
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 KEY = bytes(range(32))
 ASSOCIATED = b"tests"
 
@@ -84,3 +88,9 @@ def reader_of(content: bytes, *, threads: int | None = None) -> SealedReader:
 def safetensors_bytes(header: Mapping[str, Any] | bytes, data: bytes = b"", *, length: int | None = None) -> bytes:
     raw = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(raw) if length is None else length) + raw + data
+
+
+def deserialize(content: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """Read a file with the library, which has no types here; it raises ``safetensors.SafetensorError``."""
+    found: list[tuple[str, dict[str, Any]]] = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
+    return found

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import safetensors
 
 from attest.errors import AttestError
 from attest.sealed.cryptotensors import open_cryptotensors
 from attest.sealed.safetensors import load_tensors
 from attest.sealed.tensor_header import DTYPE_BITS
 from tests.sealed_access.cryptotensors_made import SIGNER, Made, compact, make, master
-from tests.sealed_access.making import Plain
+from tests.sealed_access.making import Arrays, Plain, deserialize
 
 __all__ = ["ARRAYS", "compare", "parts", "signed_parts"]
 
-ARRAYS = {"w": np.arange(100, dtype=np.uint8), "v": np.zeros((0, 2), np.float32)}
+ARRAYS: Arrays = {"w": np.arange(100, dtype=np.uint8), "v": np.zeros((0, 2), np.float32)}
 
 
 def compare(content: bytes) -> None:
@@ -23,7 +22,7 @@ def compare(content: bytes) -> None:
         ours = load_tensors(Plain(content))
     except AttestError:
         return
-    theirs = dict(safetensors.deserialize(content))
+    theirs = dict(deserialize(content))
     if ours.keys() != theirs.keys():
         raise RuntimeError(sorted(ours.keys() ^ theirs.keys()))
     for name, one in ours.items():

@@ -3,7 +3,7 @@
 import io
 import pickle
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ def test_ranges_return_or_raise_what_fails(fs: SealedFileSystem, place: Place) -
 
 def test_nothing_is_ever_written(fs: SealedFileSystem, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"x")
-    for write in (
+    writes: tuple[Callable[[], object], ...] = (
         lambda: fs.open("config.json", "wb"),
         lambda: fs.open("new", "ab"),
         lambda: fs.mkdir("new"),
@@ -146,7 +146,8 @@ def test_nothing_is_ever_written(fs: SealedFileSystem, tmp_path: Path) -> None:
         lambda: fs.touch("new"),
         lambda: fs.pipe_file("new", b"x"),
         lambda: fs.put_file(str(tmp_path / "x"), "new"),
-    ):
+    )
+    for write in writes:
         with pytest.raises(io.UnsupportedOperation, match="read-only"):
             write()
     for time in (fs.created, fs.modified):
@@ -241,7 +242,8 @@ def test_the_key_stays_out_of_what_fsspec_remembers(fs: SealedFileSystem, place:
     assert again is not fs
     assert set(fs.storage_options) == {"place"}
     assert KEY.hex() not in repr(vars(fs).get("storage_options"))
-    for leave in (lambda: pickle.dumps(fs), fs.to_json, fs.to_dict):
+    leaves: tuple[Callable[[], object], ...] = (lambda: pickle.dumps(fs), fs.to_json, fs.to_dict)
+    for leave in leaves:
         with pytest.raises(TypeError, match="process"):
             leave()
 

@@ -14,7 +14,7 @@ from attest.sealed import SealedReader, ranges
 from attest.sealed.http_source import HttpSource, HttpStore
 from attest.sealed.ranges import Interruption, Patience, RangeReader, unreachable
 from tests.sealed_access.making import ASSOCIATED, KEY, seal
-from tests.sealed_access.servers import BasicHandler, Shelf, answer, hasty, serving, validators
+from tests.sealed_access.servers import MODIFIED, BasicHandler, Shelf, answer, hasty, serving, validators
 
 pytestmark = pytest.mark.loopback
 
@@ -28,8 +28,8 @@ def read(source: HttpSource, start: int, stop: int) -> bytes:
     return bytes(buffer)
 
 
-def shelf_of(*faults: Fault | None, content: bytes = CONTENT, **changes: str) -> Shelf:
-    return Shelf(files={"/m": content}, faults=list(faults), **changes)
+def shelf_of(*faults: Fault | None, content: bytes = CONTENT, etag: str = '"one"', modified: str = MODIFIED) -> Shelf:
+    return Shelf(files={"/m": content}, faults=list(faults), etag=etag, modified=modified)
 
 
 def saying(status: int = 206, body: bytes | None = None, **headers: str) -> Fault:

@@ -58,7 +58,7 @@ def test_it_reads_as_a_plain_file_does(tmp_path: Path) -> None:
 def test_wrong_seeks_are_refused() -> None:
     with opened() as file:
         with pytest.raises(ValueError, match="before the beginning"):
-            file.raw.seek(-1)
+            file.raw.seek(-1, io.SEEK_SET)
         with pytest.raises(ValueError, match="whence"):
             file.raw.seek(0, 9)
         with pytest.raises(io.UnsupportedOperation):
@@ -144,7 +144,7 @@ def test_a_segment_that_does_not_verify_gives_nothing() -> None:
             file.read(1)
         buffer = bytearray(b"?" * 100)
         with pytest.raises(SealedTamperError):
-            file.raw.readinto(buffer)
+            file.raw.readinto(memoryview(buffer))
         assert buffer == bytes(100)
         file.seek(2_200_000)
         assert file.read(10) == CONTENT[2_200_000:2_200_010]

@@ -11,11 +11,12 @@ import safetensors.numpy
 from tests.conftest import REPOSITORY
 from tests.sealed.made import KEY, OWNER, Place, public_pem, read_files
 from tests.sealed_access.cryptotensors_made import SIGNER, make, master
+from tests.sealed_access.making import Arrays
 from tests.sealed_access.servers import Shelf, serving
 from tests.sealed_access.test_s3_source import Bucket, handler_of
 
 PAGE = REPOSITORY / "docs" / "sealed-access.md"
-WEIGHTS = {"wte.weight": np.arange(60, dtype=np.float32).reshape(6, 10), "ln.bias": np.ones(4, np.float32)}
+WEIGHTS: Arrays = {"wte.weight": np.arange(60, dtype=np.float32).reshape(6, 10), "ln.bias": np.ones(4, np.float32)}
 
 
 @pytest.mark.loopback

@@ -139,8 +139,8 @@ def opened(bucket: Bucket) -> Iterator[S3Source]:
         yield source
 
 
-def bucket_of(*faults: Fault | None, **changes: str) -> Bucket:
-    return Bucket(objects={"/models/m": CONTENT}, faults=list(faults), **changes)
+def bucket_of(*faults: Fault | None, etag: str = '"0123"', version: str | None = None) -> Bucket:
+    return Bucket(objects={"/models/m": CONTENT}, faults=list(faults), etag=etag, version=version)
 
 
 def read(source: S3Source, start: int, stop: int) -> bytes:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attest.errors import ConfigurationError, SealedFileError
 from attest.sealed.safetensors import INDEX_NAME, TensorFile, load_model, load_tensors, open_model, open_tensors
 from attest.sealed.tensor_header import DTYPE_BITS, MAX_HEADER_BYTES, header_length
-from tests.sealed_access.making import Plain, reader_of, safetensors_bytes
+from tests.sealed_access.making import Arrays, Plain, deserialize, reader_of, safetensors_bytes
 from tests.sealed_access.strangers import compare
 
 NUMPY_KINDS = ["?", "u1", "i1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8"]
@@ -25,9 +25,9 @@ def tensor(dtype: str, shape: list[int], begin: int, end: int) -> dict[str, Any]
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def sample() -> dict[str, np.ndarray]:
+def sample() -> Arrays:
     random = np.random.default_rng(7)
-    made = {
+    made: Arrays = {
         "a": random.standard_normal((33, 17)).astype(np.float32),
         "b.weight": random.integers(0, 255, (5, 4, 3), dtype=np.uint8),
         "empty": np.zeros((0, 4), np.float16),
@@ -39,7 +39,7 @@ def sample() -> dict[str, np.ndarray]:
     return made
 
 
-def same(got: dict[str, Any], expected: dict[str, np.ndarray]) -> None:
+def same(got: dict[str, Any], expected: Arrays) -> None:
     assert got.keys() == expected.keys()
     for name, array in expected.items():
         assert got[name].dtype == array.dtype
@@ -58,7 +58,7 @@ def test_what_the_library_saves_loads_the_same_from_a_sealed_file() -> None:
 
 
 def test_a_large_tensor_is_decrypted_over_many_segments_into_its_own_memory() -> None:
-    arrays = {"w": np.arange(3_000_000, dtype=np.float32), "x": np.arange(7, dtype=np.uint8)}
+    arrays: Arrays = {"w": np.arange(3_000_000, dtype=np.float32), "x": np.arange(7, dtype=np.uint8)}
     loaded = load_tensors(reader_of(safetensors.numpy.save(arrays)))
     same(loaded, arrays)
     assert loaded["w"].flags.writeable
@@ -67,7 +67,7 @@ def test_a_large_tensor_is_decrypted_over_many_segments_into_its_own_memory() ->
 
 
 def test_small_neighbours_are_read_together_and_their_gaps_are_not() -> None:
-    arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(10)}
+    arrays: Arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(10)}
     content = safetensors.numpy.save(arrays)
     plain = Plain(content)
     same(load_tensors(plain), arrays)
@@ -82,7 +82,7 @@ def test_progress_is_told_up_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -
     from attest.sealed import safetensors as module
 
     monkeypatch.setattr(module, "BATCH_BYTES", 250)
-    arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(5)}
+    arrays: Arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(5)}
     heard: list[int] = []
     load_tensors(Plain(safetensors.numpy.save(arrays)), progress=heard.append)
     assert heard == [200, 400, 500]
@@ -111,7 +111,7 @@ def test_progress_is_told_up_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -
         (slice(None), 1),
     ],
 )
-def test_a_slice_is_the_slice_of_the_whole(index: object) -> None:
+def test_a_slice_is_the_slice_of_the_whole(index: Any) -> None:  # noqa: ANN401  whatever indexes an array
     array = np.arange(7 * 4 * 3, dtype=np.int32).reshape(7, 4, 3)
     with open_tensors(Plain(safetensors.numpy.save({"x": array}))) as tensors:
         assert np.array_equal(tensors.get_slice("x")[index], array[index])
@@ -153,7 +153,7 @@ def test_any_slice_is_the_slice(shape: list[int], bounds: tuple[int | None, int 
 def test_every_kind_of_the_format_is_read(dtype: str) -> None:
     data = bytes([0, 1, 0, 1, 1, 0, 1, 0] * 8)[: 4 * DTYPE_BITS[dtype] // 8]
     content = safetensors_bytes({"t": tensor(dtype, [2, 2], 0, len(data))}, data)
-    [(name, expected)] = safetensors.deserialize(content)
+    [(name, expected)] = deserialize(content)
     assert (name, expected["dtype"]) == ("t", dtype)
     array = load_tensors(Plain(content))["t"]
     assert array.tobytes() == data == bytes(expected["data"])
@@ -297,7 +297,7 @@ STRICTER: list[tuple[str, bytes]] = [
 @pytest.mark.parametrize("content", [pytest.param(one, id=name) for name, one in HOSTILE])
 def test_what_the_library_refuses_is_refused(content: bytes) -> None:
     with pytest.raises(safetensors.SafetensorError):
-        safetensors.deserialize(content)
+        deserialize(content)
     plain = Plain(content)
     with pytest.raises(SealedFileError) as error:
         open_tensors(plain)
@@ -307,7 +307,7 @@ def test_what_the_library_refuses_is_refused(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [pytest.param(one, id=name) for name, one in STRICTER])
 def test_what_two_readers_could_take_in_two_ways_is_refused_too(content: bytes) -> None:
-    safetensors.deserialize(content)
+    deserialize(content)
     with pytest.raises(SealedFileError):
         open_tensors(Plain(content))
 
@@ -377,8 +377,8 @@ class Model:
         return plain
 
 
-def sharded(index: object = None, **changes: bytes) -> tuple[Model, dict[str, np.ndarray]]:
-    arrays = {"a": np.arange(4), "b": np.arange(5.0), "c": np.arange(6, dtype=np.uint8)}
+def sharded(index: object = None, **changes: bytes) -> tuple[Model, Arrays]:
+    arrays: Arrays = {"a": np.arange(4), "b": np.arange(5.0), "c": np.arange(6, dtype=np.uint8)}
     files = {
         "x-1.safetensors": safetensors.numpy.save({"a": arrays["a"], "b": arrays["b"]}),
         "x-2.safetensors": safetensors.numpy.save({"c": arrays["c"]}),
