@@ -30,6 +30,7 @@ __all__ = ["MAX_HEAD_BYTES", "Conversation"]
 MAX_HEAD_BYTES: Final = 16 * 1024
 _READ_BYTES: Final = 16 * 1024
 _SEND_BYTES: Final = 1 << 20
+_VERSIONS: Final = (b"1.0", b"1.1")
 _log = logging.getLogger("attest.agent")
 Answering = Callable[[Peer, Request], Answer]
 
@@ -134,6 +135,9 @@ class Conversation:
                     begun, end = True, min(end, self._ticks() + self._limits.head_seconds)
                 self._http.receive_data(data)
             elif isinstance(event, h11.Request):
+                if event.http_version not in _VERSIONS:
+                    msg = "another version of HTTP"
+                    raise h11.RemoteProtocolError(msg)
                 head = _request_of(event)
                 if self._http.their_state is h11.SEND_BODY and _announces_body(head):
                     return head

@@ -37,7 +37,7 @@ FILES = {
 }
 ME = PeerRule(name="me", uid=os.geteuid(), gid=None)
 NOT_ME = PeerRule(name="not-me", uid=os.geteuid() + 12345, gid=None)
-QUICK = Limits(head_seconds=5, idle_seconds=5, stall_seconds=20, drain_seconds=5)
+QUICK = Limits(head_seconds=20, idle_seconds=20, stall_seconds=20, drain_seconds=20)
 
 
 @dataclass(frozen=True)
