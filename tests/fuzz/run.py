@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
@@ -27,6 +28,13 @@ from types import FunctionType
 from cryptography.hazmat.primitives.serialization import Encoding
 from safetensors.numpy import save as save_tensors
 
+from attest.channel.bhttp import decode_request, decode_response, encode_request, encode_response
+from attest.channel.chunked import ChunkSealer
+from attest.channel.config import KeyDocument, choose, parse_key_document
+from attest.channel.ohttp import Form, begin_sealing
+from attest.channel.records import KeyOffer
+from attest.channel.replays import Use
+from attest.encoding import json_value
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.ocsp import parse_ocsp
 from attest.endorsements.rims import RimDocument
@@ -67,6 +75,8 @@ from attest.simulator.intel import SimulatedPlatform, SimulatedTd
 from attest.simulator.nvidia import SimulatedBoard
 from attest.simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from attest.verification import verify
+from tests.channel.support import ASK, SAID, offer_of
+from tests.channel.support import Service as ChannelService
 from tests.fuzz.bodies import INTERNAL, Service, open_harness
 from tests.results import services
 from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
@@ -153,6 +163,39 @@ def _sealed_file(data: bytes) -> None:
             raise RuntimeError(msg)
 
 
+class _Forgetful:
+    """A replay window that knows nothing: the fuzzer sends more than any remembers."""
+
+    shared = True
+
+    def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
+        """Take every request for a first one."""
+        del digest, at, until
+        return Use.FIRST
+
+
+@cache
+def _channel() -> ChannelService:
+    return ChannelService(options={"replays": _Forgetful()})
+
+
+def _channel_document() -> KeyDocument:
+    return _channel().key.document
+
+
+def _channel_message(data: bytes) -> None:
+    """Send a message inside the encryption, which no fuzzer would get through."""
+    sealing = begin_sealing(choose(_channel_document()), Form.SINGLE)
+    _channel().receive(sealing.prefix + sealing.context.seal(data), form=Form.SINGLE)
+
+
+def _channel_chunks(data: bytes) -> None:
+    """Send any bytes behind a key that is found and a first chunk that opens."""
+    sealing = begin_sealing(choose(_channel_document()), Form.CHUNKED)
+    first = ChunkSealer(sealing.context).piece(encode_request(ASK)[:20])
+    _channel().receive(sealing.prefix + first + data, step=50)
+
+
 _DECIDED = frozenset({200, 400, 403})
 
 TARGETS: dict[str, Callable[[bytes], object]] = {
@@ -180,6 +223,13 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "token-roots": read_token_roots,
     "token": _token,
     "token-claims": _token_claims,
+    "bhttp-request": decode_request,
+    "bhttp-response": decode_response,
+    "ohttp-keys": parse_key_document,
+    "key-offer": lambda data: KeyOffer.from_json(json_value(data, what="key offer")),
+    "channel": lambda data: _channel().receive(data, step=50),
+    "channel-message": _channel_message,
+    "channel-chunks": _channel_chunks,
     "verify": _verify,
     "body": _body,
     "sealed-file": _sealed_file,
@@ -222,6 +272,8 @@ def seeds(target: str) -> Iterator[bytes]:
         "sealed-keyset": [tink_keyset(KEY).encode()],
         "rego": [b"package policy\nallow { not input.a; count([x | x := input.b[_]]) > 0 }\n"],
     }
+    if target in {"ohttp-keys", "key-offer", "channel"} or target.startswith(("bhttp", "channel-")):
+        everything |= _channel_seeds()
     if target == "body":
         everything["body"] = [_service().honest()]
     everything["forms"] = everything["verify"] = [
@@ -242,6 +294,21 @@ def seeds(target: str) -> Iterator[bytes]:
         *everything["ocsp"],
     ]
     yield from everything.get(target, [b"schema: attest.policy/1\nname: x\n", b'schema = "attest.anchors/1"\n'])
+
+
+def _channel_seeds() -> dict[str, list[bytes]]:
+    document = _channel_document()
+    requests = [encode_request(ASK), encode_request(ASK, indeterminate=True)]
+    sealing = begin_sealing(choose(document), Form.CHUNKED)
+    return {
+        "bhttp-request": requests,
+        "bhttp-response": [encode_response(SAID), encode_response(SAID, indeterminate=True)],
+        "ohttp-keys": [document.to_bytes()],
+        "key-offer": [json.dumps(offer_of(document, bytes(32)).to_json()).encode()],
+        "channel": [sealing.prefix + ChunkSealer(sealing.context).final(requests[1])],
+        "channel-message": requests,
+        "channel-chunks": [b"\x00" + bytes(16), b"\x20" + bytes(32)],
+    }
 
 
 def fuzz_one(target: str, arguments: list[str]) -> None:
