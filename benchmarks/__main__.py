@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import version
 
 from attest.errors import ConfigurationError
-from benchmarks import cli, gpu, intel, load, many, policy, release, sealed_tensors, sealing, snp
+from benchmarks import channel, cli, gpu, intel, load, many, policy, release, sealed_tensors, sealing, snp
 from benchmarks.measure import Figure
 
 BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
@@ -31,6 +31,8 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "unseal-memory-mb": sealing.unseal_memory,
     "sealed-random-read": sealing.random_read,
     "sealed-safetensors-load": sealed_tensors.load_ratio,
+    "channel-request-us": channel.request,
+    "channel-chunks-vs-aes-gcm": channel.chunks,
     "cli-help-ms": cli.help_time,
 }
 

@@ -191,18 +191,10 @@ class ChunkOpener:
     def _open(self, sealed: bytes, *, aad: bytes = b"") -> bytes:
         self._chunks += 1
         self._opened += len(sealed) - TAG_BYTES
-        for what, limit, got in (
-            ("chunks", self._max_chunks, self._chunks),
-            ("bytes", self._max_bytes, self._opened),
-        ):
-            if got > limit:
-                raise ChannelError(
-                    f"the message has more than {limit} {what}",
-                    code="channel-too-long",
-                    field=what,
-                    expected=f"at most {limit}",
-                    got=f"at least {got}",
-                )
+        if self._chunks > self._max_chunks:
+            raise _too_long("chunks", self._max_chunks, self._chunks)
+        if self._opened > self._max_bytes:
+            raise _too_long("bytes", self._max_bytes, self._opened)
         piece = self._cipher.open(sealed, aad=aad)
         self._authentic = True
         return piece
@@ -210,6 +202,16 @@ class ChunkOpener:
     def _require_going_on(self) -> None:
         if self._over:
             raise ChannelTamperError("the message was refused or is over already", code="channel-not-opened")
+
+
+def _too_long(what: str, limit: int, got: int) -> ChannelError:
+    return ChannelError(
+        f"the message has more than {limit} {what}",
+        code="channel-too-long",
+        field=what,
+        expected=f"at most {limit}",
+        got=f"at least {got}",
+    )
 
 
 def _invalid_length(got: int) -> ChannelError:
