@@ -22,11 +22,12 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
+from attest.channel.answers import AnswerStream
 from attest.channel.config import KEYS_MEDIA_TYPE, KeyDocument
 from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response
 from attest.channel.records import KeyOffer, evidence_proof
 from attest.channel.refusals import EMPTY, FAILED, MALFORMED, PROBLEM_TYPE, Refusal
-from attest.channel.server import AnswerStream, Exchange, Gateway
+from attest.channel.server import Exchange, Gateway
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError, ChannelError
 from attest.evidence.binding import NONCE_BYTES
@@ -40,6 +41,8 @@ MAX_WAITING_BYTES: Final = 64 * 1024
 """More than this does not wait for the clock."""
 MAX_REFUSED_BYTES: Final = 16 * 1024 * 1024
 """How much of a refused request is read to its end, so that its client reads the refusal and no broken connection."""
+MAX_OFFERS: Final = 4
+"""Evidence takes the machine a while, and anybody may ask: more than this at a time are told to come again."""
 MAX_AGE_SECONDS: Final = 300
 _NOT_FOUND = Refusal(status=404, code="not-found", title="Not found", inside=False)
 _UNAVAILABLE = Refusal(status=503, code="evidence-unavailable", title="No evidence to be had now", inside=False)
@@ -81,6 +84,7 @@ class ChannelGateway:
         self._offer = offer
         self._outside = outside
         self._tick = tick_seconds
+        self._offers = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or pass the lifespan on."""
@@ -114,13 +118,23 @@ class ChannelGateway:
             await _send_refusal(send, EMPTY)
             return
         current = self._gateway.keys.current
-        try:
-            found = await asyncio.to_thread(offer, current.document, nonce)
-        except AttestError:
+        found = await self._collected(offer, current.document, nonce)
+        if found is None:
             await _send_refusal(send, _UNAVAILABLE)
             return
         current.proofs.add(evidence_proof(found.evidence))
         await _send_whole(send, 200, "application/json", json.dumps(found.to_json()).encode())
+
+    async def _collected(self, offer: Offer, document: KeyDocument, nonce: bytes) -> KeyOffer | None:
+        if self._offers >= MAX_OFFERS:
+            return None
+        self._offers += 1
+        try:
+            return await asyncio.to_thread(offer, document, nonce)
+        except AttestError:
+            return None
+        finally:
+            self._offers -= 1
 
     # -- requests
 

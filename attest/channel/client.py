@@ -44,6 +44,7 @@ class RequestSealer:
         trusted: a record; it has to count now.
         request: without ``date`` and ``attest-evidence``, which are added. Its content may be empty and follow.
         at: now, by the client's clock.
+        date: what the service is told instead, once it said that this clock is off; it is used for nothing else.
         kems: KEMs that are accepted; by default the hybrid alone.
         form: chunked, or single for services that know nothing else.
         padding: whether to hide the length; without, the exact length shows.
@@ -62,13 +63,14 @@ class RequestSealer:
         request: Request,
         *,
         at: datetime,
+        date: datetime | None = None,
         kems: Collection[int] = DEFAULT_KEMS,
         form: Form = Form.CHUNKED,
         padding: bool = True,
     ) -> None:
         """Make a fresh secret with the service."""
         trusted.require_current(at)
-        self._request = _with_own_fields(request, trusted.proof, at)
+        self._request = _with_own_fields(request, trusted.proof, date or at)
         self._form = form
         self._padding = padding
         self._sealing: Sealing = begin_sealing(choose(trusted.keys, kems=kems), form)
@@ -195,10 +197,10 @@ class AnswerOpener:
         return (*self._decoder.feed(message), *self._decoder.finish())
 
 
-def _with_own_fields(request: Request, proof: bytes, at: datetime) -> Request:
+def _with_own_fields(request: Request, proof: bytes, date: datetime) -> Request:
     for name in (DATE, EVIDENCE):
         if field_values(request.fields, name):
             msg = f"{name.decode()} is added when the request is sealed"
             raise ValueError(msg)
-    own: Fields = ((DATE, http_date(at)), (EVIDENCE, base64url_text(proof).encode()))
+    own: Fields = ((DATE, http_date(date)), (EVIDENCE, base64url_text(proof).encode()))
     return replace(request, fields=(*request.fields, *own))

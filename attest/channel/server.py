@@ -18,7 +18,8 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
-from attest.channel.bhttp import END, encode_response, response_head, section, written_content
+from attest.channel.answers import AnswerStream
+from attest.channel.bhttp import encode_response, response_head, written_content
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.decoding import MessageDecoder, RequestHead
 from attest.channel.fields import DATE, EVIDENCE, REFUSED, parse_http_date
@@ -47,7 +48,7 @@ from attest.channel.replays import ReplayWindow, Use
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError, ChannelError, ChannelTamperError
 
-__all__ = ["WINDOW", "AnswerStream", "Exchange", "Gateway"]
+__all__ = ["WINDOW", "Exchange", "Gateway"]
 
 WINDOW: Final = timedelta(seconds=120)
 """How far a client's clock may be off, either way."""
@@ -396,48 +397,6 @@ class Exchange:
             msg = "the request's key was not found"
             raise ValueError(msg)
         return self._opened
-
-
-class AnswerStream:
-    """An answer that is sent while it is made; without its ``end`` the client takes none of it for whole.
-
-    Args:
-        nonce: what is sent first.
-        growing: seals what comes.
-    """
-
-    __slots__ = ("_growing", "_nonce")
-
-    def __init__(self, nonce: bytes, growing: GrowingMessage) -> None:
-        """Begin with the nonce."""
-        self._nonce = nonce
-        self._growing = growing
-
-    @property
-    def waiting(self) -> int:
-        """How many bytes wait for the next tick."""
-        return self._growing.waiting
-
-    def add(self, data: bytes) -> None:
-        """Take more of the content."""
-        self._growing.add(written_content(data))
-
-    def tick(self, *, fill_event_stream: bool = False) -> bytes:
-        """Return what is sent now.
-
-        Args:
-            fill_event_stream: whether an event of an event stream has just ended, so that a comment may follow.
-        """
-        if fill_event_stream:
-            self._growing.fill_event_stream()
-        nonce, self._nonce = self._nonce, b""
-        return nonce + self._growing.tick()
-
-    def end(self, trailers: Fields = ()) -> bytes:
-        """Return the last part of what is sent."""
-        self._growing.add(END + section(trailers, indeterminate=True))
-        nonce, self._nonce = self._nonce, b""
-        return nonce + self._growing.end()
 
 
 def _without_own(response: Response) -> Response:

@@ -59,9 +59,13 @@ class _Way:
     padding: bool
     limits: Limits
 
-    def sealer(self, trusted: TrustedKeys, request: httpx.Request, at: datetime) -> RequestSealer:
+    def sealer(
+        self, trusted: TrustedKeys, request: httpx.Request, at: datetime, date: datetime | None
+    ) -> RequestSealer:
         """Begin to seal a request whose content follows."""
-        return RequestSealer(trusted, _request(request), at=at, kems=self.kems, form=self.form, padding=self.padding)
+        return RequestSealer(
+            trusted, _request(request), at=at, date=date, kems=self.kems, form=self.form, padding=self.padding
+        )
 
     def post(self, request: httpx.Request, sealer: RequestSealer, content: httpx.SyncByteStream) -> httpx.Request:
         """Return what is sent, with content that is sealed on the way."""
@@ -130,24 +134,24 @@ class ChannelTransport(httpx.BaseTransport):
         """Send one request; twice where the service says, inside the encryption, that it did not process it."""
         at = self._way.clock()
         answer = self._once(request, at)
-        again = _again(request, answer.head, at)
+        again = _again(request, answer.head)
         if again is None:
             return answer.response()
         answer.close()
         if again.drop:
             self._trust.drop()
-        return self._once(request, again.at).response()
+        return self._once(request, at, again.date).response()
 
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
 
-    def _once(self, request: httpx.Request, at: datetime) -> _Answer:
+    def _once(self, request: httpx.Request, at: datetime, date: datetime | None = None) -> _Answer:
         if not isinstance(request.stream, httpx.SyncByteStream):
             msg = "an upload by an asynchronous iterator needs AsyncChannelTransport"
             raise TypeError(msg)
         trusted = self._trust.current(at) or self._prove(request, at)
-        sealer = self._way.sealer(trusted, request, at)
+        sealer = self._way.sealer(trusted, request, at, date)
         sent = self._transport.handle_request(self._way.post(request, sealer, _Sealed(sealer, request.stream)))
         try:
             opener = sealer.answer(sent.status_code, sent.headers.get("content-type"), limits=self._way.limits)
@@ -191,24 +195,24 @@ class AsyncChannelTransport(httpx.AsyncBaseTransport):
         """Send one request; twice where the service says, inside the encryption, that it did not process it."""
         at = self._way.clock()
         answer = await self._once(request, at)
-        again = _again(request, answer.head, at)
+        again = _again(request, answer.head)
         if again is None:
             return answer.response()
         await answer.aclose()
         if again.drop:
             self._trust.drop()
-        return (await self._once(request, again.at)).response()
+        return (await self._once(request, at, again.date)).response()
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
 
-    async def _once(self, request: httpx.Request, at: datetime) -> _AsyncAnswer:
+    async def _once(self, request: httpx.Request, at: datetime, date: datetime | None = None) -> _AsyncAnswer:
         if not isinstance(request.stream, httpx.AsyncByteStream):
             msg = "an upload by a blocking iterator needs ChannelTransport"
             raise TypeError(msg)
         trusted = self._trust.current(at) or await self._prove(request, at)
-        sealer = self._way.sealer(trusted, request, at)
+        sealer = self._way.sealer(trusted, request, at, date)
         content = _AsyncSealed(sealer, request.stream)
         sent = await self._transport.handle_async_request(self._way.post_async(request, sealer, content))
         try:
@@ -316,25 +320,25 @@ class _Again:
     """That a request may be sent once more, and how.
 
     Attributes:
-        at: the time that it states.
+        date: what it states; None: the client's own.
         drop: whether new evidence is asked for.
     """
 
-    at: datetime
+    date: datetime | None
     drop: bool
 
 
-def _again(request: httpx.Request, head: ResponseHead, at: datetime) -> _Again | None:
+def _again(request: httpx.Request, head: ResponseHead) -> _Again | None:
     """Say whether to send again: only what was refused inside, before anything was processed, and can be repeated."""
     if not isinstance(request.stream, httpx.ByteStream):
         return None
     match refusal_code(head.fields):
         case "evidence-stale":
-            return _Again(at=at, drop=True)
+            return _Again(date=None, drop=True)
         case "date-refused":
             dates = field_values(head.fields, DATE)
             moment = parse_http_date(dates[0]) if len(dates) == 1 else None
-            return None if moment is None else _Again(at=moment, drop=False)
+            return None if moment is None else _Again(date=moment, drop=False)
         case _:
             return None
 

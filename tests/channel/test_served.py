@@ -5,6 +5,7 @@ import json
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ from attest.channel import (
     ServiceKey,
     parse_key_document,
 )
-from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH, ChannelGateway
+from attest.channel.asgi import GATEWAY_PATH, MAX_OFFERS, OFFER_PATH, ChannelGateway
 from attest.channel.keys import OVERLAP
 from attest.channel.server import WINDOW
 from attest.channel.transport import AsyncChannelTransport, ChannelTransport
@@ -403,6 +404,33 @@ def test_a_client_whose_clock_is_off_asks_once_more_with_the_services_date(own: 
         upload = client.put("/v1/upload", content=iter([b"x"]))
         assert upload.status_code == 400  # an iterator cannot be read twice
         assert upload.json()["code"] == "date-refused"
+
+
+def test_the_services_date_is_no_reason_to_go_on_with_a_record_that_ended(own: Site) -> None:
+    late = Clock(AT + WINDOW + SECOND)
+    trust = HeldTrust(replace(own.service.record(), expires=late.at))
+    with own.client(trust, clock=late) as client, pytest.raises(VerificationError) as refused:
+        client.get("/v1/who")
+    assert refused.value.code == "channel-record-expired"
+
+
+def test_more_evidence_than_the_machine_can_make_is_not_asked_of_it(own: Site) -> None:
+    going, go_on = threading.Semaphore(0), threading.Event()
+
+    def offer(document: KeyDocument, nonce: bytes) -> KeyOffer:
+        going.release()
+        go_on.wait(30)
+        return offer_of(document, nonce)
+
+    own.wire.inner = ChannelGateway(Starlette(), own.service.gateway, clock=own.clock, offer=offer)
+    address = f"{own.url}{OFFER_PATH}?nonce={base64url_text(NONCE)}"
+    with ThreadPoolExecutor(MAX_OFFERS) as pool:
+        asked = [pool.submit(httpx.get, address, trust_env=False, timeout=30) for _ in range(MAX_OFFERS)]
+        for _ in asked:
+            going.acquire()
+        assert httpx.get(address, trust_env=False).status_code == 503
+        go_on.set()
+        assert {one.result().status_code for one in asked} == {200}
 
 
 def test_a_client_with_stale_evidence_is_told_and_asks_for_new(own: Site) -> None:
