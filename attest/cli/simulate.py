@@ -79,6 +79,7 @@ def _chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: th
         "attest verify quote.bin --eventlog boot.log --endorsements intel.json --nonce-text hello --allow-simulated",
         "attest simulate td --gpus 8 --switches 4 --form envelope -o machine.json",
         "attest simulate azure --nonce-text hello -o vm.json --endorsements-out vendor.endorsements",
+        "attest simulate machine -- run --key MODEL=my-model -- ./server",
     ),
 )
 def simulate() -> None:
@@ -384,6 +385,43 @@ def anchors(display: Display) -> int:
         for root in roots:
             click.echo(f"{root.name:24} {root.spki_sha256.hex()}")
     return 0
+
+
+@simulate.command(
+    short_help="Run a command of attest on a simulated guest.",
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        "attest simulate machine -- collect evidence -o evidence.json",
+        "attest simulate machine -- run --key MODEL=my-model -- ./server",
+        "attest simulate machine --tcb bootloader=9,tee=0,snp=20,microcode=60 -- key get my-model --out /dev/shm/key",
+    ),
+)
+@click.argument("arguments", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@_chip_options
+@click.option("--measurement", type=Hex(length=48), metavar="HEX", help="Launch digest, 48 bytes.")
+def machine(
+    *,
+    arguments: tuple[str, ...],
+    product: str,
+    report_version: int,
+    chip: str,
+    tcb: dict[str, int] | None,
+    measurement: bytes | None,
+) -> int:
+    """Run COMMAND, a command of attest with its arguments, as it would run on a SIMULATED SEV-SNP guest without GPUs.
+
+    For trying out what collects evidence, such as 'key get', 'run', 'unseal' and 'collect', where there is no TEE. A
+    service gives such a machine nothing unless it allows simulated evidence, and the policy of the key as well. The
+    exit code is the command's own.
+    """
+    from attest.cli.main import cli
+    from attest.cli.simulated_machine import simulated_machine
+    from attest.simulator import SimulatedGuest
+
+    guest = SimulatedGuest(chip=_chip(product, report_version, chip, tcb, None))
+    shout()
+    with simulated_machine(replace(guest, measurement=measurement or guest.measurement)) as access:
+        return int(cli.main(list(arguments), standalone_mode=False, obj=access))
 
 
 simulate.add_command(azure)
