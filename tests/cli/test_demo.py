@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,23 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Shown:
+    """One run of the demo, without arguments."""
+
+    folder: Path
+    ran: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    folder = tmp_path_factory.mktemp("demo")
+    return Shown(folder=folder, ran=demo(folder))
+
+
 @pytest.mark.loopback
-def test_every_step_comes_out_as_it_should(tmp_path: Path) -> None:
-    ran = demo(tmp_path)
+def test_every_step_comes_out_as_it_should(shown: Shown) -> None:
+    ran = shown.ran
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for told in (
         "SIMULATED",
@@ -76,13 +91,13 @@ def test_every_step_comes_out_as_it_should(tmp_path: Path) -> None:
     ):
         assert told in ran.stdout
     assert "✗" not in ran.stdout
-    assert list(tmp_path.iterdir()) == []
-    assert processes_of(tmp_path) == []
+    assert list(shown.folder.iterdir()) == []
+    assert processes_of(shown.folder) == []
 
 
 @pytest.mark.loopback
-def test_both_machines_go_through_the_same_story(tmp_path: Path) -> None:
-    lines = demo(tmp_path).stdout.splitlines()
+def test_both_machines_go_through_the_same_story(shown: Shown) -> None:
+    lines = shown.ran.stdout.splitlines()
     told = {
         label: [line.removeprefix(f"   {label}").strip() for line in lines if label in line[:11]] for label in LABELS
     }

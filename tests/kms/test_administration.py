@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kms.setup import prepare_directory
 from tests.kms.oidc import OidcIssuer, serving
 from tests.kms.pki import DAY, NOW, Authority, Issued, authority, server_context
 from tests.kms.process import ServedProcess, command, environment
@@ -263,8 +264,7 @@ def test_mc_31_without_an_administrator_the_listener_does_not_start(tmp_path: Pa
     ],
 )
 def test_an_administration_listener_that_is_half_configured_is_refused(tmp_path: Path, line: str, text: str) -> None:
-    run("init", str(tmp_path / "svc"), "--origin", "kms.test/half")
-    config = tmp_path / "svc" / "kms.toml"
+    config = prepare_directory(tmp_path / "svc", origin="kms.test/half", allow_simulated=False)
     config.write_text(config.read_text(encoding="utf-8") + "[admin]\n" + line, encoding="utf-8")
     said = run("config", "show", "--config", str(config), code=2)
     assert "[config-invalid]" in said
