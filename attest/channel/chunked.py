@@ -173,10 +173,11 @@ class ChunkOpener:
             raise _invalid_length(len(self._buffer))
         if not self._length or len(self._buffer) < self._length:
             return None
-        sealed = bytes(self._buffer[: self._length])
+        with memoryview(self._buffer) as view, view[: self._length] as sealed:
+            piece = self._open(sealed)
         del self._buffer[: self._length]
         self._length = None
-        return self._open(sealed)
+        return piece
 
     def _read_length(self) -> int | None:
         """Take a length: 0 announces the final chunk, and no other chunk is empty (section 3)."""
@@ -188,7 +189,7 @@ class ChunkOpener:
         del self._buffer[:size]
         return length
 
-    def _open(self, sealed: bytes, *, aad: bytes = b"") -> bytes:
+    def _open(self, sealed: bytes | memoryview, *, aad: bytes = b"") -> bytes:
         self._chunks += 1
         self._opened += len(sealed) - TAG_BYTES
         if self._chunks > self._max_chunks:

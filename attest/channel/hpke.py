@@ -72,7 +72,7 @@ _CLAUSE = "RFC 9180"
 
 class _Aead(Protocol):
     def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes: ...
-    def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes: ...
+    def decrypt(self, nonce: bytes, data: bytes | memoryview, associated_data: bytes | None) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class CountedAead:
         self._sequence += 1
         return sealed
 
-    def open(self, sealed: bytes, *, aad: bytes = b"") -> bytes:
+    def open(self, sealed: bytes | memoryview, *, aad: bytes = b"") -> bytes:
         """Decrypt the next message; where that fails, the number stays.
 
         Raises:
