@@ -16,63 +16,90 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import quote
 
 from attest.agent.errors import AgentRefusedError, AgentUnavailableError
 from attest.agent.peers import peer_of
 from attest.encoding import JsonValue, json_value
-from attest.errors import AttestError, ConfigurationError, VerificationError
-
-if TYPE_CHECKING:
-    import httpx
+from attest.errors import AttestError, VerificationError
 
 __all__ = ["AgentClient", "AgentFile", "AgentModel"]
 
 MAX_KEY_BYTES: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """Of a list of 100 000 files with long names."""
-_BASE: Final = "http://agent"
+MAX_IDLE: Final = 8
+"""Connections that are kept for the next request."""
+
+
+class _Connection(HTTPConnection):
+    """HTTP over a UNIX socket, to a process that runs as one user and no other."""
+
+    def __init__(self, path: str, *, uid: int, timeout: float) -> None:
+        super().__init__("agent", timeout=timeout)
+        self._path = path
+        self._uid = uid
+        self.used = False
+
+    def connect(self) -> None:
+        """Connect, and make sure of who listens before anything is said."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(self.timeout)
+            sock.connect(self._path)
+            self._require(peer_of(sock).uid)
+        except BaseException:
+            sock.close()
+            raise
+        self.sock = sock
+
+    def _require(self, found: int) -> None:
+        if found == self._uid:
+            return
+        raise VerificationError(
+            f"the process that listens at {self._path} runs as user {found}, not as {self._uid}",
+            code="agent-not-genuine",
+            field="uid",
+            expected=str(self._uid),
+            got=str(found),
+            hint="see who made the socket: only the agent may be able to write to its directory",
+        )
 
 
 class AgentClient:
-    """Asks the agent of this pod. Safe to use from several threads.
+    """Asks the agent of this pod, by nothing but the standard library. Safe to use from several threads.
 
     Args:
         path: of its socket.
-        uid: the user as which it has to run; whoever else listens there is not believed.
+        uid: the user as which it has to run; whoever else listens there is not asked.
         timeout: seconds in which something has to come.
-
-    Raises:
-        ConfigurationError: ``http-client-missing``: the extra ``session`` is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, uid: int, timeout: float = 60.0) -> None:
         """Nothing is asked yet."""
         self._path = os.fspath(path)
         self._uid = uid
-        try:
-            import httpx  # noqa: PLC0415  of the extra 'session'
-        except ImportError as exc:
-            raise ConfigurationError(
-                "httpx is not installed", code="http-client-missing", hint="pip install attest-kms[session]"
-            ) from exc
-        self._errors: tuple[type[Exception], ...] = (httpx.HTTPError, httpx.StreamError)
-        transport = httpx.HTTPTransport(uds=self._path)
-        self._http = httpx.Client(transport=transport, base_url=_BASE, timeout=timeout, trust_env=False)
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._idle: list[_Connection] = []
+        self._closed = False
 
     def key(self, name: str, /) -> bytes:
-        """Return a key: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``, as the agent's configuration has it.
+        """Return a key: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``, as the agent's rules have it.
 
         Raises:
             AgentRefusedError: the agent does not give it; ``code`` says why.
             AgentUnavailableError: nobody answers, or not to the end.
-            VerificationError: ``agent-not-genuine``: somebody else answers.
+            VerificationError: ``agent-not-genuine``: somebody else listens.
+            ValueError: the client is closed.
         """
         with self._asked(f"/v1/keys/{quote(name)}") as answer:
             return self._whole(answer, limit=MAX_KEY_BYTES)
@@ -83,7 +110,7 @@ class AgentClient:
             text = self._whole(answer, limit=MAX_DOCUMENT_BYTES)
         try:
             return AgentModel(client=self, name=name, entries=_entries(json_value(text, what="the agent's answer")))
-        except (AttestError, KeyError, TypeError, ValueError) as exc:
+        except (AttestError, KeyError, TypeError) as exc:
             raise self._strange("a list of files") from exc
 
     def health(self) -> JsonValue:
@@ -97,67 +124,86 @@ class AgentClient:
 
     def read_into(self, model: str, path: str, offset: int, buffer: memoryview) -> None:
         """Fill a buffer with a part of a file; see ``AgentFile``."""
-        wanted = f"bytes={offset}-{offset + len(buffer) - 1}"
-        done = 0
-        with self._asked(f"/v1/models/{quote(model, safe='')}/files/{quote(path)}", Range=wanted) as answer:
-            stated = answer.headers.get("content-range", "").partition("/")[0]
-            if answer.status_code != HTTPStatus.PARTIAL_CONTENT or stated != f"bytes {wanted[6:]}":
-                raise self._strange(f"the range {wanted}")
-            for piece in self._pieces(answer):
-                if done + len(piece) > len(buffer):
-                    break
-                buffer[done : done + len(piece)] = piece
-                done += len(piece)
-        if done != len(buffer):
-            raise self._strange(f"{len(buffer)} bytes")
+        last = offset + len(buffer) - 1
+        target = f"/v1/models/{quote(model, safe='')}/files/{quote(path)}"
+        with self._asked(target, Range=f"bytes={offset}-{last}") as answer:
+            stated = (answer.getheader("Content-Range") or "").partition("/")[0]
+            if answer.status != HTTPStatus.PARTIAL_CONTENT or stated != f"bytes {offset}-{last}":
+                raise self._strange(f"bytes {offset} to {last}")
+            self._fill(answer, buffer)
 
     @contextmanager
-    def _asked(self, target: str, **headers: str) -> Iterator[httpx.Response]:
-        request = self._http.build_request("GET", target, headers=headers)
+    def _asked(self, target: str, **headers: str) -> Iterator[HTTPResponse]:
+        """Ask, and lend the answer; the connection is used again only if the answer was read to its end."""
+        connection, answer = self._answered(target, headers)
         try:
-            answer = self._http.send(request, stream=True)
-        except self._errors as exc:
-            raise self._unavailable(exc) from exc
-        try:
-            self._require_agent(answer)
-            if not answer.is_success:
-                raise _refusal(answer.status_code, answer.headers, self._whole(answer, limit=MAX_DOCUMENT_BYTES))
+            if answer.status not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
+                raise _refusal(answer, self._whole(answer, limit=MAX_DOCUMENT_BYTES))
             yield answer
-        finally:
-            answer.close()
-
-    def _require_agent(self, answer: httpx.Response) -> None:
-        """Make sure of who listens before anything that came is believed."""
-        sock = answer.extensions["network_stream"].get_extra_info("socket")
-        found = peer_of(sock).uid if isinstance(sock, socket.socket) else None
-        if found == self._uid:
-            return
-        raise VerificationError(
-            f"the process that listens at {self._path} runs as user {found}, not as {self._uid}",
-            code="agent-not-genuine",
-            field="uid",
-            expected=str(self._uid),
-            got=str(found),
-            hint="see who made the socket: only the agent may be able to write to its directory",
-        )
-
-    def _pieces(self, answer: httpx.Response) -> Iterator[bytes]:
-        try:
-            yield from answer.iter_raw()
-        except self._errors as exc:
+        except (OSError, HTTPException) as exc:
             raise self._unavailable(exc) from exc
+        finally:
+            self._give_back(connection, answer)
 
-    def _whole(self, answer: httpx.Response, *, limit: int) -> bytes:
-        found = bytearray()
-        for piece in self._pieces(answer):
-            found += piece
-            if len(found) > limit:
-                raise self._strange(f"at most {limit} bytes")
+    def _answered(self, target: str, headers: Mapping[str, str]) -> tuple[_Connection, HTTPResponse]:
+        while True:
+            connection = self._taken()
+            try:
+                with suppress(BrokenPipeError):  # whoever is turned away is told so without being read
+                    connection.request("GET", target, headers=dict(headers))
+                answer = connection.getresponse()
+                HTTPStatus(answer.status)
+            except (OSError, HTTPException, ValueError) as exc:
+                connection.close()
+                if connection.used and isinstance(exc, OSError):
+                    continue  # it was kept too long; the agent ended it meanwhile
+                raise self._unavailable(exc) from exc
+            except BaseException:
+                connection.close()
+                raise
+            return connection, answer
+
+    def _taken(self) -> _Connection:
+        with self._lock:
+            if self._closed:
+                msg = "the client is closed"
+                raise ValueError(msg)
+            if self._idle:
+                return self._idle.pop()
+        return _Connection(self._path, uid=self._uid, timeout=self._timeout)
+
+    def _give_back(self, connection: _Connection, answer: HTTPResponse) -> None:
+        read = answer.isclosed()
+        answer.close()
+        with self._lock:
+            if read and not self._closed and connection.sock is not None and len(self._idle) < MAX_IDLE:
+                connection.used = True
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _whole(self, answer: HTTPResponse, *, limit: int) -> bytes:
+        if answer.length is None or answer.length > limit:
+            raise self._strange(f"at most {limit} bytes")
+        found = bytearray(answer.length)
+        self._fill(answer, memoryview(found))
         return bytes(found)
 
-    def _unavailable(self, exc: Exception) -> AgentUnavailableError:
+    def _fill(self, answer: HTTPResponse, buffer: memoryview) -> None:
+        """Fill a buffer with the body, which has to have that length."""
+        if answer.length != len(buffer):
+            raise self._strange(f"{len(buffer)} bytes")
+        done = 0
+        while done < len(buffer):
+            count = answer.readinto(buffer[done:])
+            if not count:
+                raise self._unavailable(f"it broke off after {done} of {len(buffer)} bytes")
+            done += count
+        answer.read()
+
+    def _unavailable(self, why: Exception | str) -> AgentUnavailableError:
         return AgentUnavailableError(
-            f"no whole answer from the agent at {self._path}: {exc}",
+            f"no whole answer from the agent at {self._path}: {why}",
             code="agent-unreachable",
             hint="does 'attest agent' run, and is its socket mounted here? Its log says why an answer broke off",
         )
@@ -169,7 +215,11 @@ class AgentClient:
 
     def close(self) -> None:
         """End the connections. Twice is allowed."""
-        self._http.close()
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for one in idle:
+            one.close()
 
     def __enter__(self) -> Self:
         return self
@@ -277,19 +327,18 @@ def _entries(document: JsonValue) -> dict[str, int]:
     return found
 
 
-def _refusal(status: int, headers: httpx.Headers, text: bytes) -> AgentRefusedError:
+def _refusal(answer: HTTPResponse, text: bytes) -> AgentRefusedError:
     try:
         document = json_value(text, what="the agent's answer")
     except AttestError:
         document = None
     problem = document if isinstance(document, dict) else {}
-    checks, hint, wait = problem.get("failed_checks"), problem.get("hint"), headers.get("retry-after", "")
-    known = status in HTTPStatus._value2member_map_
+    checks, hint, wait = problem.get("failed_checks"), problem.get("hint"), answer.getheader("Retry-After") or ""
     return AgentRefusedError(
         str(problem.get("detail") or "no reason given"),
         code=str(problem.get("code") or "agent-answer-invalid"),
-        status=HTTPStatus(status) if known else HTTPStatus.BAD_GATEWAY,
+        status=HTTPStatus(answer.status),
         hint=hint if isinstance(hint, str) else None,
         failed_checks=tuple(checks) if isinstance(checks, list) else (),
-        retry_after=float(wait) if wait.isdigit() else None,
+        retry_after=float(wait) if wait.isascii() and wait.isdigit() else None,
     )

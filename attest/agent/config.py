@@ -69,8 +69,10 @@ class Limits:
         connections: open at a time.
         connections_per_uid: of one user.
         streams: files that are sent at a time; each takes a few MiB.
+        streams_per_uid: to one user.
         head_seconds: for a request, from its first byte to its last.
         idle_seconds: between requests of one connection.
+        wait_seconds: for a file's turn, when too many are sent.
         stall_seconds: in which a peer has to take a MiB of an answer.
         drain_seconds: for answers that have begun, when the agent is ended.
     """
@@ -78,8 +80,10 @@ class Limits:
     connections: int = 64
     connections_per_uid: int = 32
     streams: int = 8
+    streams_per_uid: int = 4
     head_seconds: float = 10.0
     idle_seconds: float = 30.0
+    wait_seconds: float = 5.0
     stall_seconds: float = 30.0
     drain_seconds: float = 10.0
 

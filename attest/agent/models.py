@@ -150,7 +150,10 @@ class Model:
         connections = connections_of(verified.store)
         material = bytearray(key.material)
         key.require()  # after the copy: what is overwritten meanwhile is no key
-        directory = verified.unlock(bytes(material), threads=connections or 1)
+        try:
+            directory = verified.unlock(bytes(material), threads=connections or 1)
+        finally:
+            material[:] = bytes(len(material))
         found = OpenModel(directory, key=key, connections=connections)
         with self._lock:
             before, self._open = self._open, found

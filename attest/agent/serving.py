@@ -7,7 +7,6 @@ import os
 import selectors
 import socket
 import threading
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -25,6 +24,7 @@ from attest.agent.models import Model
 from attest.agent.peers import Peer, peer_of
 from attest.agent.routes import Routes
 from attest.agent.streams import Streams
+from attest.agent.turns import Turns
 from attest.errors import AttestError
 from attest.release.notes import VerifierKey
 from attest.release.refusals import LeaseLostError
@@ -55,10 +55,11 @@ class Agent:
         self._ticks = ticks
         self._own_uid = os.geteuid() if own_uid is None else own_uid
         self._streams = Streams()
-        self._file_turns = threading.BoundedSemaphore(config.limits.streams)
+        limits = config.limits
+        self._connections = Turns(total=limits.connections, per_uid=limits.connections_per_uid)
+        self._files = Turns(total=limits.streams, per_uid=limits.streams_per_uid)
         self._lock = threading.Lock()
         self._threads: dict[threading.Thread, socket.socket] = {}
-        self._open: Counter[int] = Counter()
         self._ending = threading.Event()
         self._wake: tuple[int, ...] = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._turned_away = Seldom(ticks)
@@ -172,11 +173,7 @@ class Agent:
                 status=HTTPStatus.FORBIDDEN,
                 hint="a table [peers.NAME] names users and groups, as this process's user namespace numbers them",
             )
-        limits = self._config.limits
-        with self._lock:
-            if len(self._threads) < limits.connections and self._open[peer.uid] < limits.connections_per_uid:
-                return None
-        return busy("connections")
+        return None if self._connections.take(peer.uid) else busy("connections")
 
     def _turn_away(self, sock: socket.socket, peer: Peer, error: AgentRefusedError) -> None:
         """Say why not, without reading anything and without waiting."""
@@ -206,7 +203,6 @@ class Agent:
         thread = threading.Thread(target=self._talk, args=(talk, peer), name="agent-connection", daemon=True)
         with self._lock:
             self._threads[thread] = sock
-            self._open[peer.uid] += 1
         try:
             thread.start()
         except RuntimeError as exc:  # the system gives no more threads
@@ -224,22 +220,20 @@ class Agent:
     def _forget(self, thread: threading.Thread, peer: Peer) -> None:
         with self._lock:
             self._threads.pop(thread, None)
-            self._open[peer.uid] -= 1
-            if not self._open[peer.uid]:
-                del self._open[peer.uid]
+        self._connections.give_back(peer.uid)
 
     def _answer(self, routes: Routes, peer: Peer, request: Request) -> Answer:
-        """Answer; files wait for no turn: when too many are sent, another one is for later."""
+        """Answer; a file waits for its turn, when too many are sent, and not for long."""
         if not request.target.startswith("/v1/models/") or request.method != "GET":
             return routes.answer(peer, request)
-        if not self._file_turns.acquire(blocking=False):
+        if not self._files.take(peer.uid, seconds=self._config.limits.wait_seconds):
             return problem(busy("files"))
         answer = Answer(status=HTTPStatus.INTERNAL_SERVER_ERROR)
         try:
             answer = routes.answer(peer, request)
         finally:
             if answer.pieces is None:
-                self._file_turns.release()
+                self._files.give_back(peer.uid)
         if answer.pieces is not None:
             close = answer.close
 
@@ -247,7 +241,7 @@ class Agent:
                 try:
                     close()
                 finally:
-                    self._file_turns.release()
+                    self._files.give_back(peer.uid)
 
             answer.close = closed
         return answer

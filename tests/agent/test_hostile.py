@@ -18,6 +18,7 @@ from attest.agent.logs import Seldom
 from attest.agent.models import Model
 from attest.agent.peers import Peer
 from attest.agent.routes import Routes
+from attest.agent.turns import Turns
 from tests.agent.running import BIG, FILES, KEY, ME, QUICK, FakeSession, Place, Raw, Running, usual
 from tests.kms.support import MATERIAL
 
@@ -132,8 +133,9 @@ def test_a_peer_that_does_not_take_its_answer_is_let_go(folder: Path, place: Pla
         assert running.ask(f"/v1/models/llama/files/{BIG}", "Range: bytes=0-3").body == FILES[BIG][:4]
 
 
-def test_too_many_files_at_a_time_wait_elsewhere(folder: Path, place: Place) -> None:
-    with Running.start(folder, place, limits=replace(QUICK, streams=1)) as running:
+@pytest.mark.parametrize("limits", [{"streams": 1}, {"streams_per_uid": 1}])
+def test_too_many_files_at_a_time_wait_elsewhere(folder: Path, place: Place, limits: dict[str, int]) -> None:
+    with Running.start(folder, place, limits=replace(QUICK, wait_seconds=0.01, **limits)) as running:
         with running.connect() as raw:
             raw.send(f"GET /v1/models/llama/files/{BIG} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
             _, headers, begun = raw.head()
@@ -198,6 +200,19 @@ def test_ending_breaks_off_what_takes_too_long(folder: Path, place: Place) -> No
         running.thread.join(30)
         assert not running.thread.is_alive()
         assert len(begun + raw.rest()) < int(headers["content-length"])
+
+
+def test_one_user_does_not_take_the_turns_of_others() -> None:
+    turns = Turns(total=3, per_uid=2)
+    assert [turns.take(1), turns.take(1), turns.take(1), turns.take(2), turns.take(2)] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
+    turns.give_back(1)
+    assert [turns.take(2), turns.take(2), turns.take(1)] == [True, False, False]
 
 
 def test_messages_that_somebody_can_cause_are_seldom() -> None:
