@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, unquote
 
 from attest.channel.answers import AnswerStream
 from attest.channel.config import KEYS_MEDIA_TYPE, KeyDocument
-from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response
+from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response, field_values
 from attest.channel.records import KeyOffer, evidence_proof
 from attest.channel.refusals import EMPTY, FAILED, MALFORMED, PROBLEM_TYPE, Refusal
 from attest.channel.server import Exchange, Gateway
@@ -281,7 +281,9 @@ def _head(message: Message) -> Response:
 def _inner_scope(scope: Message, request: Request) -> Message:
     """Return what the application is told: all of it from inside the encryption, nothing of who sent it on."""
     path, _, query = request.path.partition("?")
-    headers = [(name, value) for name, value in request.fields if name != b"host"]
+    headers = [(name, value) for name, value in request.fields if name not in {b"host", b"cookie"}]
+    if cookies := field_values(request.fields, b"cookie"):
+        headers.append((b"cookie", b"; ".join(cookies)))  # the one name whose lines are joined so (RFC 9113, 8.2.3)
     inner: Message = {
         "type": "http",
         "asgi": scope["asgi"],

@@ -96,6 +96,20 @@ def test_an_application_hears_of_its_server_and_of_the_end_of_the_connection() -
     assert end == {"type": "http.disconnect"}
 
 
+def test_lines_of_cookies_are_joined_and_others_stay_apart() -> None:
+    heard: list[tuple[bytes, bytes]] = []
+
+    async def listening(scope: Message, receive: Message, send: Message) -> None:
+        heard.extend(scope["headers"])
+        await answering(scope, receive, send)
+
+    fields = ((b"cookie", b"a=1"), (b"x", b"1"), (b"cookie", b"b=2"), (b"x", b"2"))
+    asked(listening, replace(ASK, fields=fields))
+    assert [value for name, value in heard if name == b"cookie"] == [b"a=1; b=2"]
+    assert [value for name, value in heard if name == b"x"] == [b"1", b"2"]
+    assert heard[0] == (b"host", b"rag.example")
+
+
 def test_a_connection_that_ends_before_its_request_reaches_nothing() -> None:
     async def never(scope: Message, receive: Message, send: Message) -> None:
         raise AssertionError

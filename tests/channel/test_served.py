@@ -31,10 +31,11 @@ from attest.channel import (
 from attest.channel.asgi import GATEWAY_PATH, MAX_OFFERS, OFFER_PATH, ChannelGateway
 from attest.channel.keys import OVERLAP
 from attest.channel.server import WINDOW
-from attest.channel.transport import AsyncChannelTransport, ChannelTransport
+from attest.channel.transport import MAX_OFFER_BYTES, AsyncChannelTransport, ChannelTransport
 from attest.encoding import base64url_text
 from attest.errors import (
     AttestError,
+    ChannelError,
     ChannelRefusedError,
     ChannelTamperError,
     CollectionError,
@@ -463,7 +464,8 @@ def test_held_keys_are_not_given_up_because_somebody_says_so(own: Site) -> None:
         client.get("/v1/who")
     assert trust.current(AT) is not None
     trust.drop()
-    for ask in (lambda: trust.current(AT), lambda: trust.question(AT)):
+    question = own.trust().question(AT)
+    for ask in (lambda: trust.current(AT), lambda: trust.question(AT), lambda: trust.answered(question, b"{}")):
         with pytest.raises(VerificationError):
             ask()
 
@@ -479,6 +481,50 @@ def test_a_service_without_evidence_now_is_sent_nothing(own: Site) -> None:
     own.wire.inner = ChannelGateway(Starlette(), own.service.gateway, clock=own.clock)
     with own.client() as client, pytest.raises(ChannelRefusedError):
         client.get("/v1/who")
+
+
+def test_asynchronous_clients_ask_once_more_where_the_gateway_says_so(own: Site) -> None:
+    async def ask(trust: AttestedTrust | HeldTrust, clock: Clock) -> int:
+        transport = AsyncChannelTransport(own.url, trust, clock=clock)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE, trust_env=False) as client:
+            return (await client.get("/v1/who")).status_code
+
+    trust = own.trust()
+    assert asyncio.run(ask(trust, own.clock)) == 200
+    own.service.key.proofs.__init__()  # type: ignore[misc]  # as though it had given out too much since
+    assert asyncio.run(ask(trust, own.clock)) == 200
+    assert own.offers == 2
+    late = HeldTrust(replace(own.service.record(), expires=AT + timedelta(days=1)))
+    assert asyncio.run(ask(late, Clock(AT + WINDOW + SECOND))) == 200
+    own.service.gateway.replace_key(ServiceKey.born(random=os.urandom, at=AT, first_id=1), at=AT - OVERLAP)
+    with pytest.raises(ChannelRefusedError):
+        asyncio.run(ask(trust, own.clock))
+    assert trust.record is None
+
+
+def test_an_offer_without_end_is_not_read(own: Site) -> None:
+    async def endless(scope: Message, receive: Message, send: Message) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(MAX_OFFER_BYTES // 100_000 + 1):
+            await send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    own.wire.inner = endless
+    with own.client() as client, pytest.raises(ChannelRefusedError) as refused:
+        client.get("/v1/who")
+    assert refused.value.code == "channel-refused"
+
+
+def test_a_proof_that_never_counts_is_none(own: Site) -> None:
+    trust = AttestedTrust(expectation(max_age=timedelta(0)), random=os.urandom)
+    with own.client(trust) as client, pytest.raises(ChannelRefusedError, match="ended before"):
+        client.get("/v1/who")
+
+
+def test_an_address_without_tls_in_its_name_is_refused(shared: Site) -> None:
+    with shared.client() as client, pytest.raises(ChannelError) as refused:
+        client.get(f"http://{AUTHORITY}/v1/who")
+    assert refused.value.field == "scheme"
 
 
 # -- what is served in the clear
