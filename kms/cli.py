@@ -18,6 +18,7 @@ from kms.cli_anchors import anchors as anchors_group
 from kms.cli_brakes import freeze as freeze_group
 from kms.cli_brakes import thaw as thaw_group
 from kms.cli_break_glass import break_glass as break_glass_group
+from kms.cli_changes import TELLING, tell_change
 from kms.cli_config import config
 from kms.cli_endorsements import endorsements
 from kms.cli_kek import kek as kek_group
@@ -143,6 +144,7 @@ def cli() -> None:
 @with_options(*SETTINGS)
 @click.option("--allow-simulated", is_flag=True, default=None, help="Write this setting into the new kms.toml.")
 @click.option("--administrator", metavar="IDENTITY", help="The first administrator; without it there is none.")
+@TELLING
 def init(
     *,
     directory: Path | None,
@@ -169,22 +171,29 @@ def init(
         config = prepare_directory(directory, origin=named, allow_simulated=bool(allow_simulated))
     settings = load(config, flags).settings
     public = initialise(settings, clock=system_clock, random=secrets.token_bytes, administrator=first)
-    click.echo(
-        f"database: {settings.database}\nkey-encryption key: {settings.kek.description}\nidentity: {public.text}"
+    described = settings.kek.description
+    tell_change(
+        "init",
+        f"database: {settings.database}",
+        f"key-encryption key: {described}",
+        f"identity: {public.text}",
+        details={"database": str(settings.database), "key_encryption_key": described, "identity": public.text}
+        | {"config": None if config is None else str(config)},
     )
     say("note: back both up, apart from each other; without either of them every key is lost")
     say("note: give the identity to the workloads; it is how they know this service")
 
 
 @cli.command()
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def migrate(config: Path | None, **flags: object) -> None:
     """Bring the database to this version's schema. Stop every service and back the database up first."""
     from kms.store import migrate_database
 
     settings = load(config, flags).settings
     before, after = migrate_database(settings.database, access=settings.database_access)
-    click.echo(f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}")
+    text = f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}"
+    tell_change("migrate", text, details={"before": before, "after": after})
 
 
 cli.add_command(config)

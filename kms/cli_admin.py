@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli_changes import TELLING, tell_change
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_input, say, vault, with_options
 
 if TYPE_CHECKING:
@@ -32,14 +34,14 @@ def admin() -> None:
 @click.argument("identity")
 @click.argument("role")
 @click.option("--tenant", help="Where it counts; '*' for every tenant (the only one for administrators).")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def admin_grant(*, identity: str, role: str, tenant: str | None, config: Path | None, **flags: object) -> None:
     """Give IDENTITY a ROLE: key-owner, policy-owner, auditor, operator, workload or administrator.
 
     IDENTITY is jwt:ISSUER|SUBJECT, or a name of a client certificate as 'kms admin whois' prints it.
     """
     from kms.actors import local_actor
-    from kms.auth.granting import give_role, read_role
+    from kms.auth.granting import give_role, grant_members, read_role
     from kms.auth.names import parse_identity
     from kms.auth.permissions import EVERY_TENANT, SERVICE_ROLES
 
@@ -52,21 +54,23 @@ def admin_grant(*, identity: str, role: str, tenant: str | None, config: Path | 
     with store.reading() as reader:
         there_is = tenant == EVERY_TENANT or reader.is_tenant(tenant)
     grant = give_role(store, identity=named, tenant=tenant, role=wanted, actor=local_actor(), at=moment())
-    click.echo(_line(grant))
+    tell_change("admin-grant", _line(grant), details={"grant": grant_members(grant)})
     if not there_is:
         say(f"warning: there is no tenant {tenant!r}; the role counts once 'kms tenant create {tenant}' makes it")
 
 
 @admin.command("revoke")
 @click.argument("number", type=int)
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def admin_revoke(number: int, config: Path | None, **flags: object) -> None:
     """Take the role of grant NUMBER away, at once."""
     from kms.actors import local_actor
-    from kms.auth.granting import revoke_role
+    from kms.auth.granting import grant_members, revoke_role
 
-    grant = revoke_role(vault(config, flags).store, number, actor=local_actor(), at=moment())
-    click.echo(f"revoked: {_line(grant)}")
+    actor, at = local_actor(), moment()
+    grant = revoke_role(vault(config, flags).store, number, actor=actor, at=at)
+    then = replace(grant, revoked_by=actor, revoked_at=at)
+    tell_change("admin-revoke", f"revoked: {_line(grant)}", details={"grant": grant_members(then)})
 
 
 @admin.command("list")
@@ -89,11 +93,16 @@ def admin_list(*, everything: bool, config: Path | None, as_json: bool, **flags:
 
 @admin.command("whois")
 @click.argument("certificate", type=click.Path(path_type=Path))
-def admin_whois(certificate: Path) -> None:
+@AS_JSON
+def admin_whois(certificate: Path, *, as_json: bool) -> None:
     """Print what the client certificate in a PEM file can be granted roles as, one identity a line."""
     from kms.auth.certificates import identities_of, read_certificate
 
-    for identity in identities_of(read_certificate(read_input(certificate))):
+    found = identities_of(read_certificate(read_input(certificate)))
+    if as_json:
+        print_json({"schema": "kms.identities/1", "identities": found})
+        return
+    for identity in found:
         click.echo(identity)
 
 

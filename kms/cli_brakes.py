@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_changes import CHANGING, carry_out, desk
+from kms.cli_changes import CHANGING, TELLING, carry_out, desk, tell_change
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _freezing(scope: str) -> Callable[..., None]:
 
         wanted = target(scope, name)
         stop(vault(config, flags).store, wanted, reason=reason, actor=local_actor(), at=moment())
-        click.echo(f"{wanted} is frozen")
+        tell_change("freeze", f"{wanted} is frozen", details={"scope": str(wanted.scope), "name": wanted.name})
         say("note: workloads that have a key already keep it")
 
     return command
@@ -88,7 +88,7 @@ def _add(
         group.command(scope, help=f"{verb} {what}.")(with_options(*options)(make(scope)))
 
 
-_add(freeze, "Stop", _freezing, ())
+_add(freeze, "Stop", _freezing, (TELLING,))
 _add(thaw, "Thaw", _thawing, CHANGING)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kms.cli_changes import CHANGING, carry_out, desk
+from kms.cli_changes import CHANGING, TELLING, carry_out, desk, tell_change
 from kms.cli_options import (
     AS_JSON,
     SETTINGS,
@@ -103,11 +103,11 @@ def break_glass_list(config: Path | None, as_json: bool, **flags: object) -> Non
 @break_glass.command("close")
 @click.argument("number", type=int)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def break_glass_close(number: int, reason: str, config: Path | None, **flags: object) -> None:
     """End a relaxation before its time, at once."""
     from kms.actors import local_actor
     from kms.quorum.break_glass import close_glass
 
     close_glass(vault(config, flags).store, number, reason=reason, actor=local_actor(), at=moment())
-    click.echo(f"break-glass {number} is closed")
+    tell_change("break-glass-close", f"break-glass {number} is closed", details={"number": number})

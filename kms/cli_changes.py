@@ -1,4 +1,4 @@
-"""What every command has that makes a change for which a quorum may be needed: ``--propose`` and what goes with it."""
+"""What every command has that makes a change: ``--json``, and where a quorum may be needed ``--propose``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kms.quorum.changing import Change
     from kms.quorum.proposals import Proposal
 
-__all__ = ["CHANGING", "PROPOSING", "carry_out", "desk", "tell_proposal"]
+__all__ = ["CHANGING", "PROPOSING", "TELLING", "carry_out", "desk", "tell_change", "tell_proposal", "wants_json"]
 
 PROPOSING = (
     click.option("--propose", is_flag=True, help="Propose the change, for others to sign, instead of making it."),
@@ -34,17 +34,39 @@ def _keep_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     ctx.meta[_AS_JSON] = value
 
 
-CHANGING = (
-    *PROPOSING,
-    click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=_keep_json,
-        help="What came of it, for programs (schema kms.change/1).",
-    ),
+TELLING = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep_json,
+    help="What came of it, for programs (schema kms.change/1).",
 )
-"""``PROPOSING`` for a command of which nothing is told but what came of its change; ``carry_out`` sees to the JSON."""
+"""``--json`` of a command of which nothing is told but what came of its change; ``tell_change`` looks at it."""
+CHANGING = (*PROPOSING, TELLING)
+"""``PROPOSING`` for such a command; ``carry_out`` tells."""
+
+
+def wants_json() -> bool:
+    """Say whether the command that runs was given the flag of ``TELLING``."""
+    return bool(click.get_current_context().meta.get(_AS_JSON))
+
+
+def tell_change(action: str, *lines: str, details: Mapping[str, object] | None = None, would: bool = False) -> None:
+    """Tell what came of a change: lines for a person, or with ``--json`` one document.
+
+    Args:
+        action: what it was, such as ``key-disable``.
+        lines: what was done, for people; nothing when there was nothing to do.
+        details: what programs want to know of it, as JSON members.
+        would: nothing was changed, and the lines say what would be (a dry run).
+    """
+    if not wants_json():
+        for line in lines:
+            click.echo(line)
+        return
+    text = "\n".join(lines) or None
+    members = {"done": None if would else text, "would": text if would else None, "proposal": None}
+    print_json({"schema": "kms.change/1", "action": action, **members, "details": dict(details or {})})
 
 
 def desk(config: Path | None, flags: dict[str, object]) -> Desk:
@@ -74,8 +96,8 @@ def carry_out(
     from kms.quorum.admin import change_now
     from kms.quorum.admin import propose as write_down
 
-    if document is None and click.get_current_context().meta.get(_AS_JSON):
-        document = {"schema": "kms.change/1", "action": change.action}
+    if document is None and wants_json():
+        document = {"schema": "kms.change/1", "action": change.action, "would": None, "details": {}}
     if not propose:
         done = change_now(at_desk, change, actor=local_actor(), at=moment())
         if document is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_changes import CHANGING, TELLING, carry_out, desk, tell_change, wants_json
 from kms.cli_options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def kek_status(config: Path | None, as_json: bool, **flags: object) -> None:
 
 @kek.command("create")
 @click.argument("definition", type=click.Path(path_type=Path, dir_okay=False))
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
     """Make the key-encryption key that the file DEFINITION describes, and tell the database of it.
 
@@ -67,7 +67,8 @@ def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
     directory = load(config, flags).settings.kek_directory
     opened = vault(config, flags)
     record = create_kek(opened, described, random=secrets.token_bytes, actor=local_actor(), at=moment())
-    click.echo(f"{record.id.hex()}  {record.backend}  {record.description}")
+    text = f"{record.id.hex()}  {record.backend}  {record.description}"
+    tell_change("kek-create", text, details=_named(record))
     if directory is None or definition.absolute().parent != directory.absolute():
         say("note: services look for it in the directory that kek_directory names; put the definition there")
     say(f"next: 'kms kek rotate {record.short_id}', once every machine has it")
@@ -77,7 +78,7 @@ def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
 @click.argument("kek_id")
 @_DRY_RUN
 @_REASON
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def kek_rotate(
     *,
     kek_id: str,
@@ -94,6 +95,8 @@ def kek_rotate(
     KEK_ID is the id or its beginning. A rotation that was interrupted goes on when the command is repeated. Under a
     rule for 'kek' the beginning takes a proposal; executed, it is continued with this command.
     """
+    from kms.actors import local_actor
+    from kms.quorum.admin import change_now
     from kms.quorum.keks import KekRotation
     from kms.rewrapping import kek_named, require_ready
 
@@ -103,14 +106,18 @@ def kek_rotate(
     count = require_ready(opened, target)
     if dry_run:
         begins = "" if target.wraps else "; it would wrap from then on"
-        click.echo(f"{count} wrapped keys would be moved to {target.short_id}{begins}")
+        text = f"{count} wrapped keys would be moved to {target.short_id}{begins}"
+        tell_change("kek-rotate", text, details=_named(target) | {"wrapped": count}, would=True)
         say("note: a dry run; nothing was changed")
         return
-    if propose or not target.wraps:
-        change = KekRotation(kek_id=target.id)
+    change = KekRotation(kek_id=target.id)
+    if propose:
         carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
-    if not propose:
-        _move(opened, target, count, origin=load(config, flags).settings.origin)
+        return
+    if not target.wraps:
+        done = change_now(at_desk, change, actor=local_actor(), at=moment())
+        click.echo(done, err=wants_json())  # programs get one document, when everything was moved
+    _move(opened, target, count, origin=load(config, flags).settings.origin)
 
 
 def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
@@ -133,7 +140,8 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
             field=target.short_id,
             hint="repeat the command; 'kms fsck' looks at what does not open, and a backup may have it whole",
         )
-    click.echo(f"everything is wrapped under {target.short_id}")
+    text = f"everything is wrapped under {target.short_id}"
+    tell_change("kek-rotate", text, details=_named(target) | {"wrapped": count})
     say("note: put it first in the settings everywhere ([kek]), then 'kms kek retire' the other; old backups need that")
 
 
@@ -141,7 +149,7 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
 @click.argument("kek_id")
 @_DRY_RUN
 @_REASON
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def kek_retire(
     *,
     kek_id: str,
@@ -174,10 +182,14 @@ def kek_retire(
     if dry_run:
         with at_desk.vault.store.reading() as reader:
             change.state(reader)
-        click.echo(f"{record.short_id} can be retired")
+        tell_change("kek-retire", f"{record.short_id} can be retired", details=_named(record), would=True)
         say("note: a dry run; nothing was changed")
         return
     carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
+
+
+def _named(record: KekRecord) -> dict[str, object]:
+    return {"id": record.id.hex(), "backend": str(record.backend), "description": record.description}
 
 
 def _members(one: KekStatus) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli_changes import TELLING, tell_change
 from kms.cli_keys import given_material, material_options, tell_versions
 from kms.cli_options import (
     AS_JSON,
@@ -95,7 +96,7 @@ def key_rotate(
 @duration_option("--every", "How long after one rotation the next is due, such as 30d.")
 @duration_option("--overlap", "How long the version before is still released by its number (default 7d).")
 @click.option("--off", is_flag=True, help="Rotate it by itself no more.")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def key_schedule(
     *,
     name: KeyName,
@@ -108,6 +109,7 @@ def key_schedule(
     """Let the running service rotate a key by itself."""
     from attest.encoding import rfc3339_text
     from kms.actors import local_actor
+    from kms.keys.describing import schedule_members
     from kms.keys.rotation import DEFAULT_OVERLAP, remove_schedule, set_schedule
 
     if (every is None) is not off or (off and overlap is not None):
@@ -115,11 +117,12 @@ def key_schedule(
     store = vault(config, flags).store
     if every is None:
         remove_schedule(store, name, actor=local_actor(), at=moment())
-        click.echo(f"{name} has no schedule")
+        _tell("schedule", name, f"{name} has no schedule", {"schedule": None})
         return
     length = min(every, DEFAULT_OVERLAP) if overlap is None else overlap
     schedule = set_schedule(store, name, every=every, overlap=length, actor=local_actor(), at=moment())
-    click.echo(f"{name} is due at {rfc3339_text(schedule.due_at)}")
+    text = f"{name} is due at {rfc3339_text(schedule.due_at)}"
+    _tell("schedule", name, text, {"schedule": schedule_members(schedule)})
 
 
 @click.command("destroy")
@@ -128,7 +131,7 @@ def key_schedule(
 @duration_option("--after", "How long it can be undone (default and minimum: the setting destroy_delay_seconds).")
 @click.option("--dry-run", is_flag=True, help="Say what would be destroyed and when, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def key_destroy(
     *,
     asked: KeyReference | None,
@@ -156,8 +159,11 @@ def _destroy_due(config: Path | None, flags: dict[str, object]) -> None:
 
     failures = _Failures()
     done = destroy_due(vault(config, flags).store, at=moment(), failed=failures)
-    for one in done:
-        click.echo(f"{one} was destroyed")
+    tell_change(
+        "key-destroy",
+        *[f"{one} was destroyed" for one in done],
+        details={"destroyed": [str(one) for one in done]},
+    )
     if not done and not failures.some:
         say("note: nothing is due")
     if failures.some:
@@ -185,28 +191,33 @@ def _destroy(
         planned = plan_destruction(reader, asked, after=length, minimum=minimum, at=moment())
     numbers = ", ".join(str(record.version) for record in planned.versions)
     said = f"{asked.name}: version {numbers} released to nobody at once, destroyed at {rfc3339_text(planned.at)}"
+    about: dict[str, object] = {"versions": [record.version for record in planned.versions]}
     if dry_run:
-        click.echo(f"would be: {said}")
+        about["destroy_at"] = rfc3339_text(planned.at)
+        _tell("destroy", asked.name, f"would be: {said}", about, would=True)
         return
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("nobody is there to ask; say --yes, or look first with --dry-run")
         click.confirm(f"{said}. Do it?", abort=True, err=True)
     done = schedule_destruction(store, asked, after=length, minimum=minimum, actor=local_actor(), at=moment())
-    click.echo(f"{asked} is destroyed at {rfc3339_text(done.at)}")
+    about = {"versions": [record.version for record in done.versions], "destroy_at": rfc3339_text(done.at)}
+    _tell("destroy", asked.name, f"{asked} is destroyed at {rfc3339_text(done.at)}", about)
     say(f"note: until then 'kms key restore {asked}' brings it back; backups from before hold it in wrapped form")
 
 
 @click.command("restore")
 @reference_argument
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def key_restore(asked: KeyReference, config: Path | None, **flags: object) -> None:
     """Cancel the destruction of a key, or of a version, before its moment."""
     from kms.actors import local_actor
     from kms.keys.destruction import restore_key
 
     saved = restore_key(vault(config, flags).store, asked, actor=local_actor(), at=moment())
-    click.echo(f"{asked} is restored: version {', '.join(str(record.version) for record in saved)}")
+    numbers = [record.version for record in saved]
+    text = f"{asked} is restored: version {', '.join(map(str, numbers))}"
+    _tell("restore", asked.name, text, {"versions": numbers})
 
 
 @click.command("tag")
@@ -236,6 +247,11 @@ def key_tag(
         return
     for tag, value in now.items():
         click.echo(f"{tag}={value}")
+
+
+def _tell(verb: str, name: KeyName, line: str, details: dict[str, object], *, would: bool = False) -> None:
+    about = {"tenant": name.tenant, "key_id": name.key_id, **details}
+    tell_change(f"key-{verb}", line, details=about, would=would)
 
 
 def _named(text: str | None) -> KeyName | None:

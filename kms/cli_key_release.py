@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_options import SETTINGS, key_argument, moment, say, vault, with_options
+from kms.cli_options import AS_JSON, SETTINGS, key_argument, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
     from kms.keys.records import KeyName
@@ -22,9 +22,15 @@ _LEVELS = ("none", "codes", "checks", "full")
 @key_argument
 @click.option("--disclosure", type=click.Choice(_LEVELS), help="What a workload is told that is refused the key.")
 @click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, AS_JSON)
 def key_release_settings(
-    *, name: KeyName, disclosure: str | None, lease_seconds: str | None, config: Path | None, **flags: object
+    *,
+    name: KeyName,
+    disclosure: str | None,
+    lease_seconds: str | None,
+    config: Path | None,
+    as_json: bool,
+    **flags: object,
 ) -> None:
     """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.
 
@@ -44,6 +50,9 @@ def key_release_settings(
         then = replace(then, lease_seconds=None if lease_seconds == "default" else int(lease_seconds[:12]))
     if disclosure is not None or lease_seconds is not None:
         set_release_settings(store, name, then, actor=local_actor(), at=moment())
+    if as_json:
+        print_json({"schema": "kms.release-settings/1", "tenant": name.tenant, "key_id": name.key_id, **then.members()})
+        return
     lasts = "as the service's settings say" if then.lease_seconds is None else f"{then.lease_seconds} s"
     click.echo(f"{name}: disclosure {then.disclosure}, lease {lasts}")
     if lease_seconds is not None:

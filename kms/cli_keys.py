@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli_changes import TELLING, tell_change
 from kms.cli_options import (
     AS_JSON,
     SETTINGS,
@@ -251,20 +252,18 @@ def key_show(name: KeyName, config: Path | None, as_json: bool, **flags: object)
 
 @key.command("disable")
 @reference_argument
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def key_disable(asked: KeyReference, config: Path | None, **flags: object) -> None:
     """Stop a key, or one version, from being released, at once. Workloads that have it already keep it."""
     _set_enabled(vault(config, flags).store, asked, enabled=False)
-    click.echo(f"{asked} is disabled")
 
 
 @key.command("enable")
 @reference_argument
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def key_enable(asked: KeyReference, config: Path | None, **flags: object) -> None:
     """Let a disabled key, or a disabled version, be released again."""
     _set_enabled(vault(config, flags).store, asked, enabled=True)
-    click.echo(f"{asked} is enabled")
 
 
 def _set_enabled(store: Store, asked: KeyReference, *, enabled: bool) -> None:
@@ -275,3 +274,6 @@ def _set_enabled(store: Store, asked: KeyReference, *, enabled: bool) -> None:
         set_enabled(store, asked.name, enabled=enabled, actor=local_actor(), at=moment())
     else:
         set_version_enabled(store, asked, enabled=enabled, actor=local_actor(), at=moment())
+    details = {"tenant": asked.name.tenant, "key_id": asked.name.key_id, "version": asked.version, "enabled": enabled}
+    line = f"{asked} is {'enabled' if enabled else 'disabled'}"
+    tell_change("key-enable" if enabled else "key-disable", line, details=details)

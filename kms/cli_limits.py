@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_changes import PROPOSING, carry_out, desk
+from kms.cli_changes import CHANGING, carry_out, desk, wants_json
 from kms.cli_options import AS_JSON, SETTINGS, key_argument, moment, print_json, read_input, say, vault, with_options
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def limits() -> None:
 @click.option("--clear", multiple=True, type=click.Choice(list(_CLEARED)), help="Take a limit away. Repeatable.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be in force, and what was used of it.")
-@with_options(*PROPOSING, *SETTINGS)
+@with_options(*CHANGING, *SETTINGS)
 def limits_set(
     *,
     name: KeyName,
@@ -93,7 +93,7 @@ def limits_set(
     if dry_run:
         with at_desk.vault.store.reading() as reader:
             change.state(reader)
-            _show(reader, name, then)
+            _show(reader, name, then, as_json=wants_json())
         say("note: a dry run; nothing was changed")
         return
     carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
@@ -110,13 +110,7 @@ def limits_show(name: KeyName, config: Path | None, as_json: bool, **flags: obje
     with vault(config, flags).store.reading() as reader:
         require_key(reader, name)
         found = reader.limits_of((name,)).get(name, NO_LIMITS)
-        if as_json:
-            used = _used(reader, name, found)
-            releases = {str(budget): count for budget, count in used.releases.items()}
-            more = {"used": {"releases": releases, "holders": used.other_holders}}
-            print_json({**found.members(), "key": str(name), **more})
-            return
-        _show(reader, name, found)
+        _show(reader, name, found, as_json=as_json)
 
 
 def _used(reader: Reader, name: KeyName, found: Limits) -> Usage:
@@ -125,8 +119,13 @@ def _used(reader: Reader, name: KeyName, found: Limits) -> Usage:
     return usage_of(reader, name, found, holder=None, chip=None, at=moment())
 
 
-def _show(reader: Reader, name: KeyName, found: Limits) -> None:
+def _show(reader: Reader, name: KeyName, found: Limits, *, as_json: bool) -> None:
     used = _used(reader, name, found)
+    if as_json:
+        releases = {str(budget): count for budget, count in used.releases.items()}
+        more = {"used": {"releases": releases, "holders": used.other_holders}}
+        print_json({**found.members(), "key": str(name), **more})
+        return
     click.echo(f"{name}: version {found.version} of its limits")
     for budget in found.releases:
         click.echo(f"  most releases: {budget} (so far {used.releases[budget]})")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli_changes import CHANGING, carry_out, desk
+from kms.cli_changes import CHANGING, TELLING, carry_out, desk, tell_change
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_input, say, vault, with_options, write_output
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | N
 
 @proposal.command("approve")
 @click.argument("signature", type=click.Path(path_type=Path))
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def proposal_approve(signature: Path, config: Path | None, **flags: object) -> None:
     """Hand a signature in. Who does it does not matter, only who signed."""
     from kms.actors import local_actor
@@ -286,7 +286,9 @@ def proposal_approve(signature: Path, config: Path | None, **flags: object) -> N
     from kms.quorum.proposals import read_approval
 
     found = approve(desk(config, flags), read_approval(read_input(signature)), actor=local_actor(), at=moment())
-    click.echo(f"proposal {found.proposal.serial} is signed by {_names(found.signed)}")
+    text = f"proposal {found.proposal.serial} is signed by {_names(found.signed)}"
+    more = {"signed": list(found.signed), "missing": list(found.missing)}
+    tell_change("proposal-approve", text, details=_serial(found.proposal) | more)
     for one in found.missing:
         say(f"note: it lacks {one}")
 
@@ -294,7 +296,7 @@ def proposal_approve(signature: Path, config: Path | None, **flags: object) -> N
 @proposal.command("withdraw")
 @click.argument("which")
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def proposal_withdraw(which: str, reason: str, config: Path | None, **flags: object) -> None:
     """End a proposal without doing it."""
     from kms.actors import local_actor
@@ -304,21 +306,24 @@ def proposal_withdraw(which: str, reason: str, config: Path | None, **flags: obj
     with at_desk.vault.store.reading() as reader:
         digest = _digest(reader, which)
     done = withdraw(at_desk, digest, reason=reason, actor=local_actor(), at=moment())
-    click.echo(f"proposal {done.serial} is withdrawn")
+    tell_change("proposal-withdraw", f"proposal {done.serial} is withdrawn", details=_serial(done))
 
 
 @proposal.command("execute")
 @click.argument("which")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def proposal_execute(which: str, config: Path | None, **flags: object) -> None:
     """Do what enough people signed: once, and only while all that it builds on is as they read it."""
     from kms.actors import local_actor
-    from kms.quorum.admin import execute
+    from kms.quorum.admin import execute, find
 
     at_desk = desk(config, flags)
     with at_desk.vault.store.reading() as reader:
         digest = _digest(reader, which)
-    click.echo(execute(at_desk, digest, actor=local_actor(), at=moment()))
+    text = execute(at_desk, digest, actor=local_actor(), at=moment())
+    with at_desk.vault.store.reading() as reader:
+        executed = find(reader, digest)
+    tell_change("proposal-execute", text, details=_serial(executed) | {"action": executed.action})
 
 
 def _digest(reader: Reader, which: str) -> str:
@@ -326,6 +331,10 @@ def _digest(reader: Reader, which: str) -> str:
     digests = reader.proposal_digests()
     number = int(which) if which.isascii() and which.isdigit() and len(which) < 10 else 0
     return digests[number - 1] if 0 < number <= len(digests) else which
+
+
+def _serial(one: Proposal) -> dict[str, object]:
+    return {"serial": one.serial, "sha256": one.digest}
 
 
 def _standing(reader: Reader, at_desk: Desk, digest: str) -> Standing:

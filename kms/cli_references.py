@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kms.cli_changes import TELLING, tell_change
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, read_documents, say, vault, with_options
 
 __all__ = ["references"]
@@ -24,7 +25,7 @@ def references() -> None:
 @click.option(
     "--key", "keys", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM). Repeatable."
 )
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def references_add(
     document: Path, signatures: tuple[Path, ...], keys: tuple[Path, ...], config: Path | None, **flags: object
 ) -> None:
@@ -33,13 +34,18 @@ def references_add(
     The version only grows. A version that leaves a policy without values stops the release of its keys.
     """
     from kms.actors import local_actor
-    from kms.references.intake import add_document
+    from kms.references.intake import add_document, reference_members
 
     (given,) = read_documents((document,), signatures, keys)
     done = add_document(vault(config, flags).store, given, actor=local_actor(), at=moment())
     word = "is in force" if done.new else "was there already"
     held = ", ".join(done.keys)
-    click.echo(f"{given.name} version {given.version} ({given.digest.hex()}) {word} for {held}")
+    tell_change(
+        "references-add",
+        f"{given.name} version {given.version} ({given.digest.hex()}) {word} for {held}",
+        details={"document": reference_members(done.document), "new": done.new, "keys": list(done.keys)}
+        | {"blocked": dict(done.blocked)},
+    )
     for key_id, why in done.blocked.items():
         say(f"warning: the key {key_id} is released to nobody now: {why}")
 

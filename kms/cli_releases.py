@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli_changes import TELLING, tell_change
 from kms.cli_options import (
     AS_JSON,
     SETTINGS,
@@ -204,7 +205,7 @@ def releases_affected(
 @releases.command("resume")
 @click.argument("lease_ids", nargs=-1, required=True)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def releases_resume(*, lease_ids: tuple[str, ...], reason: str, config: Path | None, **flags: object) -> None:
     """Let leases be renewed again whose renewal was stopped."""
     from kms.actors import local_actor
@@ -212,7 +213,8 @@ def releases_resume(*, lease_ids: tuple[str, ...], reason: str, config: Path | N
 
     asked = tuple(dict.fromkeys(lease_ids))
     resume_renewals(vault(config, flags).store, asked, reason=reason, actor=local_actor(), at=moment())
-    click.echo(f"{len(asked)} leases may be renewed again, and their keys released to their machines")
+    text = f"{len(asked)} leases may be renewed again, and their keys released to their machines"
+    tell_change("releases-resume", text, details={"leases": list(asked)})
 
 
 def _concerns(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kms.cli_changes import TELLING, tell_change
 from kms.cli_options import AS_JSON, SETTINGS, moment, print_json, vault, with_options
 
 __all__ = ["tenant"]
@@ -18,14 +19,14 @@ def tenant() -> None:
 
 @tenant.command("create")
 @click.argument("name", metavar="TENANT")
-@with_options(*SETTINGS)
+@with_options(*SETTINGS, TELLING)
 def tenant_create(name: str, config: Path | None, **flags: object) -> None:
     """Make a tenant, so that keys can be made for it. It cannot be removed."""
     from kms.actors import local_actor
     from kms.keys.tenants import create_tenant
 
     create_tenant(vault(config, flags).store, name, actor=local_actor(), at=moment())
-    click.echo(f"there is a tenant {name}")
+    tell_change("tenant-create", f"there is a tenant {name}", details={"tenant": name})
 
 
 @tenant.command("list")

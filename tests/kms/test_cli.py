@@ -276,8 +276,7 @@ def test_no_endorsements_are_said_to_be_none(shell: Shell) -> None:
 def test_a_file_that_cannot_be_written_is_code_2(shell: Shell) -> None:
     shell.init()
     shell.add_key()
-    shell.with_config("freeze", "all", "--reason", "x")
-    shell.with_config("thaw", "all", "--reason", "x", "--propose")
+    shell.with_config("key", "limits", "set", "model", "--most-holders", "1", "--reason", "x", "--propose")
     _, err = shell.with_config("proposal", "show", "1", "--export", str(shell.folder / "no" / "p"), code=2)
     assert "[output-unwritable]" in err
     assert "hint: " in err
