@@ -12,11 +12,25 @@ The agent's side, from the kernel inwards: ``place`` makes the socket, ``peers``
 
 from __future__ import annotations
 
-from attest.agent.client import AgentClient, AgentModel
-from attest.agent.config import AgentConfig, load_config
-from attest.agent.errors import AgentRefusedError, AgentUnavailableError
-from attest.agent.peers import Peer, PeerRule
+from importlib import import_module
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from attest.agent.client import AgentClient, AgentModel
+    from attest.agent.config import AgentConfig, load_config
+    from attest.agent.errors import AgentRefusedError, AgentUnavailableError
+    from attest.agent.peers import Peer, PeerRule
+
+_HOMES = {
+    "AgentClient": "attest.agent.client",
+    "AgentConfig": "attest.agent.config",
+    "AgentModel": "attest.agent.client",
+    "AgentRefusedError": "attest.agent.errors",
+    "AgentUnavailableError": "attest.agent.errors",
+    "Peer": "attest.agent.peers",
+    "PeerRule": "attest.agent.peers",
+    "load_config": "attest.agent.config",
+}
 __all__ = [
     "AgentClient",
     "AgentConfig",
@@ -27,3 +41,11 @@ __all__ = [
     "PeerRule",
     "load_config",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Bring a name's module when it is first used: a container that only asks loads nothing of the agent."""
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_HOMES[name]), name)

@@ -36,6 +36,7 @@ __all__ = ["AgentClient", "AgentFile", "AgentModel"]
 MAX_KEY_BYTES: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """Of a list of 100 000 files with long names."""
+PROBLEM: Final = "application/problem+json"
 MAX_IDLE: Final = 8
 """Connections that are kept for the next request."""
 
@@ -114,8 +115,8 @@ class AgentClient:
             raise self._strange("a list of files") from exc
 
     def health(self) -> JsonValue:
-        """Return what the agent says of itself; the errors are those of ``key``."""
-        with self._asked("/healthz") as answer:
+        """Return what the agent says of itself, also while it starts; the errors are those of ``key``."""
+        with self._asked("/healthz", also=HTTPStatus.SERVICE_UNAVAILABLE) as answer:
             text = self._whole(answer, limit=MAX_DOCUMENT_BYTES)
         try:
             return json_value(text, what="the agent's answer")
@@ -133,11 +134,12 @@ class AgentClient:
             self._fill(answer, buffer)
 
     @contextmanager
-    def _asked(self, target: str, **headers: str) -> Iterator[HTTPResponse]:
+    def _asked(self, target: str, *, also: HTTPStatus | None = None, **headers: str) -> Iterator[HTTPResponse]:
         """Ask, and lend the answer; the connection is used again only if the answer was read to its end."""
         connection, answer = self._answered(target, headers)
         try:
-            if answer.status not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
+            is_problem = answer.getheader("Content-Type") == PROBLEM
+            if is_problem or answer.status not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, also}:
                 raise _refusal(answer, self._whole(answer, limit=MAX_DOCUMENT_BYTES))
             yield answer
         except (OSError, HTTPException) as exc:

@@ -121,7 +121,7 @@ def _check(path: str, *, display: Display) -> int:
         from attest.cli.tree import print_tree
 
         print_tree(document, display=display)
-    return 0
+    return 0 if isinstance(document, dict) and document.get("status") == "ok" else 1
 
 
 def _show(config: AgentConfig, service: ServiceOptions, *, display: Display) -> None:

@@ -67,6 +67,8 @@ class FakeSession:
         self.materials = materials
         self.asked: list[str] = []
         self.fault: AttestError | None = None
+        self.gate = threading.Event()
+        self.gate.set()
         self.timing = SessionTiming()
         self.holdings = Holdings(self.timing)
         self.on_lost: Callable[[SessionKey, LeaseLostError], None] = lambda *_: None
@@ -76,6 +78,7 @@ class FakeSession:
         held = self.holdings.find(reference)
         if held is None:
             self.asked.append(name)
+            assert self.gate.wait(60)
             if self.fault is not None:
                 raise self.fault
             if name not in self.materials:
@@ -149,6 +152,8 @@ class Running:
     ) -> Iterator["Running"]:
         path, ticks = folder / "agent.sock", Ticks()
         session = FakeSession({KEY: MATERIAL, MODEL_KEY: place.key})
+        if not wait:
+            session.gate.clear()
         agent = Agent(replace(config or usual(place), limits=limits), ticks=ticks, own_uid=own_uid)
         session.on_lost = agent.lost
         with AgentSocket(path, SocketConfig()) as listening:
@@ -163,6 +168,7 @@ class Running:
             try:
                 yield made
             finally:
+                session.gate.set()
                 agent.stop()
                 thread.join(60)
                 assert not thread.is_alive()

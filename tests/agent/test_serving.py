@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from attest.agent import AgentRefusedError, AgentUnavailableError, Peer, PeerRule
 from attest.agent.config import AgentConfig
 from attest.agent.keys import RETRY_SECONDS
+from attest.cli.main import cli
 from attest.encoding import JsonValue
 from attest.errors import EndorsementError, VerificationError
 from attest.release.names import KeyReference
@@ -448,6 +450,22 @@ def test_health_names_what_the_peer_gets_and_nothing_else(running: Running) -> N
         "keys": {KEY: "held"},
         "models": {"llama": "open"},
     }
+
+
+def test_until_everything_was_asked_for_it_says_that_it_starts(folder: Path, place: Place) -> None:
+    with Running.start(folder, place, wait=False) as running, running.client() as agent:
+        said = running.ask("/healthz")
+        assert (said.status, json.loads(said.body)["status"]) == (503, "starting")
+        document = agent.health()
+        assert isinstance(document, dict)
+        assert document["status"] == "starting"
+        check = CliRunner().invoke(cli, ["agent", "--socket", str(running.path), "--check", "--json"])
+        assert (check.exit_code, json.loads(check.stdout)["status"]) == (1, "starting")
+        running.session.gate.set()
+        for one in threading.enumerate():
+            if one.name == "agent-start":
+                one.join(30)
+        assert agent.health() == document | {"status": "ok", "keys": {KEY: "held"}, "models": {"llama": "open"}}
 
 
 # -- logs
