@@ -148,6 +148,7 @@ class SealedDirectory:
             key=key,
             associated_data=associated_data(self.manifest.model, path),
             expected_size=entry.size,
+            expected_header=entry.header,
             threads=self._threads,
         )
 

@@ -6,7 +6,9 @@
      "model": 32 hex digits,                                  random; it is part of what every file is sealed for
      "key": {"tenant", "key_id", "version", "wrapped"},       which key of the service opens the data key, and that one
      "kms": {"origin", "vkey", "url"?} | absent, "policy_sha256"?, "creator"?, "created_at"?,
-     "files": [{"path", "size", "sealed", "sealed_size", "sha256"?}…]}                       in the order of their paths
+     "files": [{"path", "size", "sealed", "sealed_size", "header", "sha256"?}…]}             in the order of their paths
+
+    header          = base64url of the first 40 bytes of the sealed file
 
     wrapped         = base64url of nonce (12) ‖ AES-256-GCM(k, nonce, data key (32), no associated data)
     k               = HKDF-SHA256(ikm = released key, salt = model identity, info = context, 32 bytes)
@@ -15,6 +17,9 @@
 
 Every file is encrypted under the data key, which is made for this directory alone. Another released key means another
 ``wrapped`` and another signature, and no byte of data.
+
+A header is made for one encryption alone, and the key of its file follows from it: with the header the owner signs the
+content. Without, whoever kept what an interrupted sealing had written could put it in the place of what was signed.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ from attest.errors import AttestError, ConfigurationError, SealedFileError, Seal
 from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed.cipher import KEY_BYTES
-from attest.sealed.layout import ciphertext_size
+from attest.sealed.layout import HEADER_BYTES, ciphertext_size
 from attest.sealed.names import MAX_FILES, names_problem
 
 __all__ = [
@@ -84,6 +89,7 @@ class SealedEntry:
         size: of its plaintext, bytes.
         sealed: its name in the sealed directory.
         sealed_size: of its ciphertext, bytes; it follows from ``size``.
+        header: that the sealed file begins with, 40 bytes: no other encryption of this name is this file.
         sha256: of its plaintext; None where the owner leaves fingerprints out.
     """
 
@@ -91,13 +97,20 @@ class SealedEntry:
     size: int
     sealed: str
     sealed_size: int
+    header: bytes
     sha256: bytes | None = None
 
     @staticmethod
-    def of(path: str, *, size: int, sha256: bytes | None = None) -> SealedEntry:
+    def of(path: str, *, size: int, header: bytes, sha256: bytes | None = None) -> SealedEntry:
         """Describe a file under the name and with the size that sealing gives it."""
-        sealed_size = ciphertext_size(size)
-        return SealedEntry(path=path, size=size, sealed=path + SEALED_SUFFIX, sealed_size=sealed_size, sha256=sha256)
+        return SealedEntry(
+            path=path,
+            size=size,
+            sealed=path + SEALED_SUFFIX,
+            sealed_size=ciphertext_size(size),
+            header=header,
+            sha256=sha256,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,13 +325,14 @@ def _read_files(value: JsonValue) -> tuple[SealedEntry, ...]:
 
 
 def _read_entry(value: JsonValue, where: str) -> SealedEntry:
-    one = _object(value, where, {"path", "size", "sealed", "sealed_size"}, optional={"sha256"})
+    one = _object(value, where, {"path", "size", "sealed", "sealed_size", "header"}, optional={"sha256"})
     digest = _optional_text(one, "sha256")
     return SealedEntry(
         path=_text(one["path"], f"{where}.path"),
         size=_number(one["size"], f"{where}.size"),
         sealed=_text(one["sealed"], f"{where}.sealed"),
         sealed_size=_number(one["sealed_size"], f"{where}.sealed_size"),
+        header=base64url_bytes(_text(one["header"], f"{where}.header"), what=f"{where}.header"),
         sha256=None if digest is None else hex_bytes(digest, what=f"{where}.sha256", length=32),
     )
 
@@ -329,6 +343,7 @@ def _entry_document(entry: SealedEntry) -> dict[str, JsonValue]:
         "size": entry.size,
         "sealed": entry.sealed,
         "sealed_size": entry.sealed_size,
+        "header": base64url_text(entry.header),
     }
     return document if entry.sha256 is None else {**document, "sha256": entry.sha256.hex()}
 
@@ -349,6 +364,7 @@ def _require_files(files: tuple[SealedEntry, ...]) -> None:
         # A sealed file never has the name of the manifest or of the signature, which have other endings.
         _require(one.sealed.endswith(SEALED_SUFFIX), one.path[:200], f"a sealed name that ends in {SEALED_SUFFIX}")
         _require(one.size >= 0 and one.sealed_size == ciphertext_size(one.size), one.path[:200], "sizes that agree")
+        _require(len(one.header) == HEADER_BYTES and one.header[0] == HEADER_BYTES, one.path[:200], "a file's header")
 
 
 def _is_line(text: str | None, longest: int) -> bool:

@@ -39,12 +39,13 @@ class SealedReader:
         key: 32 bytes, the data key.
         associated_data: what the file was sealed for, any bytes.
         expected_size: size of the plaintext by a signed manifest; None where there is none.
+        expected_header: 40 bytes that the file begins with, by a signed manifest; None where there is none.
         threads: how many decrypt a long range; by default one for each processor that this process may use.
 
     Raises:
         SealedFileError: ``sealed-size-invalid`` or ``sealed-header-invalid``: it is no sealed file.
         SealedTamperError: ``sealed-segment-invalid``: the last segment does not verify under this key and associated
-            data; ``sealed-size-mismatch``: it is longer or shorter than expected.
+            data; ``sealed-size-mismatch`` or ``sealed-header-mismatch``: it is another file than was expected.
         SealedSourceError: the source cannot be read.
         ValueError: a key of another length, or fewer threads than one.
     """
@@ -56,6 +57,7 @@ class SealedReader:
         key: bytes,
         associated_data: bytes,
         expected_size: int | None = None,
+        expected_header: bytes | None = None,
         threads: int | None = None,
     ) -> None:
         """Open it and verify its last segment."""
@@ -72,6 +74,7 @@ class SealedReader:
             self._count = segment_count(self._file_size)
             header = bytearray(HEADER_BYTES)
             source.read_into(0, memoryview(header))
+            self._require_header(bytes(header), expected_header)
             self._cipher = SegmentCipher(key, FileHeader.parse(bytes(header)), associated_data)
             self._keep(self._count - 1, self._decrypted(self._place(self._count - 1)))
         except BaseException:
@@ -88,6 +91,18 @@ class SealedReader:
             field=self._source.name,
             expected=f"{ciphertext_size(expected)} bytes",
             got=f"{self._file_size} bytes",
+            hint="fetch the file again",
+        )
+
+    def _require_header(self, header: bytes, expected: bytes | None) -> None:
+        if expected is None or header == expected:
+            return
+        raise SealedTamperError(
+            f"{self._source.name} is another encryption than was signed: it does not begin with the signed header",
+            code="sealed-header-mismatch",
+            field=self._source.name,
+            expected=expected.hex(),
+            got=header.hex(),
             hint="fetch the file again",
         )
 

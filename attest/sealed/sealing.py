@@ -202,7 +202,8 @@ def _differs(work: Workplace, problem: str) -> ConfigurationError:
 
 
 def _entry(done: SealedSource, *, fingerprints: bool) -> SealedEntry:
-    return SealedEntry.of(done.source.path, size=done.source.size, sha256=done.digest if fingerprints else None)
+    sha256 = done.digest if fingerprints else None
+    return SealedEntry.of(done.source.path, size=done.source.size, header=done.header, sha256=sha256)
 
 
 def _write_last(

@@ -11,7 +11,7 @@ from attest.encoding import JsonValue
 from attest.errors import SealedFileError
 from attest.sealed.comparing import Progress
 from attest.sealed.layout import ciphertext_size
-from attest.sealed.manifest import SealedEntry, associated_data
+from attest.sealed.manifest import SEALED_SUFFIX, associated_data
 from attest.sealed.reading import SealedReader
 from attest.sealed.scanning import ModelScan, SourceFile
 from attest.sealed.sources import FileSource, changed, unreadable
@@ -27,11 +27,13 @@ class SealedSource:
 
     Attributes:
         source: what it was when that was done.
+        header: of the sealed file, 40 bytes.
         digest: SHA-256 of its plaintext.
         sealed_digest: SHA-256 of its ciphertext.
     """
 
     source: SourceFile
+    header: bytes
     digest: bytes
     sealed_digest: bytes
 
@@ -41,6 +43,7 @@ class SealedSource:
             "path": self.source.path,
             "size": self.source.size,
             "identity": self.source.identity,
+            "header": self.header.hex(),
             "sha256": self.digest.hex(),
             "sealed_sha256": self.sealed_digest.hex(),
         }
@@ -53,6 +56,7 @@ class SealedSource:
             source=SourceFile(
                 path=str(record["path"]), size=size if isinstance(size, int) else 0, identity=str(record["identity"])
             ),
+            header=bytes.fromhex(str(record["header"])),
             digest=bytes.fromhex(str(record["sha256"])),
             sealed_digest=bytes.fromhex(str(record["sealed_sha256"])),
         )
@@ -112,7 +116,7 @@ class SealingRun:
             if one.path in known and self._is_whole(work.model, known[one.path], one, model, data_key)
         }
         self.kept = len(finished)
-        remove_unlisted(work.model, {SealedEntry.of(path, size=0).sealed for path in finished})
+        remove_unlisted(work.model, {path + SEALED_SUFFIX for path in finished})
         missing = [one for one in self._scan.files if one.path not in finished]
         require_room(work.model, sum(ciphertext_size(one.size) for one in missing))
         for path, one in finished.items():
@@ -124,16 +128,16 @@ class SealingRun:
 
     @staticmethod
     def _is_whole(folder: Path, known: SealedSource, source: SourceFile, model: bytes, data_key: bytes) -> bool:
-        """Say whether a file is sealed: the source is what it was, and the last segment opens as this file's."""
+        """Say whether a file is sealed: the source is what it was, and header and last segment are this file's."""
         if known.source != source:
             return False
-        entry = SealedEntry.of(source.path, size=source.size)
         try:
             SealedReader(
-                FileSource(folder / entry.sealed),
+                FileSource(folder / (source.path + SEALED_SUFFIX)),
                 key=data_key,
-                associated_data=associated_data(model, entry.path),
-                expected_size=entry.size,
+                associated_data=associated_data(model, source.path),
+                expected_size=source.size,
+                expected_header=known.header,
                 threads=1,
             ).close()
         except SealedFileError:
@@ -141,7 +145,7 @@ class SealingRun:
         return True
 
     def _seal(self, work: Workplace, source: SourceFile, model: bytes, data_key: bytes) -> SealedSource:
-        target = work.model / SealedEntry.of(source.path, size=source.size).sealed
+        target = work.model / (source.path + SEALED_SUFFIX)
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = 0
 
@@ -172,7 +176,12 @@ class SealingRun:
             os.close(descriptor)
         if made.plaintext_sha256 is None or made.ciphertext_sha256 is None or made.plaintext_size != source.size:
             raise changed(str(name), f"{source.size} bytes", f"{made.plaintext_size}")
-        return SealedSource(source=source, digest=made.plaintext_sha256, sealed_digest=made.ciphertext_sha256)
+        return SealedSource(
+            source=source,
+            header=made.header,
+            digest=made.plaintext_sha256,
+            sealed_digest=made.ciphertext_sha256,
+        )
 
     def _tell(self, path: str, count: int) -> None:
         if self._progress is not None:

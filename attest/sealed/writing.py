@@ -36,12 +36,14 @@ class SealedFile:
     Attributes:
         plaintext_size: in bytes.
         ciphertext_size: in bytes; of the sealed file.
+        header: its first 40 bytes, which no other file has.
         plaintext_sha256: 32 bytes; None unless digests were asked for.
         ciphertext_sha256: likewise, of the sealed file.
     """
 
     plaintext_size: int
     ciphertext_size: int
+    header: bytes
     plaintext_sha256: bytes | None
     ciphertext_sha256: bytes | None
 
@@ -186,6 +188,7 @@ class _Sealing:
         return SealedFile(
             plaintext_size=self.source.size,
             ciphertext_size=file_size,
+            header=raw_header,
             plaintext_sha256=plaintext_hash.digest() if digests else None,
             ciphertext_sha256=ciphertext_hash.digest() if digests else None,
         )

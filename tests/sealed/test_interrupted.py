@@ -153,6 +153,19 @@ def test_a_file_that_changed_meanwhile_is_sealed_again_under_a_new_header(tmp_pa
         assert bytes(model.read("config.json")) == b'{"hidden": 385}'
 
 
+def test_what_an_interrupted_run_had_sealed_is_not_what_was_signed_in_the_end(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    work = interrupted(place, files=2)
+    kept_by_the_storage = sealed_files(work / "model")["config.json.sealed"]
+    (place.model / "config.json").write_bytes(b'{"hidden": 385}')
+    place.seal(seed="second")
+    (place.sealed / "config.json.sealed").write_bytes(kept_by_the_storage)
+    # The same key, name and size: only the header tells the two apart before every byte is compared.
+    with place.open() as model, pytest.raises(SealedTamperError) as refused:
+        model.open("config.json")
+    assert refused.value.code == "sealed-header-mismatch"
+
+
 def test_a_file_that_is_gone_or_new_meanwhile_is_left_out_or_added(tmp_path: Path) -> None:
     place = Place(tmp_path)
     interrupted(place, files=2)

@@ -28,6 +28,10 @@ DATA_KEY = bytes(range(100, 132))
 Json = Any  # JSON, to be broken
 
 
+def entry(path: str, *, size: int, sha256: bytes | None = None) -> SealedEntry:
+    return SealedEntry.of(path, size=size, header=bytes((40,)) + path.encode()[:1] * 39, sha256=sha256)
+
+
 def manifest(**changes: Any) -> SealedManifest:  # noqa: ANN401  any member
     whole = SealedManifest(
         model=MODEL,
@@ -35,7 +39,7 @@ def manifest(**changes: Any) -> SealedManifest:  # noqa: ANN401  any member
         wrapped_key=wrap_data_key(
             DATA_KEY, key=KEY, model=MODEL, reference=REFERENCE, service=SERVICE, random=stream()
         ),
-        files=(SealedEntry.of("a", size=0, sha256=bytes(32)), SealedEntry.of("b/c", size=1 << 20)),
+        files=(entry("a", size=0, sha256=bytes(32)), entry("b/c", size=1 << 20)),
         service=SERVICE,
         service_url="https://kms.example",
         policy_digest=bytes(32),
@@ -115,6 +119,9 @@ def test_every_broken_member_is_refused() -> None:
         (lambda d: d["files"][0].update(size=1), "sealed-manifest-malformed"),
         (lambda d: d["files"][0].update(sealed_size=57), "sealed-manifest-malformed"),
         (lambda d: d["files"][0].update(size=-1), "sealed-manifest-malformed"),
+        (lambda d: d["files"][0].update(header=""), "sealed-manifest-malformed"),
+        (lambda d: d["files"][0].update(header="AA" * 27), "sealed-manifest-malformed"),
+        (lambda d: d["files"][0].update(header=d["files"][0]["header"] + "AAAA"), "sealed-manifest-malformed"),
         (lambda d: d["files"][0].update(size=2**53), "sealed-manifest-malformed"),
         (lambda d: d["files"][0].update(sealed="sealed.json"), "sealed-manifest-malformed"),
         (lambda d: d["files"][0].update(sealed="b/c.sealed"), "sealed-name-unsafe"),
@@ -151,7 +158,7 @@ def test_any_bytes_at_all_are_refused_as_documented(data: bytes) -> None:
     creator=st.none() | st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=50),
 )
 def test_whatever_can_be_written_is_read_again(sizes: dict[str, int], version: int, creator: str | None) -> None:
-    files = tuple(SealedEntry.of(path, size=size) for path, size in sorted(sizes.items()))
+    files = tuple(entry(path, size=size) for path, size in sorted(sizes.items()))
     one = manifest(files=files, creator=creator, key=replace(REFERENCE, version=version))
     assert SealedManifest.parse(one.to_bytes()) == one
 

@@ -78,6 +78,7 @@ def test_sizes_and_digests_are_those_of_the_files(size: int, threads: int, tmp_p
     assert done == SealedFile(
         plaintext_size=size,
         ciphertext_size=len(raw),
+        header=raw[:40],
         plaintext_sha256=hashlib.sha256(LONG[:size]).digest(),
         ciphertext_sha256=hashlib.sha256(raw).digest(),
     )
