@@ -174,6 +174,7 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
         self._versions: dict[KeyReference, int] = {}
         self._ended_by: LeaseLostError | None = None
+        self._early: list[int] = []
         self._lock = threading.Lock()
 
     def run(self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...]) -> int:
@@ -208,6 +209,8 @@ class Program:
             lost = self._ended_by
         if lost is not None:
             self._end(process)
+        while self._early:
+            self._send(process, self._early.pop(0))
         return process
 
     def _popen(self, descriptors: dict[str, int]) -> subprocess.Popen[bytes]:
@@ -250,7 +253,13 @@ class Program:
         del frame
         process = self._process
         if process is None:
-            raise KeyboardInterrupt
+            # It may be running already. Giving up here would leave it behind with its keys and nobody to end it.
+            self._early.append(number)
+            return
+        self._send(process, number)
+
+    @staticmethod
+    def _send(process: subprocess.Popen[bytes], number: int) -> None:
         if number in _OF_TERMINALS and _on_a_terminal():
             return
         with suppress(ProcessLookupError):

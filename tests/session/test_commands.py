@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -339,6 +340,22 @@ def test_a_lease_that_is_lost_while_the_program_starts_ends_it_too() -> None:
     made.lost(key, LOST)  # type: ignore[arg-type]  # as above
     with pytest.raises(LeaseLostError):
         made.run((WantedKey.parse("M=model"),), (key,))  # type: ignore[arg-type]  # as above
+
+
+def test_a_signal_while_the_program_starts_is_passed_on_and_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = program(terminate=True, code="import time; time.sleep(600)")
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def starting(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401  Popen's own
+        started.append(popen(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", starting)
+    code = made.run((WantedKey.parse("M=model"),), (FakeKey("model"),))  # type: ignore[arg-type]  # as above
+    assert code == 128 + signal.SIGTERM
+    assert started[0].returncode == -signal.SIGTERM
 
 
 def test_a_program_may_go_on_without_a_lease(capsys: pytest.CaptureFixture[str]) -> None:
