@@ -27,6 +27,7 @@ from attest.channel.hpke import KEM_HYBRID, KEM_X25519, HpkeKey
 from attest.channel.keys import LIFETIME, OVERLAP, Proofs
 from attest.channel.prompt import prompt_document
 from attest.channel.records import evidence_proof
+from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import AttestError, ConfigurationError, EvidenceError
@@ -148,6 +149,21 @@ def test_a_record_cannot_be_made_of_anything_else() -> None:
 def _bare() -> EvidenceItem:
     offer = offer_of(KEY.document, NONCE)
     return replace(offer.evidence.items[0], value=WORLD.guest.report(bytes(64)))
+
+
+def test_a_policy_that_asks_for_no_freshness_makes_no_record_of_evidence_that_answers_nobody() -> None:
+    relaxed = replace(POLICY, unchecked=(Unchecked(check="freshness", reason="a test"),))
+    verified = verify(
+        offer_of(KEY.document, NONCE).evidence,
+        endorsements=WORLD.endorsements,
+        anchors=TrustAnchors.simulation(),
+        at=AT,
+        unchecked=relaxed.unchecked,
+    )
+    result = appraise(verified, policy=relaxed, at=AT)
+    assert result.affirmed
+    record = offered(offer_of(KEY.document, NONCE))
+    assert code_of(lambda: replace(record, result=result)) == "nonce-mismatch"
 
 
 # -- published evidence
