@@ -26,6 +26,7 @@ CONNECT_SECONDS: Final = 5.0
 """A service that is there answers a connection in milliseconds; one that is not must not take all the time there is."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 _OK = 200
+_PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,12 @@ def send(http: httpx.Client, ask: Ask, *, patience: Patience = PATIENT) -> Answe
 
     patience.require_time()
     try:
-        with http.stream(ask.method, ask.path, json=ask.body, timeout=patience.timeout()) as answer:
+        with http.stream(ask.method, ask.path, json=ask.body, headers=_PLAIN, timeout=patience.timeout()) as answer:
             tls_key = tls_key_seen(answer)
             content = b""
-            for piece in answer.iter_bytes():
-                content = _longer(content, piece, patience)
+            if _is_plain(answer):
+                for piece in answer.iter_bytes():
+                    content = _longer(content, piece, patience)
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise _translated(exc) from exc
     return _answer(answer, content, ask, tls_key)
@@ -96,17 +98,32 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Patience = 
     try:
         async with (
             asyncio.timeout(None if patience.left is None else max(0.001, patience.left())),
-            http.stream(ask.method, ask.path, json=ask.body, timeout=patience.timeout()) as answer,
+            http.stream(ask.method, ask.path, json=ask.body, headers=_PLAIN, timeout=patience.timeout()) as answer,
         ):
             tls_key = tls_key_seen(answer)
             content = b""
-            async for piece in answer.aiter_bytes():
-                content = _longer(content, piece, patience)
+            if _is_plain(answer):
+                async for piece in answer.aiter_bytes():
+                    content = _longer(content, piece, patience)
     except TimeoutError as exc:
         raise _unreachable("the time for it is over") from exc
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise _translated(exc) from exc
     return _answer(answer, content, ask, tls_key)
+
+
+def _is_plain(answer: httpx.Response) -> bool:
+    """Say whether a body may be read. One that is coded is not: some of them become a thousand times longer.
+
+    Raises:
+        BindingError: ``service-answer-invalid``: a success is coded.
+    """
+    coding = answer.headers.get("Content-Encoding", "identity")
+    if coding.lower() == "identity":
+        return True
+    if answer.status_code == _OK:
+        raise strange_answer(f"coded ({coding[:40]}), which was not asked for")
+    return False
 
 
 def _longer(content: bytes, piece: bytes, patience: Patience) -> bytes:

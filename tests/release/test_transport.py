@@ -1,7 +1,7 @@
 """One request over HTTP: what counts as an answer, how long it may take, and what a refusal becomes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import httpx
 import pytest
@@ -89,6 +89,31 @@ def test_an_answer_has_a_longest_length(ask: Send) -> None:
     with pytest.raises(AttestError) as caught:
         ask(answering(content=whole + b" "))
     assert caught.value.code == "service-answer-invalid"
+
+
+@BOTH
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate", "identity, gzip", "unheard-of"])
+def test_an_answer_that_is_coded_is_not_read_because_a_short_one_may_become_long(ask: Send, coding: str) -> None:
+    asked: list[httpx.Request] = []
+
+    class Unread(httpx.SyncByteStream, httpx.AsyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            pytest.fail("read")
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            pytest.fail("read")
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(status, stream=Unread(), headers={"Content-Encoding": coding})
+
+    status = 200
+    with pytest.raises(AttestError) as caught:
+        ask(handler)
+    assert caught.value.code == "service-answer-invalid"
+    status = 503
+    assert (ask(handler).status, ask(handler).document) == (503, None)
+    assert {one.headers["Accept-Encoding"] for one in asked} == {"identity"}
 
 
 @BOTH
