@@ -205,6 +205,7 @@ def rewrap(
 )
 @click.argument("model", metavar="DIR")
 @TRUST
+@MODEL_ID
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where the keyset goes; '-' is standard output.")
 @service_options(required=False)
 @key_options
@@ -216,6 +217,7 @@ def keyset(
     *,
     model: str,
     trust: tuple[str, ...],
+    model_id: bytes | None,
     output: str,
     key_from: KeyOptions,
     network: Network,
@@ -233,7 +235,7 @@ def keyset(
     key_from.require_one()
     trusted = trusted_keys(trust)
     key = key_from.for_opening(ctx, network=network, display=display)
-    with open_directory(store_of(model), key=key, trusted=trusted) as directory:
+    with open_directory(store_of(model), key=key, trusted=trusted, model=model_id) as directory:
         text = tink_keyset(directory.data_key()).encode()
     if output == STDIN:
         write_output(output, text)

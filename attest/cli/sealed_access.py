@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 import click
 
 from attest.cli.lazy import ExampleCommand
-from attest.cli.model_keys import TRUST, KeyOptions, key_options, trusted_keys
+from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, trusted_keys
 from attest.cli.options import Display, Network, display_options, network_options
 from attest.cli.service_options import service_options
 
@@ -53,6 +53,7 @@ def place_options(command: _Command) -> _Command:
 @click.argument("model", metavar="PLACE")
 @click.argument("folder", metavar="[FOLDER]", required=False, default="")
 @TRUST
+@MODEL_ID
 @place_options
 @display_options
 def ls(
@@ -60,6 +61,7 @@ def ls(
     model: str,
     folder: str,
     trust: tuple[str, ...],
+    model_id: bytes | None,
     headers_file: str | None,
     endpoint_url: str | None,
     display: Display,
@@ -72,7 +74,7 @@ def ls(
     from attest.sealed import verify_directory
 
     with _store(model, headers_file=headers_file, endpoint_url=endpoint_url) as store:
-        manifest = verify_directory(store, trusted=trusted_keys(trust)).manifest
+        manifest = verify_directory(store, trusted=trusted_keys(trust), model=model_id).manifest
     prefix = f"{folder.rstrip('/')}/" if folder else ""
     files = [one for one in manifest.files if one.path.startswith(prefix) or one.path == folder]
     if folder and not files:
@@ -109,6 +111,7 @@ def ls(
 @click.option("--offset", type=click.IntRange(min=0), metavar="N", default=0, help="Begin at this byte.")
 @click.option("--length", type=click.IntRange(min=0), metavar="N", help="At most so many bytes.")
 @TRUST
+@MODEL_ID
 @place_options
 @service_options(required=False)
 @key_options
@@ -123,6 +126,7 @@ def cat(
     offset: int,
     length: int | None,
     trust: tuple[str, ...],
+    model_id: bytes | None,
     headers_file: str | None,
     endpoint_url: str | None,
     key_from: KeyOptions,
@@ -149,7 +153,7 @@ def cat(
     obtain = key_from.for_opening(ctx, network=network, display=display)
     with (
         _store(model, headers_file=headers_file, endpoint_url=endpoint_url) as store,
-        open_directory(store, key=obtain, trusted=trusted, threads=connections_of(store)) as directory,
+        open_directory(store, key=obtain, trusted=trusted, model=model_id, threads=connections_of(store)) as directory,
         directory.open(path) as reader,
     ):
         _write(reader, offset, length, display=display)

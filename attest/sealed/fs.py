@@ -46,6 +46,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         place: a folder, an address of the web, ``s3://bucket/prefix``, or a store.
         key: 32 bytes; or a function that gets the verified manifest; or an object whose ``key(name)`` gives them.
         trusted: public keys whose signatures count, or PEM files of such; none accepts nothing.
+        model_id: which sealing it must be, 16 bytes; None takes any of the owner's, an older one too.
         fo: what fsspec calls ``place`` in chained addresses.
         options: fsspec's own, and those of ``store_of``: ``headers``, ``endpoint_url``, ``patience``.
 
@@ -66,6 +67,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         *,
         key: bytes | KeySource | Keyring | None = None,
         trusted: Trusted = (),
+        model_id: bytes | None = None,
         fo: str | None = None,
         **options: Any,  # noqa: ANN401  fsspec's own
     ) -> None:
@@ -80,6 +82,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         self._store: Store = store_of(place, **reaching) if isinstance(place, (str, os.PathLike)) else place
         self._key = key_source(key)
         self._trusted = tuple(_trusted_key(one) for one in trusted)
+        self._model_id = model_id
         self._opened: SealedDirectory | None = None
 
     @property
@@ -94,6 +97,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
                 self._store,
                 key=self._key,
                 trusted=self._trusted,
+                model=self._model_id,
                 threads=connections_of(self._store),
             )
         return self._opened

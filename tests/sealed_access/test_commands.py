@@ -82,6 +82,20 @@ def test_nothing_is_read_that_nobody_trusted_signed(place: Place) -> None:
         assert attest(*command).code == 2
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("ls", "sealed", *TRUST), ("cat", "sealed", "empty", *OPEN), ("keyset", "sealed", "-o", "keyset.json", *OPEN)],
+)
+def test_an_older_model_is_refused_where_one_is_pinned(place: Place, command: tuple[str, ...]) -> None:
+    with place.open() as model:
+        own = model.manifest.model
+    assert attest(*command, "--model-id", own.hex()).code == 0
+    Path("keyset.json").unlink(missing_ok=True)
+    ran = attest(*command, "--model-id", bytes(16).hex())
+    assert (ran.code, ran.out) == (4, b"")
+    assert "another model" in ran.err
+
+
 def test_cat_needs_the_key_and_a_file_that_is_there(place: Place) -> None:
     ran = attest("cat", place.sealed, "config.json", *TRUST)
     assert ran.code == 2

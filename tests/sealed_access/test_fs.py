@@ -231,6 +231,17 @@ def test_a_signature_of_nobody_that_is_trusted_opens_nothing(place: Place, trust
         fs.ls("")
 
 
+def test_an_older_model_of_the_owner_opens_nothing_where_one_is_pinned(place: Place) -> None:
+    with place.open() as model:
+        own = model.manifest.model
+    pinned = fsspec.filesystem("sealed", place=place.sealed, key=KEY, trusted=TRUSTED, model_id=own)
+    assert pinned.cat_file("empty") == b""
+    another = fsspec.filesystem("sealed", place=place.sealed, key=KEY, trusted=TRUSTED, model_id=bytes(16))
+    with pytest.raises(SealedTamperError) as refused:
+        another.ls("")
+    assert refused.value.code == "sealed-model-mismatch"
+
+
 def test_another_key_opens_nothing(place: Place) -> None:
     fs = fsspec.filesystem("sealed", place=place.sealed, key=OTHER_KEY, trusted=TRUSTED)
     with pytest.raises(SealedTamperError):
