@@ -55,6 +55,15 @@ def test_a_whole_message_arrives_with_zeros_and_its_chunks_say_its_bucket_alone(
     assert len(again.add(bytes(padded_length(len(message)))) + again.end()) == len(body)
 
 
+@pytest.mark.parametrize("bucket", [PIECE_BYTES, 2 * PIECE_BYTES])
+def test_a_message_that_fills_its_bucket_looks_like_one_that_does_not(bucket: int) -> None:
+    lengths = set()
+    for size in (bucket, bucket - 1, bucket - 5000):
+        whole = WholeMessage(sealer())
+        lengths.add((len(whole.add(bytes(size))), len(whole.end())))
+    assert len(lengths) == 1
+
+
 def test_without_padding_the_exact_length_shows() -> None:
     whole = WholeMessage(sealer(), padding=False)
     assert content(whole.add(b"12345") + whole.end()) == b"12345"
