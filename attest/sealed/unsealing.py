@@ -86,6 +86,7 @@ def unseal_directory(
         )
     work = Workplace(place, kind="unsealing")
     try:
+        _require_memory(work.model, place, allow_disk=allow_disk)  # something may be mounted where it is made
         done = _begin(work, directory)
         kept = _run(work, directory, done, random=random, progress=progress)
         if verify_digests:
@@ -185,7 +186,8 @@ def _changed(work: Workplace, entry: SealedEntry) -> str | None:
         status = (work.model / entry.path).lstat()
     except OSError:
         return None
-    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+    # Whoever may write to it may also set its time of change back, but not the time of that.
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
 
 
 def _require_plaintexts(folder: Path, directory: SealedDirectory) -> None:
@@ -210,11 +212,15 @@ def require_memory(target: Path, *, allow_disk: bool) -> bool:
     Raises:
         ConfigurationError: ``target-not-memory``.
     """
-    memory = is_memory(target.parent)
+    return _require_memory(target.parent, target, allow_disk=allow_disk)
+
+
+def _require_memory(folder: Path, target: Path, *, allow_disk: bool) -> bool:
+    memory = is_memory(folder)
     if memory or allow_disk:
         return memory
     raise ConfigurationError(
-        f"{target.parent} is no file system in memory: plaintext would be written to a disk",
+        f"{folder} is no file system in memory: plaintext would be written to a disk",
         code="target-not-memory",
         field=str(target),
         expected="tmpfs or ramfs",

@@ -123,8 +123,20 @@ def make_own(folder: Path) -> None:
 
 
 def workplace_of(target: Path, *, kind: str) -> Path:
-    """Return where a target is made."""
-    return target.with_name(f".{target.name}.{kind}")
+    """Return where a target is made: beside it.
+
+    Raises:
+        ConfigurationError: ``output-unwritable``: there is no place beside it.
+    """
+    named = target.resolve() if target.name in {"", ".."} else target
+    if not named.name:
+        raise ConfigurationError(
+            f"nothing lies beside {target}",
+            code="output-unwritable",
+            field=str(target),
+            hint="name a folder below another one",
+        )
+    return named.with_name(f".{named.name}.{kind}")
 
 
 def require_new(target: Path, *, kind: str) -> None:

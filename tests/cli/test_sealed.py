@@ -189,6 +189,28 @@ def test_a_folder_that_is_no_sealed_model_is_said_so(attest: Attest, folder: Pat
         assert (refused.code, refused.out) == (6, "")
 
 
+@pytest.mark.parametrize("target", [".", "/", "", "./", ".."])
+def test_a_folder_without_a_name_of_its_own_is_no_target(attest: Attest, folder: Path, target: str) -> None:
+    seal(attest)
+    for command in (
+        ("seal", "model", target, "--key", "model@1", "--signing-key", "owner.pem"),
+        ("unseal", "sealed", target, "--trust", "owner.pub", "--allow-disk"),
+    ):
+        ran = attest(*command, "--key-file", "model.key")
+        assert (ran.code, ran.out) == (2, "")
+
+
+def test_a_model_is_rewrapped_from_within_its_folder(
+    attest: Attest, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal(attest)
+    monkeypatch.chdir(folder / "sealed")
+    keys = ("--key-file", "../model.key", "--new-key", "model@2", "--new-key-file", "../model.key")
+    ran = attest("sealed", "rewrap", ".", *keys, "--signing-key", "../owner.pem", "--trust", "../owner.pub")
+    assert ran.code == 0, ran.err
+    assert attest("sealed", "verify", ".", "--trust", "../owner.pub").code == 0
+
+
 def test_a_disk_is_refused_for_plaintext(attest: Attest, folder: Path) -> None:
     if is_memory(folder):
         pytest.skip("temporary files are kept in memory here")

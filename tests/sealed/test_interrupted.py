@@ -283,6 +283,22 @@ def test_an_unsealing_goes_on_with_what_is_done_and_does_again_what_was_touched(
     assert read_files(target) == FILES
 
 
+def test_a_file_that_was_written_to_is_unsealed_again_also_where_its_time_was_set_back(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.seal()
+    target = tmp_path / "plain"
+    with place.open() as model:
+        with pytest.raises(Stopped):
+            unseal_directory(model, target, random=os.urandom, allow_disk=True, progress=stop_after(2))
+        touched = tmp_path / ".plain.unsealing" / "model" / "config.json"
+        before = touched.stat()
+        with touched.open("r+b") as file:
+            file.write(b"x")
+        os.utime(touched, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert unseal_directory(model, target, random=os.urandom, allow_disk=True).kept == 1
+    assert read_files(target) == FILES
+
+
 def test_an_unsealing_does_not_go_on_with_another_model(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     place, other = Place(tmp_path), Place(tmp_path / "other")

@@ -21,6 +21,7 @@ from attest.sealed import (
     sign_model,
     tink_keyset,
     unseal_directory,
+    unsealing,
     verify_plaintext,
 )
 from attest.sealed.manifest import associated_data
@@ -248,6 +249,25 @@ def test_a_disk_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
         assert sorted(one.name for one in tmp_path.iterdir()) == ["model", "sealed"]
         assert not unseal_directory(model, tmp_path / "plain", random=os.urandom, allow_disk=True).in_memory
     assert read_files(tmp_path / "plain") == FILES
+
+
+def test_a_disk_that_is_mounted_where_the_plaintext_is_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    place.seal()
+    asked: list[Path] = []
+
+    def only_the_parent(folder: Path) -> bool:
+        asked.append(folder)
+        return folder.name != "model"
+
+    monkeypatch.setattr(unsealing, "is_memory", only_the_parent)
+    with place.open() as model, pytest.raises(ConfigurationError) as refused:
+        unseal_directory(model, tmp_path / "plain", random=os.urandom)
+    assert refused.value.code == "target-not-memory"
+    assert asked == [tmp_path, tmp_path / ".plain.unsealing" / "model"]
+    assert not list((tmp_path / ".plain.unsealing" / "model").iterdir())
 
 
 def test_what_cannot_be_asked_is_no_memory(tmp_path: Path) -> None:
