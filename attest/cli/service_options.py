@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -16,7 +16,7 @@ from attest.cli.options import Display, Hex, Network
 if TYPE_CHECKING:
     from attest.release.client import Attester, KeyReleaseClient
 
-__all__ = ["ServiceOptions", "asked_service", "service_options"]
+__all__ = ["SERVICE_MACHINE_OPTIONS", "ServiceOptions", "asked_service", "service_options"]
 
 _Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
 
@@ -40,6 +40,34 @@ class ServiceOptions:
     no_gpus: bool
 
 
+SERVICE_MACHINE_OPTIONS: Final = (
+    click.option("--tls-ca", metavar="FILE", help="Who may vouch for its TLS certificate (PEM), and nobody else."),
+    click.option(
+        "--expect-policy",
+        metavar="FILE",
+        help="The policy that the service's own machine has to meet before anything is asked of it.",
+    ),
+    click.option(
+        "--expect-configuration",
+        type=Hex(length=32),
+        metavar="HEX",
+        help="SHA-256 of the configuration that the service has to decide under.",
+    ),
+    click.option(
+        "--unchecked-tls",
+        metavar="REASON",
+        help="Let the connection end elsewhere than where the service proves to be.",
+    ),
+    click.option("--endorsements", metavar="PATH", multiple=True, help="What vendors say of the service's machine."),
+    click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
+    click.option("--allow-simulated", is_flag=True, help="Also accept a service on a simulated machine."),
+    click.option("--offline", is_flag=True, help="Ask no vendor about the service's machine."),
+    click.option("--log-memory", metavar="FILE", help="Remembers the service's log from one call to the next."),
+    TCTI,
+    click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out."),
+)
+"""What a service and its machine have to show, and what this machine shows: the same wherever a service is asked."""
+
 _NAMES = tuple(ServiceOptions.__dataclass_fields__)
 
 
@@ -57,32 +85,7 @@ def service_options(*, required: bool) -> Callable[[_Command], _Command]:
             required=required,
             help="Its verifier key, as 'kms init' printed it; never from itself.",
         ),
-        click.option("--tls-ca", metavar="FILE", help="Who may vouch for its TLS certificate (PEM), and nobody else."),
-        click.option(
-            "--expect-policy",
-            metavar="FILE",
-            help="The policy that the service's own machine has to meet before anything is asked of it.",
-        ),
-        click.option(
-            "--expect-configuration",
-            type=Hex(length=32),
-            metavar="HEX",
-            help="SHA-256 of the configuration that the service has to decide under.",
-        ),
-        click.option(
-            "--unchecked-tls",
-            metavar="REASON",
-            help="Let the connection end elsewhere than where the service proves to be.",
-        ),
-        click.option(
-            "--endorsements", metavar="PATH", multiple=True, help="What vendors say of the service's machine."
-        ),
-        click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
-        click.option("--allow-simulated", is_flag=True, help="Also accept a service on a simulated machine."),
-        click.option("--offline", is_flag=True, help="Ask no vendor about the service's machine."),
-        click.option("--log-memory", metavar="FILE", help="Remembers the service's log from one call to the next."),
-        TCTI,
-        click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out."),
+        *SERVICE_MACHINE_OPTIONS,
     ]
 
     def decorate(command: _Command) -> _Command:

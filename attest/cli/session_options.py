@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from attest.cli.machine import TCTI, machine_of
-from attest.cli.options import Display, Hex
+from attest.cli.machine import machine_of
+from attest.cli.options import Display
+from attest.cli.service_options import SERVICE_MACHINE_OPTIONS
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -24,26 +25,7 @@ _OPTIONS = (
     click.option("--kms", metavar="URL", help="Where the service is. Also ATTEST_KMS_URL."),
     click.option("--identity", metavar="TEXT", help="Its verifier key, never from itself. Also ATTEST_KMS_KEY."),
     click.option("--config", metavar="FILE", help="Settings, in place of attest.toml where it is looked for."),
-    click.option("--tls-ca", metavar="FILE", help="Who may vouch for its TLS certificate (PEM), and nobody else."),
-    click.option("--expect-policy", metavar="FILE", help="The policy that the service's own machine has to meet."),
-    click.option(
-        "--expect-configuration",
-        type=Hex(length=32),
-        metavar="HEX",
-        help="SHA-256 of the configuration that the service has to decide under.",
-    ),
-    click.option(
-        "--unchecked-tls",
-        metavar="REASON",
-        help="Let the connection end elsewhere than where the service proves to be.",
-    ),
-    click.option("--endorsements", metavar="PATH", multiple=True, help="What vendors say of the service's machine."),
-    click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
-    click.option("--allow-simulated", is_flag=True, help="Also accept a service on a simulated machine."),
-    click.option("--offline", is_flag=True, help="Ask no vendor about the service's machine."),
-    click.option("--log-memory", metavar="FILE", help="Remembers the service's log from one call to the next."),
-    TCTI,
-    click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out."),
+    *SERVICE_MACHINE_OPTIONS,
     click.option("--timeout", type=float, metavar="SECONDS", help="One deadline for all attempts. Default: 30."),
 )
 
