@@ -1,6 +1,7 @@
 """A real `kms serve` in a process of its own, and a small HTTP client."""
 
 import http.client
+import io
 import json
 import os
 import selectors
@@ -14,8 +15,10 @@ from pathlib import Path
 
 from attest.encoding import JsonValue
 from attest.release import Challenge
+from tests.kms.warm import REPOSITORY, WarmProcess, environment
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+__all__ = ["REPOSITORY", "START_SECONDS", "ServedProcess", "command", "connections_of", "environment"]
+
 START_SECONDS = 120
 """Longest wait for something that takes a second or two on a machine that has nothing else to do."""
 
@@ -24,41 +27,55 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "from kms.cli import main; main()", *arguments]
 
 
-def environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KMS_", "COVERAGE_", "COV_"))}
-    return kept | {"PYTHONPATH": str(REPOSITORY)}
-
-
 @dataclass
 class ServedProcess:
     """One life of a service."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | WarmProcess
+    output: io.FileIO
+    """Where its standard output is read."""
     port: int
     identity: str
     admin_port: int
     """Where administrators are served; without them, where keys are released."""
 
     @staticmethod
-    def start(config: Path, *more: str, before: Callable[[], None] | None = None) -> "ServedProcess":
+    def start(
+        config: Path, *more: str, cold: bool = False, before: Callable[[], None] | None = None
+    ) -> "ServedProcess":
+        """Serve, and wait until it answers.
+
+        Args:
+            config: where the service's settings are; its standard error goes into `serve.log` beside them.
+            more: further arguments of `kms serve`.
+            cold: start an interpreter of its own, where the start itself is looked at.
+            before: called in the process to be, which is cold then.
+        """
+        arguments = ("serve", "--config", str(config), "--port", "0", *more)
+        reading, theirs = os.pipe()
+        output = io.FileIO(reading)
+        process: subprocess.Popen[bytes] | WarmProcess
         with (config.parent / "serve.log").open("ab") as log:
-            process = subprocess.Popen(
-                command("serve", "--config", str(config), "--port", "0", *more),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment(),
-                preexec_fn=before,  # noqa: PLW1509  one thread, and one system call
-            )
-        lines = _lines(process, 3 if "--admin-port" in more else 2)
+            if cold or before is not None:
+                process = subprocess.Popen(
+                    command(*arguments),
+                    stdout=theirs,
+                    stderr=log,
+                    env=environment(),
+                    preexec_fn=before,  # noqa: PLW1509  one thread, and one system call
+                )
+            else:
+                process = WarmProcess.start(*arguments, stdout=theirs, stderr=log.fileno(), env=environment())
+        os.close(theirs)
+        lines = _lines(output, 3 if "--admin-port" in more else 2)
         if len(lines) < 2:
             process.kill()
             process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            output.close()
             raise AssertionError((config.parent / "serve.log").read_text(encoding="utf-8"))
         identity, listening, *admin = (line.partition(": ")[2] for line in lines)
         ports = [int(address.rpartition(":")[2]) for address in (listening, *admin)]
-        return ServedProcess(process=process, port=ports[0], identity=identity, admin_port=ports[-1])
+        return ServedProcess(process=process, output=output, port=ports[0], identity=identity, admin_port=ports[-1])
 
     def post(self, path: str, document: JsonValue) -> tuple[int, dict[str, JsonValue]] | None:
         """Return status and body of a whole answer, or None when there was none."""
@@ -105,8 +122,7 @@ class ServedProcess:
 
     def _reap(self) -> int:
         code = self.process.wait(30)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        self.output.close()
         return code
 
 
@@ -119,17 +135,15 @@ def connections_of(pid: int) -> int | None:
     return sum(link.startswith("socket:") for link in links)
 
 
-def _lines(process: subprocess.Popen[bytes], count: int) -> list[str]:
-    assert process.stdout is not None
-    selector = selectors.DefaultSelector()
-    selector.register(process.stdout, selectors.EVENT_READ)
+def _lines(output: io.FileIO, count: int) -> list[str]:
     read = b""
     end = time.monotonic() + START_SECONDS
-    while read.count(b"\n") < count and time.monotonic() < end:
-        if selector.select(timeout=1):
-            piece = os.read(process.stdout.fileno(), 4096)
-            if not piece:
-                break
-            read += piece
-    selector.close()
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        while read.count(b"\n") < count and time.monotonic() < end:
+            if selector.select(timeout=1):
+                piece = output.read(4096)
+                if not piece:
+                    break
+                read += piece
     return read.decode().splitlines()

@@ -13,8 +13,9 @@ import pytest
 from kms.setup import prepare_directory
 from tests.kms.oidc import OidcIssuer, serving
 from tests.kms.pki import DAY, NOW, Authority, Issued, authority, server_context
-from tests.kms.process import ServedProcess, command, environment
+from tests.kms.process import ServedProcess
 from tests.kms.support import policy_text
+from tests.kms.warm import run_warm
 
 pytestmark = pytest.mark.loopback
 CA = authority("administrators")
@@ -23,7 +24,7 @@ LOGIN = OidcIssuer()
 
 
 def run(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run(command(*arguments), capture_output=True, text=True, env=environment(), check=False)
+    done = run_warm(*arguments)
     assert done.returncode == code, done
     return done.stdout + done.stderr
 

@@ -336,7 +336,7 @@ def test_mc_1_nonces_and_keys_come_from_the_systems_generator() -> None:
 @pytest.mark.loopback
 def test_serve_says_who_it_is_warns_of_simulation_and_ends_with_0(shell: Shell) -> None:
     identity = shell.init("--allow-simulated").partition("identity: ")[2].strip()
-    service = ServedProcess.start(shell.config)
+    service = ServedProcess.start(shell.config, cold=True)
     try:
         assert service.identity == identity
         assert service.challenge().audience == identity

@@ -32,7 +32,7 @@ from tests.kms.support import ACTOR, CHIP, FakeRandom, Workload, open_sealed, po
 pytestmark = pytest.mark.loopback
 
 LANES = 4
-"""Services side by side, each on a database of its own; most of the time goes into starting Python."""
+"""Services side by side, each on a database of its own; most of the time goes into starting them."""
 REQUESTS = 3
 MATERIALS = {"a": b"a" * 32, "b": b"b" * 32}
 ANSWER_SECONDS = 0.06
@@ -52,6 +52,8 @@ class Lane:
 
     folder: Path
     seed: int
+    cold: bool = False
+    """Start each service with an interpreter of its own."""
     guest: Workload = field(default_factory=workload)
     counts: Counter[str] = field(default_factory=Counter)
     decisions: set[str] = field(default_factory=set)
@@ -84,13 +86,13 @@ class Lane:
         """Live and be killed that often, and then once more in peace."""
         outstanding: list[tuple[ReleaseRequest, int]] = []
         for _ in range(kills):
-            service = ServedProcess.start(self.config)
+            service = ServedProcess.start(self.config, cold=self.cold)
             try:
                 self._settle(service, outstanding)
                 outstanding = self._killed_at_work(service)
             finally:
                 service.kill()
-        service = ServedProcess.start(self.config)
+        service = ServedProcess.start(self.config, cold=self.cold)
         try:
             assert service.identity == self.identity
             self._settle(service, outstanding)
@@ -178,7 +180,7 @@ class WorkerLane(Lane):
     """One service of two workers, of which one is killed each time and the other goes on."""
 
     def run(self, kills: int) -> None:
-        service = ServedProcess.start(self.config, "--workers", "2")
+        service = ServedProcess.start(self.config, "--workers", "2", cold=True)
         try:
             for _ in range(kills):
                 self._settle(service, self._killed_at_work(service))
@@ -191,8 +193,8 @@ class WorkerLane(Lane):
         os.kill(self.random.choice(service.workers), signal.SIGKILL)
 
 
-def kill_often(tmp_path: Path, kills: int) -> Iterator[Lane]:
-    lanes = [Lane(folder=tmp_path / f"lane{number}", seed=number) for number in range(LANES)]
+def kill_often(tmp_path: Path, kills: int, *, cold: bool = False) -> Iterator[Lane]:
+    lanes = [Lane(folder=tmp_path / f"lane{number}", seed=number, cold=cold) for number in range(LANES)]
     with ThreadPoolExecutor(LANES) as pool:
         for future in [pool.submit(lane.run, kills // LANES) for lane in lanes]:
             future.result()
@@ -215,7 +217,7 @@ def test_mc_24_a_service_killed_40_times_releases_nothing_twice_and_forgets_noth
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_mc_24_a_service_killed_300_times_releases_nothing_twice_and_forgets_nothing(tmp_path: Path) -> None:
-    counts = total(kill_often(tmp_path, 300))
+    counts = total(kill_often(tmp_path, 300, cold=True))
     assert counts["kills"] == 300
     # The kills were spread well: some before the commit, some between the commit and the answer, some after it.
     assert counts["killed before the commit"] > 0

@@ -225,7 +225,9 @@ def free_port() -> int:
 @pytest.mark.loopback
 def test_workers_count_together_and_a_worker_goes_on_with_the_count_of_the_one_before_it(config: Path) -> None:
     port = free_port()
-    service = ServedProcess.start(config, "--workers", "2", "--metrics-port", str(port), "--log-format", "json")
+    service = ServedProcess.start(
+        config, "--workers", "2", "--metrics-port", str(port), "--log-format", "json", cold=True
+    )
     key = ("kms_requests_total", (("route", "/v1/challenges"), ("status", "200")))
     try:
         workers = service.wait_for_workers(2)

@@ -71,7 +71,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def service(config: Path) -> Iterator[ServedProcess]:
-    made = ServedProcess.start(config, *WORKERS, "--drain-seconds", "2")
+    made = ServedProcess.start(config, *WORKERS, "--drain-seconds", "2", cold=True)
     made.wait_for_workers(2)
     yield made
     if made.process.poll() is None:
@@ -114,7 +114,7 @@ def test_workers_share_connections_and_used_challenges_and_end_with_0(config: Pa
 @pytest.mark.slow
 def test_mc_37_workers_of_two_services_on_postgresql_release_once(postgres: Server, tmp_path: Path) -> None:
     config = prepared(tmp_path, database=postgres.fresh())
-    services = [ServedProcess.start(config, *WORKERS, "--database-connections", "3") for _ in range(2)]
+    services = [ServedProcess.start(config, *WORKERS, "--database-connections", "3", cold=True) for _ in range(2)]
     try:
         for _ in range(3):
             document = workload_of_today().request(services[0].challenge(), "model").to_json()
@@ -168,7 +168,7 @@ def test_sighup_reaches_every_worker(config: Path, service: ServedProcess) -> No
 def test_a_request_that_has_begun_is_finished_and_one_that_never_ends_is_not_waited_for(
     config: Path, workers: str
 ) -> None:
-    service = ServedProcess.start(config, "--workers", workers, "--drain-seconds", "2")
+    service = ServedProcess.start(config, "--workers", workers, "--drain-seconds", "2", cold=workers != "1")
     head = b"POST /v1/challenges HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
     with socket.create_connection(("127.0.0.1", service.port)) as begun:
         begun.sendall(head + b"{")
