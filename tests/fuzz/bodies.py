@@ -36,8 +36,9 @@ from kms.app import create_app
 from tests.kms.support import CHIP, Harness, Workload
 
 COUNT = 1_000_000
-SLOW_SECONDS = 5.0
-"""Far above what an honest request takes, and far below what would be an attack; the machine may be busy."""
+SLOW_SECONDS = 1.0
+"""Of processor time, which what else runs on the machine does not change. Far above what an honest request takes (0.02),
+and far below what would be an attack."""
 DEEP_EVERY = 100
 RENEW_EVERY = 10_000
 _NO_PROBLEM = "no-problem"
@@ -53,7 +54,7 @@ class Tally:
     Attributes:
         codes: how often each status and code was the answer.
         wrong: bodies that were accepted, that failed, that were slow or whose answer is no problem document.
-        slowest: the longest that one took, in seconds.
+        slowest: the most that one took, in seconds of processor time.
     """
 
     codes: Counter[str] = field(default_factory=Counter)
@@ -94,10 +95,10 @@ class Service:
         return json.dumps(request.to_json()).encode()
 
     def send(self, body: bytes) -> tuple[int, bytes, float]:
-        """Send a body; return status, answer and seconds."""
-        started = time.perf_counter()
+        """Send a body; return status, answer and seconds of processor time, of all threads."""
+        started = time.process_time()
         status, answer = self._loop.run_until_complete(self._answer(body))
-        return status, answer, time.perf_counter() - started
+        return status, answer, time.process_time() - started
 
     async def _answer(self, body: bytes) -> tuple[int, bytes]:
         status, pieces = 0, []
