@@ -37,7 +37,7 @@ from tests.kms.support import CHIP, Harness, Workload
 
 COUNT = 1_000_000
 SLOW_SECONDS = 1.0
-"""Of processor time, which what else runs on the machine does not change. Far above what an honest request takes (0.02),
+"""Of processor time, which what else runs on the machine does not change. Far above what an honest request takes,
 and far below what would be an attack."""
 DEEP_EVERY = 100
 RENEW_EVERY = 10_000
