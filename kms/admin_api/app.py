@@ -24,6 +24,7 @@ from kms.admin_api import (
     references,
     rules,
     settings,
+    tenant_log,
     tenants,
     trials,
     whoami,
@@ -102,6 +103,7 @@ _ROOMS = (
     changes,
     rules,
     log,
+    tenant_log,
     grants,
     settings,
 )

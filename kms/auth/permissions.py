@@ -62,6 +62,7 @@ class Operation(enum.StrEnum):
     QUORUM_CHANGE = "quorum.change"
     PROPOSALS_READ = "proposals.read"
     LOG_READ = "log.read"
+    TENANT_LOG_READ = "tenant-log.read"
     GRANTS_READ = "grants.read"
     GRANTS_CHANGE = "grants.change"
     SETTINGS_READ = "settings.read"
@@ -98,6 +99,7 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.QUORUM_CHANGE: frozenset({Role.ADMINISTRATOR}),
     Operation.PROPOSALS_READ: _READERS | {Role.ADMINISTRATOR},
     Operation.LOG_READ: frozenset({Role.AUDITOR}),
+    Operation.TENANT_LOG_READ: frozenset({Role.AUDITOR}),
     Operation.GRANTS_READ: frozenset({Role.ADMINISTRATOR, Role.AUDITOR}),
     Operation.GRANTS_CHANGE: frozenset({Role.ADMINISTRATOR}),
     Operation.SETTINGS_READ: frozenset({Role.ADMINISTRATOR, Role.AUDITOR, Role.OPERATOR}),

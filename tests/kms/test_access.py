@@ -255,6 +255,7 @@ ADMINISTRATION = {
     ),
     ("GET", "/v1/log/entries"): Row({"auditor"}, "service"),
     ("GET", "/v1/log/tail"): Row({"auditor"}, "service"),
+    ("GET", "/v1/log/tenants/{tenant}/entries"): Row({"auditor"}),
     ("GET", "/v1/log/checkpoint"): Row({"auditor"}, "service"),
     ("GET", "/v1/grants"): Row({"administrator", "auditor"}, "service"),
     ("POST", "/v1/grants"): Row({"administrator"}, "service", body=_new_grant),

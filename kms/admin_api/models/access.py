@@ -10,6 +10,7 @@ from kms.admin_api.models.common import (
     Edge,
     Identity,
     Moment,
+    Tenant,
 )
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "LogPageModel",
     "RoleRequestModel",
     "SettingsModel",
+    "TenantLogEntryModel",
+    "TenantLogPageModel",
     "WhoAmIModel",
 ]
 
@@ -80,6 +83,23 @@ class LogPageModel(Edge):
 
     entries: list[LogEntryModel]
     size: Annotated[int, Field(description="How many entries the log had.")]
+
+
+class TenantLogEntryModel(Edge):
+    """One entry, as far as it concerns a tenant."""
+
+    entry: dict[str, Any]  # Any: each kind of entry has members of its own
+    hash: Annotated[str, Field(description="The whole entry's leaf hash, hex.", pattern=r"^[0-9a-f]{64}$")]
+    redacted: Annotated[bool, Field(description="Whether members, or others' keys among them, were left out.")]
+
+
+class TenantLogPageModel(Edge):
+    """Some entries that concern a tenant."""
+
+    tenant: Tenant
+    entries: list[TenantLogEntryModel]
+    next: Annotated[int, Field(description="Ask for what is behind this number next.")]
+    at_end: Annotated[bool, Field(description="Whether there is nothing more up to now.")]
 
 
 class SettingsModel(Edge):

@@ -1,0 +1,102 @@
+"""``/v1/log/tenants/{tenant}``: the entries of the log that concern one tenant, for its auditors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+
+from attest.errors import AttestError
+from attest.release.tlog.checkpoints import MAX_SIZE
+from kms.admin_api.changes import demanded_by
+from kms.admin_api.context import WithCaller
+from kms.admin_api.freezes import tenant_of
+from kms.admin_api.models.access import TenantLogEntryModel, TenantLogPageModel
+from kms.admin_api.models.common import Tenant
+from kms.api.schema import refusals
+from kms.auth.permissions import Operation
+from kms.brakes.freezes import Scope, Target
+from kms.log.tenant_view import Owners, seen_by
+from kms.quorum.break_glass import BreakGlassOpen
+from kms.quorum.changes import read_change
+from kms.store import Reader
+
+__all__ = ["router"]
+
+MAX_PAGE: Final = 200
+MAX_LOOKED_AT: Final = 2000
+"""Entries that one request looks at, whoever's they are: it takes no longer where a tenant has few."""
+
+router = APIRouter(prefix="/v1/log/tenants", tags=["log"])
+
+
+@router.get(
+    "/{tenant}/entries",
+    operation_id="listTenantLogEntries",
+    summary="A tenant's entries, oldest first",
+    responses=refusals(401, 403, 422, 500, 503),
+)
+async def list_tenant_entries(
+    tenant: Tenant,
+    caller: WithCaller,
+    after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries behind this number.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> TenantLogPageModel:
+    """Return what concerns the tenant; ask again with ``next`` until ``at_end``. Pages may be empty."""
+    return await caller.read(
+        Operation.TENANT_LOG_READ, lambda reader: _page(reader, tenant, after=after, limit=limit), tenant=tenant
+    )
+
+
+def _page(reader: Reader, tenant: str, *, after: int, limit: int) -> TenantLogPageModel:
+    owners = _owners(reader)
+    found: list[TenantLogEntryModel] = []
+    last, size = after, reader.log_size()
+    for entry in reader.log(after=after, limit=MAX_LOOKED_AT):
+        shown = seen_by(entry.document(), tenant=tenant, owners=owners)
+        last = entry.seq
+        if shown is not None:
+            found.append(
+                TenantLogEntryModel(entry=dict(shown.document), hash=entry.leaf_hash.hex(), redacted=shown.redacted)
+            )
+        if len(found) == limit:
+            break
+    return TenantLogPageModel(tenant=tenant, entries=found, next=last, at_end=last >= size)
+
+
+def _owners(reader: Reader) -> Owners:
+    """Look up, in the page's own transaction, whose things are; what cannot be read is nobody's."""
+
+    @cache
+    def relaxations() -> Mapping[int, str]:
+        return {one.number: one.key.tenant for one, _ in reader.all_glasses()}
+
+    def leases(ids: tuple[str, ...]) -> Mapping[str, str]:
+        return {one: state.lease.name.tenant for one, state in reader.lease_states(ids).items()}
+
+    @cache
+    def proposal(digest: str) -> str | None:
+        return _proposed_for(reader, digest)
+
+    return Owners(leases=leases, relaxation=lambda number: relaxations().get(number), proposal=proposal)
+
+
+def _proposed_for(reader: Reader, digest: str) -> str | None:
+    """Return the tenant whom a proposal concerns alone."""
+    try:
+        found = reader.proposal(digest)
+        change = None if found is None else read_change(found.action, found.arguments)
+    except AttestError:
+        return None  # altered, or of an action of another version: whose it is cannot be said
+    demanded = None if change is None else demanded_by(change)
+    if demanded is None:
+        return None
+    if isinstance(change, BreakGlassOpen) and not _is_lifted_for(change.lifts, change.name.tenant):
+        return None
+    return demanded[1]
+
+
+def _is_lifted_for(lifts: Target | None, tenant: str) -> bool:
+    return lifts is None or lifts.scope in {Scope.PRODUCT, Scope.ALL} or tenant_of(lifts) == tenant

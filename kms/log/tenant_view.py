@@ -1,0 +1,288 @@
+"""What of an entry the auditor of one tenant may read. A pure function, and closed: what no rule shows is not shown.
+
+An entry that concerns the tenant alone is shown as it is. One that names others' things as well is either left out, or
+made anew from the members that are known to be the tenant's, and says ``redacted``. The digest of the challenge's nonce
+is left out then, too: the hashes of all entries are public, and nobody is to find out by trying what was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from attest.encoding import JsonValue
+from attest.errors import AttestError
+from attest.release import KeyReference
+
+__all__ = ["RULES", "SERVICE_WIDE", "Owners", "Shown", "seen_by"]
+
+Document: TypeAlias = Mapping[str, JsonValue]
+
+_HEAD: Final = ("schema", "seq", "time", "kind")
+_OF_DECISION: Final = (
+    *_HEAD,
+    "at",
+    "evidence_sha384",
+    "recipient_sha256",
+    "outcome",
+    "simulated",
+    "allow_simulated",
+)
+_OF_RELAXATION: Final = (*_HEAD, "break_glass", "number", "tenant", "key_id", "until")
+_UNTOLD: Final = frozenset({"lease-stopped", "lease-unknown"})
+"""Reasons against a release of which the text is not told: it has what a person wrote about several keys at a time, or
+the id of a lease that is of none of the keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owners:
+    """Whose the things are of which an entry has only an id or a number.
+
+    Attributes:
+        leases: for ids of leases, the tenant of each that is known.
+        relaxation: the tenant of the key for which break-glass of this number was opened, or None.
+        proposal: the tenant whom the proposal of this digest concerns alone, or None.
+    """
+
+    leases: Callable[[tuple[str, ...]], Mapping[str, str]]
+    relaxation: Callable[[int], str | None]
+    proposal: Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """An entry as it is shown.
+
+    Attributes:
+        document: its members.
+        redacted: whether it is not the whole entry.
+    """
+
+    document: Document
+    redacted: bool
+
+
+_Rule: TypeAlias = Callable[[Document, str, Owners], Shown | None]
+
+
+def seen_by(document: Document, *, tenant: str, owners: Owners) -> Shown | None:
+    """Return what the auditor of a tenant sees of an entry; None for nothing.
+
+    Args:
+        document: the entry's members.
+        tenant: whose auditor it is.
+        owners: tells whose leases, relaxations and proposals are.
+    """
+    kind = document.get("kind")
+    rule = RULES.get(kind) if isinstance(kind, str) else None
+    return None if rule is None else rule(document, tenant, owners)
+
+
+def tenant_of_reference(text: JsonValue) -> str | None:
+    """Return the tenant of a key as it was asked for; None for what is no key."""
+    try:
+        return KeyReference.parse(text).name.tenant if isinstance(text, str) else None
+    except AttestError:
+        return None
+
+
+def tenant_of_scope(scope: JsonValue, name: JsonValue) -> str | None:
+    """Return the one tenant whose releases a freeze stops; None for those of several."""
+    if scope == "key":
+        return tenant_of_reference(name)
+    return name if scope == "tenant" and isinstance(name, str) else None
+
+
+# -- what concerns one tenant, by what stands in it
+
+
+def _whole(document: Document, *, concerns: bool) -> Shown | None:
+    return Shown(document=document, redacted=False) if concerns else None
+
+
+def _named(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    """Show what is about a key of the tenant, a role in it, or the tenant itself."""
+    del owners
+    return _whole(document, concerns=document.get("tenant") == tenant)
+
+
+def _freeze(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    """Show no freeze of a product or of everything: it concerns all, and so does the reason for it."""
+    del owners
+    return _whole(document, concerns=tenant_of_scope(document.get("scope"), document.get("name")) == tenant)
+
+
+def _references(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    """Show a document that is in force for the tenant's keys alone."""
+    del owners
+    held, blocked = document.get("in_force_for"), document.get("blocked")
+    if not isinstance(held, list) or not isinstance(blocked, list) or not held:
+        return None
+    return _whole(document, concerns={tenant_of_reference(one) for one in (*held, *blocked)} == {tenant})
+
+
+def _proposal(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    digest = document.get("proposal")
+    return _whole(document, concerns=isinstance(digest, str) and owners.proposal(digest) == tenant)
+
+
+def _relaxation(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    """Show in any case that something was relaxed for a key of the tenant, if need be without what it lifts."""
+    del owners
+    if document.get("tenant") != tenant:
+        return None
+    lifts = document.get("lifts")
+    if lifts is None or (isinstance(lifts, dict) and _may_be_lifted(lifts, tenant)):
+        return _whole(document, concerns=True)
+    return _only(document, _OF_RELAXATION)
+
+
+def _relaxation_closed(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    number = document.get("number")
+    return _whole(document, concerns=isinstance(number, int) and owners.relaxation(number) == tenant)
+
+
+def _may_be_lifted(lifts: Document, tenant: str) -> bool:
+    scope, name = lifts.get("scope"), lifts.get("name")
+    return scope in {"product", "all"} or tenant_of_scope(scope, name) == tenant
+
+
+# -- what can mix tenants
+
+
+def _only(document: Document, names: Iterable[str], **more: JsonValue) -> Shown:
+    return Shown(document={name: document[name] for name in names if name in document} | more, redacted=True)
+
+
+def _leases(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    """Show the leases of the tenant's keys alone; with others among them, no reason that was written for all."""
+    found = document.get("leases")
+    if not isinstance(found, list):
+        return None
+    ids = [one for one in found if isinstance(one, str)]
+    owner_of = owners.leases(tuple(ids))
+    own: list[JsonValue] = [one for one in ids if owner_of.get(one) == tenant]
+    if not own:
+        return None
+    return _whole(document, concerns=True) if len(own) == len(found) else _only(document, _HEAD, leases=own)
+
+
+def _decision(document: Document, tenant: str, owners: Owners) -> Shown | None:
+    """Show a decision on the tenant's keys alone; of one on others' keys as well, what concerns the tenant's."""
+    del owners
+    requested = document.get("requested")
+    if not isinstance(requested, list):
+        return None
+    own: list[JsonValue] = [one for one in requested if tenant_of_reference(one) == tenant]
+    if not own:
+        return None
+    if len(own) == len(requested) and _is_of(document, tenant):
+        return _whole(document, concerns=True)
+    keys = [row for row in _rows(document, "keys") if row.get("tenant") == tenant]
+    reasons = [shown for row in _rows(document, "reasons") if (shown := _reason(row, tenant)) is not None]
+    opened = [_opened(row, tenant) for row in _rows(document, "break_glass_open") if _is_for(row, tenant)]
+    glass: dict[str, JsonValue] = {"break_glass": True, "break_glass_open": [*opened]} if opened else {}
+    return _only(document, _OF_DECISION, requested=own, keys=[*map(dict, keys)], reasons=[*reasons], **glass)
+
+
+def _is_of(document: Document, tenant: str) -> bool:
+    """Say whether everything in a decision on the tenant's keys is about these: nothing else has been there so far."""
+    return (
+        all(row.get("tenant") == tenant for row in _rows(document, "keys"))
+        and all(
+            row.get("code") not in _UNTOLD
+            and (row.get("key_id") is None or tenant_of_reference(row.get("key_id")) == tenant)
+            for row in _rows(document, "reasons")
+        )
+        and all(
+            _is_for(row, tenant) and _is_told(row.get("relaxation"), tenant)
+            for row in _rows(document, "break_glass_open")
+        )
+    )
+
+
+def _reason(row: Document, tenant: str) -> dict[str, JsonValue] | None:
+    """Show of a reason against the request as a whole only the code: the text could name anything."""
+    code, key_id = row.get("code"), row.get("key_id")
+    if key_id is None:
+        return {"code": code, "key_id": None, "text": None}
+    if tenant_of_reference(key_id) != tenant:
+        return None
+    return {"code": code, "key_id": key_id, "text": None if code in _UNTOLD else row.get("text")}
+
+
+def _is_for(row: Document, tenant: str) -> bool:
+    return tenant_of_reference(row.get("key")) == tenant
+
+
+def _opened(row: Document, tenant: str) -> dict[str, JsonValue]:
+    relaxation = row.get("relaxation")
+    told = relaxation if _is_told(relaxation, tenant) else None
+    return {"key": row.get("key"), "number": row.get("number"), "until": row.get("until"), "relaxation": told}
+
+
+def _is_told(relaxation: JsonValue, tenant: str) -> bool:
+    """Say whether a relaxation, as ``kms.brakes.glass`` writes it, names nobody but the tenant."""
+    if not isinstance(relaxation, str):
+        return False
+    verb, _, what = relaxation.partition(" ")
+    scope, _, name = what.partition(" ")
+    return verb == "policy" or (verb == "thaw" and _may_be_lifted({"scope": scope, "name": name}, tenant))
+
+
+def _rows(document: Document, name: str) -> list[dict[str, JsonValue]]:
+    """Return the objects in a list; none for what is no list, such as the digest of a member that was too long."""
+    rows = document.get(name)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+RULES: Final[Mapping[str, _Rule]] = {
+    "decision": _decision,
+    "tenant-created": _named,
+    "grant-added": _named,
+    "grant-revoked": _named,
+    "key-created": _named,
+    "key-imported": _named,
+    "key-rotated": _named,
+    "key-enabled": _named,
+    "key-disabled": _named,
+    "key-tagged": _named,
+    "key-schedule-set": _named,
+    "key-schedule-removed": _named,
+    "key-destruction-scheduled": _named,
+    "key-destruction-cancelled": _named,
+    "key-destroyed": _named,
+    "key-release-set": _named,
+    "key-policy-changed": _named,
+    "key-limits-changed": _named,
+    "prompt-key-published": _named,
+    "frozen": _freeze,
+    "thawed": _freeze,
+    "break-glass-opened": _relaxation,
+    "break-glass-closed": _relaxation_closed,
+    "renewals-stopped": _leases,
+    "renewals-resumed": _leases,
+    "references-added": _references,
+    "proposal-created": _proposal,
+    "proposal-approved": _proposal,
+    "proposal-withdrawn": _proposal,
+    "proposal-executed": _proposal,
+}
+"""By kind of entry, what a tenant's auditor sees of it. Of a kind that is not here they see nothing."""
+
+SERVICE_WIDE: Final = frozenset(
+    {
+        "initialised",
+        "restored",
+        "settings-changed",
+        "anchors-changed",
+        "anchors-approved",
+        "quorum-changed",
+        "kek-created",
+        "kek-rotated",
+        "kek-retired",
+        "import-key-created",
+    }
+)
+"""Kinds that were looked at, and concern no tenant. Nothing is decided by this: it is for whoever adds a kind."""
