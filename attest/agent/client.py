@@ -29,7 +29,7 @@ from urllib.parse import quote
 from attest.agent.errors import AgentRefusedError, AgentUnavailableError
 from attest.agent.peers import peer_of
 from attest.encoding import JsonValue, json_value
-from attest.errors import AttestError, VerificationError
+from attest.errors import AttestError, SealedSourceError, VerificationError
 
 __all__ = ["AgentClient", "AgentFile", "AgentModel"]
 
@@ -110,7 +110,8 @@ class AgentClient:
         with self._asked(f"/v1/models/{quote(name, safe='')}") as answer:
             text = self._whole(answer, limit=MAX_DOCUMENT_BYTES)
         try:
-            return AgentModel(client=self, name=name, entries=_entries(json_value(text, what="the agent's answer")))
+            document = json_value(text, what="the agent's answer")
+            return AgentModel(client=self, name=name, id=_id(document), entries=_entries(document))
         except (AttestError, KeyError, TypeError) as exc:
             raise self._strange("a list of files") from exc
 
@@ -123,15 +124,30 @@ class AgentClient:
         except AttestError as exc:
             raise self._strange("JSON") from exc
 
-    def read_into(self, model: str, path: str, offset: int, buffer: memoryview) -> None:
-        """Fill a buffer with a part of a file; see ``AgentFile``."""
+    def read_into(self, model: str, path: str, offset: int, buffer: memoryview, *, model_id: str) -> None:
+        """Fill a buffer with a part of a file, of the sealing with this identity; see ``AgentFile``."""
         last = offset + len(buffer) - 1
         target = f"/v1/models/{quote(model, safe='')}/files/{quote(path)}"
         with self._asked(target, Range=f"bytes={offset}-{last}") as answer:
             stated = (answer.getheader("Content-Range") or "").partition("/")[0]
             if answer.status != HTTPStatus.PARTIAL_CONTENT or stated != f"bytes {offset}-{last}":
                 raise self._strange(f"bytes {offset} to {last}")
+            self._require_same(answer.getheader("ETag"), model, model_id)
             self._fill(answer, buffer)
+
+    def _require_same(self, tag: str | None, model: str, model_id: str) -> None:
+        """Make sure that a part is of the sealing whose files were listed: the agent may open another one any time."""
+        if tag is None:
+            raise self._strange("a part that says of which sealing it is")
+        if tag != f'"{model_id}"':
+            raise SealedSourceError(
+                f"the agent has another sealing of {model} by now",
+                code="sealed-source-changed",
+                field=model,
+                expected=model_id,
+                got=tag.strip('"')[:80],
+                hint="ask the agent for the model again",
+            )
 
     @contextmanager
     def _asked(self, target: str, *, also: HTTPStatus | None = None, **headers: str) -> Iterator[HTTPResponse]:
@@ -239,11 +255,13 @@ class AgentModel:
     Attributes:
         client: asks the agent.
         name: of the model.
+        id: of its sealing, 32 hex digits; all of its files are of that one.
         entries: the sizes of its files in bytes, by their paths.
     """
 
     client: AgentClient = field(repr=False)
     name: str
+    id: str
     entries: Mapping[str, int]
 
     def open(self, path: str) -> AgentFile:
@@ -257,7 +275,7 @@ class AgentModel:
             raise AgentRefusedError(
                 f"the model {self.name} has no file {path[:200]!r}", code="agent-unknown", status=HTTPStatus.NOT_FOUND
             )
-        return AgentFile(client=self.client, model=self.name, path=path, size=size)
+        return AgentFile(client=self.client, model=self.name, id=self.id, path=path, size=size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,12 +285,14 @@ class AgentFile:
     Attributes:
         client: asks the agent.
         model: whose file it is.
+        id: of the model's sealing.
         path: of the file.
         size: in bytes.
     """
 
     client: AgentClient = field(repr=False)
     model: str
+    id: str
     path: str
     size: int
 
@@ -286,6 +306,7 @@ class AgentFile:
 
         Raises:
             AgentRefusedError, AgentUnavailableError, VerificationError: as ``AgentClient.key``.
+            SealedSourceError: ``sealed-source-changed``: the agent has another sealing of the model by now.
             ValueError: the range does not lie within the file.
         """
         view = memoryview(buffer).cast("B")
@@ -295,7 +316,7 @@ class AgentFile:
         if not len(view):
             return
         try:
-            self.client.read_into(self.model, self.path, offset, view)
+            self.client.read_into(self.model, self.path, offset, view, model_id=self.id)
         except BaseException:
             view[:] = bytes(len(view))
             raise
@@ -316,6 +337,12 @@ class AgentFile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _id(document: JsonValue) -> str:
+    if not isinstance(document, dict) or not isinstance(document["id"], str):
+        raise TypeError
+    return document["id"]
 
 
 def _entries(document: JsonValue) -> dict[str, int]:

@@ -31,8 +31,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.agent.guarded import read_guarded
 from attest.agent.peers import MAX_ID, NOBODY_ID, Peer, PeerRule
-from attest.errors import ConfigurationError
+from attest.encoding import hex_bytes
+from attest.errors import ConfigurationError, EvidenceError
 from attest.release.names import KeyReference
+from attest.sealed.manifest import MODEL_ID_BYTES
 from attest.sealed.signing_keys import read_trusted_key
 
 __all__ = ["AgentConfig", "Limits", "ServedKey", "ServedModel", "SocketConfig", "load_config", "parse_config"]
@@ -105,6 +107,7 @@ class ServedModel:
         place: a folder, an address of the web, or ``s3://bucket/prefix``.
         trusted: whose signature counts.
         verify_digests: whether all its ciphertext is compared with the signature before anything is given.
+        model_id: which sealing it must be, 16 bytes; None takes any of its owner's, an older one too.
         peers: who gets its files.
     """
 
@@ -113,6 +116,7 @@ class ServedModel:
     trusted: tuple[ec.EllipticCurvePublicKey, ...]
     verify_digests: bool
     peers: tuple[PeerRule, ...]
+    model_id: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +242,7 @@ def _model(
     where = f"models.{name[:80]}."
     if not _NAME.fullmatch(name):
         raise _invalid("models", "names of lower-case letters, digits, '.', '_' and '-'", repr(name)[:80])
-    _require_known(table, {"place", "trust", "peers", "verify_digests"}, where)
+    _require_known(table, {"place", "trust", "peers", "verify_digests", "model_id"}, where)
     place = _text(table, "place", where)
     digests = table.get("verify_digests", False)
     if not isinstance(digests, bool):
@@ -249,7 +253,18 @@ def _model(
         trusted=tuple(read_trusted_key(read(one)) for one in _texts(table, "trust", where)),
         verify_digests=digests,
         peers=_peers(table, where, rules),
+        model_id=_model_id(table, where),
     )
+
+
+def _model_id(table: _Table, where: str) -> bytes | None:
+    if "model_id" not in table:
+        return None
+    text = _text(table, "model_id", where)
+    try:
+        return hex_bytes(text, what="model_id", length=MODEL_ID_BYTES)
+    except EvidenceError as exc:
+        raise _invalid(f"{where}model_id", f"{2 * MODEL_ID_BYTES} hex digits", repr(text)[:80]) from exc
 
 
 def _peers(table: _Table, where: str, rules: Mapping[str, PeerRule]) -> tuple[PeerRule, ...]:

@@ -103,7 +103,9 @@ class OpenModel:
 
 def verified_place(served: ServedModel) -> VerifiedDirectory:
     """Verify a model where it lies; errors as ``verify_directory`` and ``store_of``."""
-    return verify_directory(store_of(served.place), trusted=served.trusted, digests=served.verify_digests)
+    return verify_directory(
+        store_of(served.place), trusted=served.trusted, model=served.model_id, digests=served.verify_digests
+    )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -48,11 +48,11 @@ class Place:
     key: bytes
 
     @staticmethod
-    def make(folder: Path) -> "Place":
+    def make(folder: Path, *, seed: object = 0) -> "Place":
         from tests.sealed.made import KEY as SEALED_KEY
 
         made = SealedPlace(folder, files=FILES)
-        made.seal(key=SEALED_KEY)
+        made.seal(key=SEALED_KEY, seed=seed)
         return Place(sealed=made.sealed, key=SEALED_KEY)
 
     def served(self, *peers: PeerRule, name: str = "llama", **more: object) -> ServedModel:

@@ -97,6 +97,9 @@ def saying(folder: Path, answer: bytes) -> Iterator[Path]:
         thread.join(30)
 
 
+PART = 'Content-Range: bytes 0-3/9\r\nETag: "aa"\r\n'
+
+
 def answer(body: bytes, *, status: str = "206 Partial Content", length: int | None = None, more: str = "") -> bytes:
     size = len(body) if length is None else length
     return f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n{more}\r\n".encode() + body
@@ -111,11 +114,13 @@ def answer(body: bytes, *, status: str = "206 Partial Content", length: int | No
         (answer(b"abcd"), "agent-answer-invalid"),
         (answer(b"abcd", status="200 OK"), "agent-answer-invalid"),
         (answer(b"abcd", more="Content-Range: bytes 1-4/9\r\n"), "agent-answer-invalid"),
-        (answer(b"abcde", more="Content-Range: bytes 0-3/9\r\n"), "agent-answer-invalid"),
-        (answer(b"abc", more="Content-Range: bytes 0-3/9\r\n"), "agent-answer-invalid"),
-        (answer(b"abc", length=4, more="Content-Range: bytes 0-3/9\r\n"), "agent-unreachable"),
-        (b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-3/9\r\n\r\nabcd", "agent-answer-invalid"),
-        (b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-3/9\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n",
+        (answer(b"abcd", more="Content-Range: bytes 0-3/9\r\n"), "agent-answer-invalid"),
+        (answer(b"abcd", more=PART.replace("aa", "bb")), "sealed-source-changed"),
+        (answer(b"abcde", more=PART), "agent-answer-invalid"),
+        (answer(b"abc", more=PART), "agent-answer-invalid"),
+        (answer(b"abc", length=4, more=PART), "agent-unreachable"),
+        (f"HTTP/1.1 206 x\r\n{PART}\r\nabcd".encode(), "agent-answer-invalid"),
+        (f"HTTP/1.1 206 x\r\n{PART}Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n".encode(),
          "agent-answer-invalid"),
         (answer(b"no", status="503 No"), "agent-answer-invalid"),
         (answer(b"[]", status="403 No"), "agent-answer-invalid"),
@@ -127,12 +132,22 @@ def test_an_answer_that_is_not_what_was_asked_for_is_none(folder: Path, said: by
         from attest.agent.client import AgentFile
 
         with pytest.raises(AttestError) as caught:
-            AgentFile(client=agent, model="m", path="p", size=9).read_into(0, buffer)
+            AgentFile(client=agent, model="m", id="aa", path="p", size=9).read_into(0, buffer)
     assert (caught.value.code, bytes(buffer)) == (code, bytes(4))
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{}", b'{"files": 1}', b'{"files": [1]}', b'{"files": [{"path": 1, "size": 1}]}', b"[" * 10_000]
+    "body",
+    [
+        b"",
+        b"{}",
+        b'{"files": 1}',
+        b'{"files": []}',
+        b'{"files": [], "id": 1}',
+        b'{"files": [1]}',
+        b'{"files": [{"path": 1, "size": 1}]}',
+        b"[" * 10_000,
+    ],
 )
 def test_a_list_that_is_none_is_refused(folder: Path, body: bytes) -> None:
     said = answer(body, status="200 OK")

@@ -87,6 +87,8 @@ BASE = '[peers.a]\nuid = 1\n[keys.k]\npeers = ["a"]\n'
         (BASE + '[models.m]\nplace = "x"\ntrust = ["p"]\n', "models.m.peers"),
         (BASE + '[models.m]\nplace = "x"\ntrust = ["p"]\npeers = ["a"]\nverify_digests = 1\n',
          "models.m.verify_digests"),
+        (BASE + '[models.m]\nplace = "x"\ntrust = ["p"]\npeers = ["a"]\nmodel_id = "00"\n', "models.m.model_id"),
+        (BASE + '[models.m]\nplace = "x"\ntrust = ["p"]\npeers = ["a"]\nmodel_id = 1\n', "models.m.model_id"),
         (BASE + '[models."m/n"]\nplace = "x"\ntrust = ["p"]\npeers = ["a"]\n', "models"),
         ("keys = 1\n", "keys"),
         ("[keys]\nk = 1\n", "keys.k"),

@@ -16,7 +16,7 @@ from attest.agent.config import AgentConfig
 from attest.agent.keys import RETRY_SECONDS
 from attest.cli.main import cli
 from attest.encoding import JsonValue
-from attest.errors import EndorsementError, VerificationError
+from attest.errors import EndorsementError, SealedSourceError, VerificationError
 from attest.release.names import KeyReference
 from attest.release.refusals import PolicyNotMetError
 from attest.sealed import open_directory, open_file
@@ -418,6 +418,32 @@ def test_a_client_whose_lease_is_lost_gets_an_error_and_no_part(running: Running
         with pytest.raises(AgentRefusedError) as caught:
             file.read_into(0, buffer)
         assert (caught.value.code, caught.value.status, bytes(buffer)) == ("lease-renewal-refused", 410, bytes(10))
+
+
+def test_a_client_gets_no_mixture_of_two_sealings_of_a_model(folder: Path, tmp_path: Path) -> None:
+    place = Place.make(tmp_path)
+    (tmp_path / "older").mkdir()
+    older = Place.make(tmp_path / "older", seed="older").sealed
+    with Running.start(folder, place) as running, running.client() as agent:
+        file = agent.model("llama").open(BIG)
+        assert bytes(file.read(0, 10)) == FILES[BIG][:10]
+        running.session.lose(MODEL_KEY)
+        running.ticks.ahead += RETRY_SECONDS + 1
+        place.sealed.rename(tmp_path / "newer")
+        older.rename(place.sealed)
+        buffer = bytearray(b"x" * 10)
+        with pytest.raises(SealedSourceError) as caught:
+            file.read_into(10, buffer)
+        assert (caught.value.code, bytes(buffer)) == ("sealed-source-changed", bytes(10))
+        assert bytes(agent.model("llama").open(BIG).read(0, 10)) == FILES[BIG][:10]
+
+
+def test_a_model_that_is_pinned_is_that_sealing_or_none(folder: Path, place: Place) -> None:
+    config = replace(usual(place), models=(place.served(ME, model_id=bytes(16)),))
+    with Running.start(folder, place, config=config) as running:
+        said = running.ask("/v1/models/llama")
+        assert (said.status, said.code) == (500, "sealed-model-mismatch")
+        assert MODEL_KEY not in running.session.asked
 
 
 def test_many_that_ask_at_once_for_what_is_refused_ask_once(folder: Path, place: Place) -> None:
