@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,10 +66,8 @@ def admin_revoke(number: int, config: Path | None, **flags: object) -> None:
     from kms.actors import local_actor
     from kms.auth.granting import grant_members, revoke_role
 
-    actor, at = local_actor(), moment()
-    grant = revoke_role(vault(config, flags).store, number, actor=actor, at=at)
-    then = replace(grant, revoked_by=actor, revoked_at=at)
-    tell_change("admin-revoke", f"revoked: {_line(grant)}", details={"grant": grant_members(then)})
+    grant = revoke_role(vault(config, flags).store, number, actor=local_actor(), at=moment())
+    tell_change("admin-revoke", f"revoked: {_about(grant)}", details={"grant": grant_members(grant)})
 
 
 @admin.command("list")
@@ -107,7 +104,10 @@ def admin_whois(certificate: Path, *, as_json: bool) -> None:
 
 
 def _line(grant: Grant) -> str:
+    return _about(grant) if grant.counts else f"{_about(grant)}  revoked"
+
+
+def _about(grant: Grant) -> str:
     from kms.auth.granting import grant_members
 
-    line = "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**grant_members(grant))
-    return line if grant.counts else f"{line}  revoked"
+    return "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**grant_members(grant))

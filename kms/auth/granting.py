@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -143,6 +144,9 @@ def write_grant(writer: Writer, *, identity: Actor, tenant: str, role: Role, act
 def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Grant:
     """Take a role away, from the next transaction on.
 
+    Returns:
+        The grant, which does not count any more.
+
     Raises:
         GrantUnknownError: ``grant-unknown``.
         GrantConflictError: ``grant-revoked-already``; ``last-administrator``: there would be none left.
@@ -171,7 +175,7 @@ def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Gra
             )
         writer.revoke_grant(number, by=actor, at=at)
         writer.append(writer.prepare(kind=GRANT_REVOKED, at=at, body=_body(grant, actor)))
-    return grant
+    return replace(grant, revoked_by=actor, revoked_at=at)
 
 
 def differences(grants: Iterable[Grant], log: Iterable[LogEntry]) -> Iterator[str]:

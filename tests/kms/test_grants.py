@@ -178,7 +178,7 @@ def test_a_role_counts_from_its_grant_to_its_revocation_and_both_are_logged(harn
     given = give(harness, ALICE, Role.AUDITOR, "team")
     assert (given.number, of(harness, ALICE), of(harness, BOB)) == (1, [(Role.AUDITOR, "team")], [])
     harness.clock.forward(seconds=5)
-    revoke(harness, given.number, by=BOB)
+    told = revoke(harness, given.number, by=BOB)
     assert of(harness, ALICE) == []
     entries = [entry for entry in harness.entries() if str(entry["kind"]).startswith("grant-")]
     named = {"grant": 1, "identity": "jwt:https://login.test|alice", "tenant": "team", "role": "auditor"}
@@ -190,6 +190,7 @@ def test_a_role_counts_from_its_grant_to_its_revocation_and_both_are_logged(harn
     with harness.services.store.reading() as reader:
         (kept,) = reader.all_grants()
     assert (kept.granted_by, kept.revoked_by, kept.revoked_at) == (LOCAL, BOB, harness.clock())
+    assert told == kept
     assert give(harness, ALICE, Role.AUDITOR, "team").number == 2
     assert problems(harness) == ()
 
