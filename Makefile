@@ -19,7 +19,7 @@ DEV_STAMP := .venv/.installed-dev
 TPM_STAMP := .venv/.installed-tpm
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
-CODE := $(wildcard attest kms benchmarks fixtures tests)
+CODE := $(wildcard attest kms benchmarks examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
 CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/policy/*,attest/appraisal.py,kms/decide.py

@@ -229,6 +229,7 @@ class Program:
                 code="command-unusable",
                 field="COMMAND",
                 got=problem,
+                hint="name a program that is in PATH, or the way to a file that may be executed",
             ) from exc
 
     def lost(self, key: SessionKey, error: LeaseLostError) -> None:

@@ -419,9 +419,10 @@ def machine(
     from attest.simulator import SimulatedGuest
 
     guest = SimulatedGuest(chip=_chip(product, report_version, chip, tcb, None))
+    named = arguments[0] == "attest" and len(arguments) > 1  # put before a whole command line
     shout()
     with simulated_machine(replace(guest, measurement=measurement or guest.measurement)) as access:
-        return int(cli.main(list(arguments), standalone_mode=False, obj=access))
+        return int(cli.main(list(arguments[named:]), standalone_mode=False, obj=access))
 
 
 simulate.add_command(azure)

@@ -269,7 +269,7 @@ def _no_interface(machine: Machine, tee: Tee) -> tuple[str, str]:
 
 def no_tee(detected: Detected) -> CollectionError:
     """Say that this machine cannot give evidence of a CPU, and why."""
-    simulated = "'attest simulate' makes evidence for trying things out"
+    simulated = "to try it out, 'attest simulate machine -- COMMAND' runs a command on a simulated one"
     if detected.tee is None:
         return CollectionError(
             f"no TEE here: {detected.reason or 'nothing in this kernel makes reports'}",

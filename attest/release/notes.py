@@ -211,7 +211,11 @@ def _base64(data: bytes) -> str:
 
 
 def _bad_key(problem: str) -> ConfigurationError:
-    return ConfigurationError(f"verifier key: {problem}", code="verifier-key-invalid")
+    return ConfigurationError(
+        f"verifier key: {problem}",
+        code="verifier-key-invalid",
+        hint="copy all of the line that 'kms init' printed as its identity",
+    )
 
 
 def _unsigned(name: str) -> SignatureError:

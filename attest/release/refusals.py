@@ -16,6 +16,11 @@ __all__ = [
 
 _ASK_AGAIN = frozenset({409, 410, 429, 502, 503, 504})
 """A challenge that was used or is too old, too many requests, and a service or a proxy that cannot say now."""
+_NEXT = {
+    "policy-not-met": "compare this machine with the key's policy: 'attest collect evidence', then 'attest appraise'",
+    "key-unknown": "check the name and the version; a key may also be kept from machines that do not conform",
+}
+"""What a workload's people can do, beside what the service says."""
 _LEASES = frozenset({
     "lease-ended",
     "lease-expired",
@@ -115,7 +120,7 @@ def refused(document: JsonValue, status: int, *, retry_after: float | None = Non
         status=status,
         failed_checks=tuple(checks) if isinstance(checks, list) else (),
         retry_after=retry_after,
-        hint=hint if isinstance(hint, str) else None,
+        hint="; ".join(one for one in (_NEXT.get(code), hint) if isinstance(one, str)) or None,
     )
 
 

@@ -158,6 +158,12 @@ def _translated(exc: Exception) -> AttestError:
 
     if isinstance(exc, httpx.InvalidURL):
         return ConfigurationError(f"not a URL: {exc}", code="url-invalid")
+    if isinstance(exc, httpx.UnsupportedProtocol):
+        return ConfigurationError(
+            "the address of the key-release service begins with neither https:// nor http://",
+            code="url-invalid",
+            hint="such as https://kms.example",
+        )
     return _unreachable(str(exc) or type(exc).__name__)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from types import TracebackType
@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
 from attest.sealed.comparing import Progress, digest_mismatch, require_digests, require_same_files
+from attest.sealed.keyring import Keyring, KeySource, key_source
 from attest.sealed.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -47,9 +48,6 @@ __all__ = [
     "verify_manifest",
 ]
 
-KeySource = Callable[[SealedManifest], bytes]
-"""Obtains the key that a verified manifest names: from a service, say."""
-
 
 def as_store(place: Store | str | os.PathLike[str]) -> Store:
     """Return a store: the place itself, or the folder that it names."""
@@ -72,11 +70,11 @@ class VerifiedDirectory:
     model: VerifiedModel
     digests_verified: bool
 
-    def unlock(self, key: bytes | KeySource, *, threads: int | None = None) -> SealedDirectory:
+    def unlock(self, key: bytes | KeySource | Keyring, *, threads: int | None = None) -> SealedDirectory:
         """Open it with the key that its manifest names.
 
         Args:
-            key: 32 bytes as released, or where to get them.
+            key: 32 bytes as released, or where to get them: see ``open_directory``.
             threads: how many decrypt a file; by default one for each processor.
 
         Raises:
@@ -84,7 +82,8 @@ class VerifiedDirectory:
             ConfigurationError: ``sealed-key-length``.
             AttestError: whatever obtaining the key raises.
         """
-        released = key if isinstance(key, bytes) else key(self.manifest)
+        source = key_source(key)
+        released = source if isinstance(source, bytes) else source(self.manifest)
         return SealedDirectory(self, data_key=unwrap_data_key(self.manifest, key=released), threads=threads)
 
 
@@ -192,7 +191,7 @@ class SealedDirectory:
 def open_directory(
     place: Store | str | os.PathLike[str],
     *,
-    key: bytes | KeySource,
+    key: bytes | KeySource | Keyring,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
     verify_digests: bool = False,
@@ -202,7 +201,7 @@ def open_directory(
 
     Args:
         place: a folder, or a store.
-        key: 32 bytes as released, or where to get them.
+        key: 32 bytes as released, or where to get them: an ``attest.Session``, or a function of the manifest.
         trusted: the keys whose signatures count; none accepts nothing.
         model: the identity that it must have, 16 bytes; None takes any model of the owner's, an older one too.
         verify_digests: also compare every byte of ciphertext with the signature first.
@@ -280,8 +279,9 @@ def verify_manifest(
         SealedTamperError: ``sealed-files-mismatch``, or ``sealed-digest-mismatch``: another manifest was signed.
         SealedSourceError: one of the two cannot be read.
     """
+    _require_keys(trusted)
     store = as_store(place)
-    model = verify_model(store.read_small(SIGNATURE_NAME, MAX_BUNDLE_BYTES), trusted=trusted)
+    model = verify_model(_signature(store), trusted=trusted)
     return _signed_manifest(store, model), model
 
 
@@ -293,6 +293,26 @@ def unverified_manifest(place: Store | str | os.PathLike[str]) -> SealedManifest
         SealedSourceError: it cannot be read.
     """
     return SealedManifest.parse(as_store(place).read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES))
+
+
+def _signature(store: Store) -> bytes:
+    try:
+        return store.read_small(SIGNATURE_NAME, MAX_BUNDLE_BYTES)
+    except SealedSourceError as exc:
+        if exc.got not in {"ENOENT", "ENOTDIR"}:
+            raise
+        raise SealedSourceError(
+            f"{store.name} is no sealed model: there is no {SIGNATURE_NAME}",
+            code="sealed-file-missing",
+            field=SIGNATURE_NAME,
+            hint="check the path; 'attest seal' makes a sealed model of a plain one",
+        ) from exc
+
+
+def _require_keys(trusted: object) -> None:
+    if not isinstance(trusted, Collection) or not all(isinstance(one, ec.EllipticCurvePublicKey) for one in trusted):
+        msg = 'trusted must be a tuple of public keys: (read_trusted_key(Path("owner.pub").read_bytes()),)'
+        raise TypeError(msg)
 
 
 def _signed_manifest(store: Store, model: VerifiedModel) -> SealedManifest:

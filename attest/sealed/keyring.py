@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from attest.sealed.directory import KeySource
 from attest.sealed.manifest import SealedManifest
 
-__all__ = ["KeyMaterial", "Keyring", "key_source"]
+__all__ = ["KeyMaterial", "KeySource", "Keyring", "key_source"]
+
+KeySource = Callable[[SealedManifest], bytes]
+"""Obtains the key that a verified manifest names: from a service, say."""
 
 
 class KeyMaterial(Protocol):

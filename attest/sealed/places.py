@@ -9,7 +9,7 @@ from attest.sealed.http_source import HttpSource, HttpStore
 from attest.sealed.ranges import Patience
 from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.sources import FileSource, Source
-from attest.sealed.stores import FolderStore, Store
+from attest.sealed.stores import FolderStore
 
 __all__ = ["connections_of", "source_of", "store_of"]
 
@@ -49,8 +49,8 @@ def store_of(
     headers: Headers | None = None,
     endpoint_url: str | None = None,
     patience: Patience | None = None,
-) -> Store:
-    """Return the store of a sealed model where it lies; nothing is read yet.
+) -> FolderStore | HttpStore | S3Store:
+    """Return the store of a sealed model where it lies; nothing is read yet. Closing it is the caller's.
 
     Args:
         place: a folder, an address of the web, or ``s3://bucket/prefix``.

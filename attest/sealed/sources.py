@@ -54,6 +54,7 @@ def unreadable(name: str, exc: OSError) -> SealedSourceError:
         code="sealed-source-unreadable",
         field=name,
         got=errno.errorcode.get(exc.errno or 0),
+        hint="check the path" if isinstance(exc, FileNotFoundError | NotADirectoryError) else None,
     )
 
 

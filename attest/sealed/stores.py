@@ -117,6 +117,9 @@ class FolderStore:
         """Open a file; see ``Store``."""
         return FileSource(self.folder / name)
 
+    def close(self) -> None:
+        """Do nothing, as stores far away close their connections."""
+
 
 def read_whole(source: Source, *, limit: int) -> bytes:
     """Return the content of a source, or of one that is larger than the limit one byte more than the limit.

@@ -210,8 +210,15 @@ def require_memory(target: Path, *, allow_disk: bool) -> bool:
     """Require a target to lie in memory, unless a disk is allowed; return whether it does.
 
     Raises:
-        ConfigurationError: ``target-not-memory``.
+        ConfigurationError: ``target-not-memory``, or ``output-unwritable``: it would be in a folder that is not there.
     """
+    if not target.parent.is_dir():
+        raise ConfigurationError(
+            f"{target.parent} is no folder: {target.name} cannot be made in it",
+            code="output-unwritable",
+            field=str(target),
+            hint="name a new folder below one that is there, such as /dev/shm",
+        )
     return _require_memory(target.parent, target, allow_disk=allow_disk)
 
 

@@ -49,6 +49,8 @@ def test_the_exit_code_is_the_commands_own(attest: Attest) -> None:
     assert attest("simulate", "machine", "--", "no-such-command").code == 2
     assert attest("simulate", "machine", "--", "key", "get", "model", "--out", "absent/key").code == 2
     assert attest("simulate", "machine").code == 2
+    assert attest("simulate", "machine", "attest", "no-such-command").code == 2
+    assert attest("simulate", "machine", "attest", "completion", "bash").code == 0
 
 
 def test_nothing_of_it_is_left_on_the_disk(attest: Attest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def without_manifest(place: Place) -> None:
         (extended, "sealed-size-mismatch"),
         (linked, "sealed-folder-unsafe"),
         (piped, "sealed-folder-unsafe"),
-        (unsigned, "sealed-source-unreadable"),
+        (unsigned, "sealed-file-missing"),
         (without_manifest, "sealed-source-unreadable"),
     ],
 )

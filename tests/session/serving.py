@@ -49,6 +49,8 @@ def prepared(folder: Path) -> Path:
     # Those of docs/sdk.md.
     td = machine("tdx")
     policies |= {"llama-70b": td.policy(), "acme/adapter": td.policy()}
+    # Those of examples/ and of docs/cookbook.md.
+    policies |= dict.fromkeys(("my-model", "batch-results"), machine("snp").policy())
     policies |= {"nobody-gets-this": td.with_other_image().policy()}
     _add_keys(settings, policies)
     return config
