@@ -177,6 +177,8 @@ class Session(Forkable):
                     received = self._asked(wanted, self._state.deadline())
                 except AttestError as exc:
                     wanted = steps.throw(exc)
+                except Exception as exc:  # noqa: BLE001  whoever waits for on_lost must hear of it when the lease ends
+                    wanted = steps.throw(self._state.defect(exc))
                 else:
                     wanted = steps.send(received)
         return self._state.holdings.seconds_until_due()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from attest.errors import AttestError
 from attest.policy.load import Policy
 from attest.release.exchange import Attester, Exchange, Steps
 from attest.release.mutual import ProvenService, ServiceExpectation
@@ -136,6 +137,20 @@ class SessionState:
         if self.closed:
             msg = "the session is closed"
             raise ValueError(msg)
+
+    def defect(self, exc: Exception) -> AttestError:
+        """Return the error for a renewal that failed as nobody foresaw: it may succeed later, as after any other.
+
+        Raises:
+            ValueError: the session was closed meanwhile, which is the reason.
+        """
+        self.require_open()
+        log.error("a renewal failed", exc_info=exc)
+        return AttestError(
+            f"asking failed by {type(exc).__name__}",
+            code="session-renewal-failed",
+            hint="this is a defect of attest or of what was given to the session: the log of attest.session has more",
+        )
 
     def lost(self, held: Held, error: LeaseLostError) -> None:
         """Tell the program that a key may be used no more."""

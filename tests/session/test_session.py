@@ -280,6 +280,35 @@ def test_what_may_pass_costs_no_key(scene: Scene, fault: Any) -> None:  # noqa: 
         assert key.seconds_left == DAY
 
 
+def defective(_: httpx.Request) -> httpx.Response:
+    msg = "nobody foresaw this"
+    raise ValueError(msg)
+
+
+def test_what_nobody_foresaw_ends_no_renewing_and_the_loss_is_told(scene: Scene) -> None:
+    with scene.session() as session:
+        key = session.key("model")
+        scene.line.always = defective
+        scene.harness.clock.forward(seconds=TWO_THIRDS)
+        while (seconds := session.renew()) is not None:
+            assert key.valid
+            scene.harness.clock.forward(seconds=seconds)
+        ((_, error, _),) = scene.told.lost
+        assert (error.code, error.got) == ("lease-lost", "session-renewal-failed")
+
+
+def test_on_asyncio_what_nobody_foresaw_ends_no_renewing_either(scene: Scene) -> None:
+    async def program() -> None:
+        async with scene.async_session() as session:
+            await session.key("model")
+            scene.line.always = defective
+            scene.harness.clock.forward(seconds=DAY)
+            assert await session.renew() is None
+            assert len(scene.told.lost) == 1
+
+    asyncio.run(program())
+
+
 def test_somebody_else_who_answers_a_renewal_costs_no_key_while_it_lives(scene: Scene) -> None:
     with scene.session() as session:
         key = session.key("model")
