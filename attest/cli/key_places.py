@@ -17,6 +17,8 @@ __all__ = ["KeyPlace", "place_of", "require_in_memory"]
 
 STDOUT: Final = "-"
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+_JOURNAL: Final = "JOURNAL_STREAM"
+"""Device and inode of the descriptor that leads to the journal, in services of systemd; see systemd.exec(5)."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
@@ -69,19 +71,32 @@ def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPla
     sys.stdout.flush()
     descriptor = sys.stdout.fileno() if out_fd is None else out_fd
     name = "standard output" if out_fd is None else f"descriptor {out_fd}"
-    try:
-        found = os.fstat(descriptor)
-    except OSError as exc:
-        raise _unwritable(name, exc) from exc
+    found = _status(descriptor, name)
     if os.isatty(descriptor):
         raise ConfigurationError(
             f"a key is not written to a terminal ({name})",
             code="output-terminal",
             hint="name a file with --out FILE, or write into a pipe",
         )
-    if stat.S_ISREG(found.st_mode) and not allow_disk:
-        require_in_memory(found.st_dev, name)
+    if not allow_disk:
+        _require_nothing_kept(found, name)
     return KeyPlace(descriptor=descriptor, file=None)
+
+
+def _status(descriptor: int, name: str) -> os.stat_result:
+    try:
+        return os.fstat(descriptor)
+    except OSError as exc:
+        raise _unwritable(name, exc) from exc
+
+
+def _require_nothing_kept(found: os.stat_result, name: str) -> None:
+    if stat.S_ISREG(found.st_mode):
+        require_in_memory(found.st_dev, name)
+    elif stat.S_ISBLK(found.st_mode):
+        raise _kept(name, "a block device")
+    elif os.environ.get(_JOURNAL) == f"{found.st_dev}:{found.st_ino}":
+        raise _kept(name, "the system's journal")
 
 
 def _file_place(file: Path, *, allow_disk: bool) -> KeyPlace:
@@ -104,14 +119,18 @@ def require_in_memory(device: int, name: str) -> None:
     """
     found = _file_system(device)
     if found not in _IN_MEMORY:
-        raise ConfigurationError(
-            f"{name} is on a file system that keeps what is written ({found})",
-            code="output-on-disk",
-            field="--out",
-            expected="tmpfs or ramfs",
-            got=found,
-            hint="write below /run or /dev/shm; --allow-disk writes it all the same",
-        )
+        raise _kept(name, found)
+
+
+def _kept(name: str, where: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name} leads to what keeps what is written ({where})",
+        code="output-on-disk",
+        field="--out",
+        expected="tmpfs or ramfs",
+        got=where,
+        hint="write below /run or /dev/shm; --allow-disk writes it all the same",
+    )
 
 
 def _file_system(device: int) -> str:

@@ -5,12 +5,14 @@ import json
 import os
 import pty
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,27 @@ def test_a_key_does_not_go_to_a_terminal(run: Run) -> None:
     finally:
         os.close(controller)
         os.close(terminal)
+
+
+def test_a_key_does_not_go_to_the_journal_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, others = socket.socketpair()
+    with ours, others:
+        place_of = partial(key_places.place_of, out=None, out_fd=ours.fileno())
+        assert place_of(allow_disk=False).descriptor == ours.fileno()
+        found = os.fstat(ours.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")  # as systemd sets it
+        with pytest.raises(ConfigurationError) as caught:
+            place_of(allow_disk=False)
+        assert (caught.value.code, caught.value.got) == ("output-on-disk", "the system's journal")
+        assert place_of(allow_disk=True).descriptor == ours.fileno()
+
+
+def test_a_key_does_not_go_to_a_disk_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = os.stat_result((stat.S_IFBLK | 0o600, *[0] * 9))
+    monkeypatch.setattr(key_places, "_status", lambda *_: disk)
+    with pytest.raises(ConfigurationError) as caught:
+        key_places.place_of(out=None, out_fd=1, allow_disk=False)
+    assert (caught.value.code, caught.value.got) == ("output-on-disk", "a block device")
 
 
 def test_standard_output_is_a_pipe_or_nothing(served: ServedProcess, tmp_path: Path) -> None:
