@@ -1,7 +1,6 @@
 """Where the key-encryption key is, as the settings say it: one table, one back-end, and no secret."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,8 @@ from kms.keys.wrapping.definitions import (
     read_directory,
 )
 from kms.settings import LoadedSettings, load_settings
-from tests.kms.process import command, environment
 from tests.kms.softhsm import PIN, SoftHsm
+from tests.kms.warm import run_warm
 
 REST = 'database = "kms.db"\norigin = "kms.test/a"\n'
 PKCS11 = 'backend = "pkcs11"\nmodule = "/m.so"\ntoken = "kms"\nkey = "k"\npin_file = "pin"\n'
@@ -124,8 +123,7 @@ def test_mc_33_a_service_on_a_token_is_made_at_the_command_line_and_shows_no_pin
     load(tmp_path, f"[kek]\n{table}")
     shown = ""
     for arguments in (("init",), ("config", "show", "--json"), ("kek", "status", "--json"), ("fsck",)):
-        whole = command(*arguments, "--config", str(tmp_path / "kms.toml"))
-        done = subprocess.run(whole, check=False, capture_output=True, env=environment(), text=True)
+        done = run_warm(*arguments, "--config", str(tmp_path / "kms.toml"))
         assert done.returncode == 0, done.stderr
         shown += done.stdout + done.stderr
     assert "key 'kek' of the PKCS#11 token 'kms'" in shown

@@ -26,6 +26,7 @@ from kms.log.exporting import export_log
 from kms.log.tiles import tiles_of
 from tests.kms.process import command, environment
 from tests.kms.support import AT, Harness
+from tests.kms.warm import run_warm
 
 ON_BOTH = pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 
@@ -253,12 +254,6 @@ def test_the_key_of_a_witness_is_ed25519() -> None:
 def test_the_command_of_a_witness_says_when_nobody_answers(tmp_path: Path, harness: Harness) -> None:
     (tmp_path / "key.pem").write_bytes(pem(KEY))
     options = ["--log", harness.audience, "--name", "w", "--key", str(tmp_path / "key.pem")]
-    done = subprocess.run(
-        [*command("log", "cosign", "http://[::1", *options), "--memory", str(tmp_path / "seen")],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
+    done = run_warm("log", "cosign", "http://[::1", *options, "--memory", str(tmp_path / "seen"))
     assert (done.returncode, done.stdout) == (1, "")
     assert "[service-unreachable]" in done.stderr

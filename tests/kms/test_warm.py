@@ -105,6 +105,17 @@ def test_the_environment_is_that_of_the_start_and_nothing_of_another(config: Pat
     assert shown == [True, False]
 
 
+def test_a_signal_to_what_is_just_ending_is_no_error() -> None:
+    for _ in range(5):
+        with Path(os.devnull).open("wb") as nowhere:
+            process = WarmProcess.start(
+                "--version", stdout=nowhere.fileno(), stderr=nowhere.fileno(), env=environment()
+            )
+        while process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+        assert process.returncode == 0
+
+
 def test_starts_from_several_threads_are_kept_apart() -> None:
     with ThreadPoolExecutor(4) as threads:
         ended = list(threads.map(run_warm, ["--version", "frobnicate"] * 4))

@@ -117,8 +117,10 @@ class WarmProcess:
         return code
 
     def send_signal(self, number: int) -> None:
+        """Send it, unless the process is over; that may be so before its end was told."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
