@@ -7,7 +7,7 @@ import resource
 import sys
 from typing import Final
 
-__all__ = ["harden"]
+__all__ = ["harden", "keep_out"]
 
 _PR_GET_DUMPABLE: Final = 3
 _PR_SET_DUMPABLE: Final = 4
@@ -16,6 +16,11 @@ _PR_SET_DUMPABLE: Final = 4
 def harden() -> bool:
     """Turn both off; say whether other processes of this user are kept out of our memory (Linux alone does that)."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return keep_out()
+
+
+def keep_out() -> bool:
+    """Do the same for this process alone: programs that it starts inherit nothing of it."""
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)

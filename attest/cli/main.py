@@ -42,6 +42,8 @@ _COMMANDS = {
     "demo": LazyEntry("attest.cli.demo:demo", "See it work, on SNP, TDX and GPUs: verify, release keys, refuse."),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
+_WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})
+"""Commands that have keys or models in their memory; 'agent' sees to itself."""
 _EXAMPLES = (
     "attest demo                                         # the whole path, on simulated hardware",
     "attest verify report.bin --nonce 00112233...        # is it genuine, and is it the answer to my question?",
@@ -116,6 +118,10 @@ def main() -> int:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    if not _WITH_KEYS.isdisjoint(sys.argv[1:2]):
+        from attest.agent.hardening import keep_out
+
+        keep_out()
     return cli.main(standalone_mode=False)
 
 

@@ -42,6 +42,22 @@ def test_a_module_that_is_run_does_not_answer_with_zero_and_nothing(module: str)
     assert ran.stderr.startswith(b"error: ")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
+@pytest.mark.parametrize(
+    ("command", "dumpable"),
+    [("key", 0), ("run", 0), ("seal", 0), ("unseal", 0), ("sealed", 0), ("release", 0), ("verify", 1), ("inspect", 1)],
+)
+def test_a_process_that_gets_keys_leaves_no_core_dump(command: str, dumpable: int) -> None:
+    script = (
+        "import ctypes, resource; from attest.cli.main import main; before = resource.getrlimit(resource.RLIMIT_CORE);"
+        "assert main() == 2; assert resource.getrlimit(resource.RLIMIT_CORE) == before;"  # which programs inherit
+        "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    line = [sys.executable, "-c", script, command, "--no-such-option"]
+    ran = subprocess.run(line, capture_output=True, env=PLAIN, check=False)
+    assert ran.stdout.split() == [str(dumpable).encode()], ran.stderr
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["verify", "--help"], ["appraise", "--help"], ["simulate", "--help"]]
 )
