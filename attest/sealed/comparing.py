@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -13,7 +13,7 @@ from attest.sealed.oms import ModelResource
 from attest.sealed.sources import Source
 from attest.sealed.stores import Store
 
-__all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files"]
+__all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files", "require_size"]
 
 Progress = Callable[[str, int], object]
 """Gets the name of a file and how many more of its bytes are done. May be called from several threads."""
@@ -44,13 +44,42 @@ def require_same_files(found: Collection[str], expected: Collection[str], *, whe
     )
 
 
+def require_size(name: str, got: int, expected: int) -> None:
+    """Require a file to have the size that it was sealed with.
+
+    Raises:
+        SealedTamperError: ``sealed-size-mismatch``.
+    """
+    if got != expected:
+        raise SealedTamperError(
+            f"{name} has another size than was sealed: expected {expected} bytes, got {got}",
+            code="sealed-size-mismatch",
+            field=name,
+            expected=f"{expected} bytes",
+            got=f"{got} bytes",
+            hint="get the file again; it was cut, or exchanged",
+        )
+
+
 def require_digests(
-    store: Store, resources: tuple[ModelResource, ...], *, threads: int | None = None, progress: Progress | None = None
+    store: Store,
+    resources: tuple[ModelResource, ...],
+    *,
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Require every byte of these files to be what was signed.
 
+    Args:
+        store: where they lie.
+        resources: what was signed.
+        sizes: of files in bytes, where they are known: of one that a store says is longer, nothing is read.
+        threads: how many compare.
+        progress: is told what was compared.
+
     Raises:
-        SealedTamperError: ``sealed-digest-mismatch``.
+        SealedTamperError: ``sealed-digest-mismatch`` or ``sealed-size-mismatch``.
         SealedSourceError: a file is not there, cannot be read, or changes.
     """
 
@@ -58,6 +87,7 @@ def require_digests(
         resource = resources[at]
         source = store.open(resource.name)
         try:
+            require_size(resource.name, source.size, (sizes or {}).get(resource.name, source.size))
             got = file_digest(source, tell=None if progress is None else lambda n: progress(resource.name, n))
         finally:
             source.close()

@@ -23,7 +23,7 @@ from typing import NoReturn, Self
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
-from attest.sealed.comparing import Progress, digest_mismatch, require_digests, require_same_files
+from attest.sealed.comparing import Progress, digest_mismatch, require_digests, require_same_files, require_size
 from attest.sealed.keyring import Keyring, KeySource, key_source
 from attest.sealed.manifest import (
     MANIFEST_NAME,
@@ -249,7 +249,8 @@ def verify_directory(
     # (4) The files are there, no others, with their sizes.
     _require_sizes(store, manifest, signed)
     if digests:
-        require_digests(store, signed.resources, threads=threads, progress=progress)
+        sizes = {MANIFEST_NAME: len(manifest.to_bytes()), **{one.sealed: one.sealed_size for one in manifest.files}}
+        require_digests(store, signed.resources, sizes=sizes, threads=threads, progress=progress)
     return VerifiedDirectory(store=store, manifest=manifest, model=signed, digests_verified=digests)
 
 
@@ -346,12 +347,4 @@ def _require_sizes(store: Store, manifest: SealedManifest, model: VerifiedModel)
     there = {name for name in found if not model.is_ignored(name)}
     require_same_files(there - {MANIFEST_NAME, SIGNATURE_NAME}, expected.keys(), where=store.name)
     for name, size in expected.items():
-        if found[name] != size:
-            raise SealedTamperError(
-                f"{name} has another size than was sealed: expected {size} bytes, got {found[name]}",
-                code="sealed-size-mismatch",
-                field=name,
-                expected=f"{size} bytes",
-                got=f"{found[name]} bytes",
-                hint="get the file again; it was cut, or exchanged",
-            )
+        require_size(name, found[name], size)

@@ -356,6 +356,25 @@ def test_a_store_that_lists_nothing_has_each_size_compared_when_a_file_is_opened
             model.open("config.json")
 
 
+def test_a_store_that_says_that_a_file_is_endless_is_not_read_to_its_end(place: Place) -> None:
+    class Endless:
+        name, size = "endless", 1 << 52
+
+        def read_into(self, offset: int, buffer: memoryview) -> None:
+            pytest.fail("read")
+
+        def close(self) -> None:
+            pass
+
+    class Lying(Remote):
+        def open(self, name: str) -> Source:
+            return Endless() if name == "config.json.sealed" else super().open(name)
+
+    with pytest.raises(SealedTamperError) as refused:
+        verify_directory(Lying(place.sealed), trusted=TRUSTED, digests=True)
+    assert (refused.value.code, refused.value.field) == ("sealed-size-mismatch", "config.json.sealed")
+
+
 def test_digests_are_compared_and_told_of_file_by_file(place: Place) -> None:
     told: dict[str, int] = {}
 
