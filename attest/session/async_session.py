@@ -141,7 +141,7 @@ class AsyncSession(Forkable):
             wanted = next(steps)
             while True:
                 try:
-                    received = await self._asked(wanted, self._state.deadline())
+                    received = await self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
                 except AttestError as exc:
                     wanted = steps.throw(exc)
                 except Exception as exc:  # noqa: BLE001  whoever waits for on_lost must hear of it when the lease ends

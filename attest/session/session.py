@@ -174,7 +174,7 @@ class Session(Forkable):
             wanted = next(steps)
             while True:
                 try:
-                    received = self._asked(wanted, self._state.deadline())
+                    received = self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
                 except AttestError as exc:
                     wanted = steps.throw(exc)
                 except Exception as exc:  # noqa: BLE001  whoever waits for on_lost must hear of it when the lease ends

@@ -119,9 +119,10 @@ class SessionState:
         seconds = self.settings.timeout_seconds
         return Patience(seconds=seconds, connect_seconds=min(CONNECT_SECONDS, seconds), left=deadline.left)
 
-    def deadline(self, timeout: float | None = None) -> Deadline:
+    def deadline(self, timeout: float | None = None, *, at_most: float | None = None) -> Deadline:
         """Return the end of a call that begins now."""
-        return self.timing.deadline(self.settings.timeout_seconds if timeout is None else timeout)
+        seconds = self.settings.timeout_seconds if timeout is None else timeout
+        return self.timing.deadline(seconds if at_most is None else min(seconds, at_most))
 
     @property
     def closed(self) -> bool:

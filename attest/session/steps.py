@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 from attest.errors import AttestError
 from attest.release.names import KeyReference
@@ -24,6 +25,8 @@ from attest.session.timing import Deadline, Moment
 
 __all__ = ["Obtaining", "Received", "Renewing", "Wanted", "obtain", "renew"]
 
+LEAST_SECONDS: Final = 1.0
+"""For a renewal of a lease that ends now."""
 _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})
 """An answer that got lost may have renewed the lease; the workload then asks anew, and names none."""
 
@@ -48,11 +51,13 @@ class Wanted:
     Attributes:
         references: which.
         renews: leases that this renews.
+        seconds: that are left for it; None: as many as the session has for a call.
         needed: says whether it is still needed, when its turn has come: another thread may have asked meanwhile.
     """
 
     references: tuple[KeyReference, ...]
     renews: tuple[str, ...] = ()
+    seconds: float | None = None
     needed: Callable[[], bool] = lambda: True
 
     @property
@@ -129,7 +134,9 @@ def _renew_group(
     references = tuple(one.reference for one in group)
     leases = tuple(one.lease.released.lease_id for one in group)
     try:
-        received = yield from _asked(Wanted(references=references, renews=leases))
+        # Who is told of a lost lease has to hear of it when the lease ends, and not after waiting for an answer.
+        seconds = max(LEAST_SECONDS, min(one.left() for one in group))
+        received = yield from _asked(Wanted(references=references, renews=leases, seconds=seconds))
     except AttestError as exc:
         if not _is_final(exc):
             for held in holdings.delay(group, told(exc, url=url)):
@@ -154,7 +161,7 @@ def _asked(wanted: Wanted) -> Generator[Wanted, Received | None, Received | None
     except ReleaseRefusedError as exc:
         if exc.code not in _GONE:
             raise
-    return (yield Wanted(references=wanted.references))
+    return (yield Wanted(references=wanted.references, seconds=wanted.seconds))
 
 
 def _is_final(error: AttestError) -> bool:

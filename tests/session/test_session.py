@@ -309,6 +309,23 @@ def test_on_asyncio_what_nobody_foresaw_ends_no_renewing_either(scene: Scene) ->
     asyncio.run(program())
 
 
+def test_no_renewal_takes_much_longer_than_the_lease_lives(scene: Scene) -> None:
+    with scene.session() as session:
+        key = session.key("model")
+        asked: list[float] = []
+
+        def slow(request: httpx.Request) -> httpx.Response | None:
+            asked.append(request.extensions["timeout"]["read"])
+            return away(request)
+
+        scene.line.always = slow
+        for left in (100, 5, 0):
+            scene.harness.clock.forward(seconds=key.seconds_left - left)
+            session.renew()
+        assert asked == [30, 5, 1]
+        assert len(scene.told.lost) == 1
+
+
 def test_somebody_else_who_answers_a_renewal_costs_no_key_while_it_lives(scene: Scene) -> None:
     with scene.session() as session:
         key = session.key("model")
