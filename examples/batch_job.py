@@ -28,4 +28,9 @@ def main(place: str, owner_file: str, key_name: str, target: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 5:
+        sys.exit("usage: batch_job.py PLACE OWNER KEY TARGET")
+    try:
+        main(*sys.argv[1:])
+    except attest.AttestError as error:
+        sys.exit(f"error: {error.message}\nhint: {error.hint}")

@@ -5,8 +5,10 @@
 #
 # The one file that is wanted is decrypted, each MiB verified; where one is not, the server does not start.
 set -eu
-sealed=$1 file=$2 owner=$3 plain=${PLAIN:-/dev/shm/llama-model}.gguf
+usage='usage: llama.sh SEALED FILE OWNER [OPTIONS]'
+sealed=${1:?$usage} file=${2:?$usage} owner=${3:?$usage} plain=${PLAIN:-/dev/shm/llama-model}.gguf
 shift 3
+: "${ATTEST_KEY_FD_MODEL:?no key: start this with 'attest run --key MODEL=KEY --'}"
 
 case $(df --output=fstype "$(dirname "$plain")" | tail -n 1) in tmpfs | ramfs) ;; *) echo "$plain is on a disk" >&2; exit 2 ;; esac
 umask 077

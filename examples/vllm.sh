@@ -5,8 +5,10 @@
 #
 # vLLM starts when all of the model is verified, never sees its key, and is ended by 'attest run' when the lease is lost.
 set -eu
-sealed=$1 owner=$2 plain=${PLAIN:-/dev/shm/vllm-model}
+usage='usage: vllm.sh SEALED OWNER [OPTIONS]'
+sealed=${1:?$usage} owner=${2:?$usage} plain=${PLAIN:-/dev/shm/vllm-model}
 shift 2
+: "${ATTEST_KEY_FD_MODEL:?no key: start this with 'attest run --key MODEL=KEY --'}"
 
 rm -rf "$plain"  # of a life before; of a container, /dev/shm ends with it
 attest unseal "$sealed" "$plain" --key-fd "$ATTEST_KEY_FD_MODEL" --trust "$owner" --quiet

@@ -167,6 +167,33 @@ def test_a_batch_job_reads_sealed_documents_and_writes_an_encrypted_result(
         assert b'"notes/en.txt": 3' in file.read()
 
 
+@pytest.mark.parametrize("program", ["vllm.sh", "llama.sh"])
+@pytest.mark.parametrize("arguments", [(), ("a", "b", "c")])
+def test_a_program_that_is_started_wrongly_says_how(program: str, arguments: tuple[str, ...]) -> None:
+    ran = subprocess.run([EXAMPLES / program, *arguments], capture_output=True, text=True, check=False)
+    assert ran.returncode != 0
+    assert ("attest run --key MODEL=KEY --" if arguments else f"usage: {program} SEALED") in ran.stderr
+
+
+@pytest.mark.loopback
+@pytest.mark.usefixtures("simulated")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["x"], "usage: batch_job.py"),
+        (["my-model.seald", "owner.pub", "batch-results", "out"], "is no sealed model"),
+        (["my-model.sealed", "owner.pub", "batch-result", "out"], "check the name"),
+    ],
+)
+def test_a_batch_job_that_is_started_wrongly_says_what_is_wrong(
+    model: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["batch_job.py", *arguments])
+    with pytest.raises(SystemExit, match=told):
+        runpy.run_path(str(EXAMPLES / "batch_job.py"), run_name="__main__")
+    assert not (model / "out").exists()
+
+
 def code_lines(path: Path) -> list[str]:
     """Lines that do something: no blank ones, comments or docstrings."""
     text = path.read_text(encoding="utf-8")
