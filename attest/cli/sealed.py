@@ -136,6 +136,7 @@ def verify(
 )
 @click.argument("model", metavar="DIR")
 @TRUST
+@MODEL_ID
 @click.option("--new-key", metavar="KEY[@VERSION]", required=True, help="Which key it is to be under.")
 @click.option("--new-key-file", metavar="FILE", help="A file with that key; without it the service is asked.")
 @click.option("--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256.")
@@ -150,6 +151,7 @@ def rewrap(
     *,
     model: str,
     trust: tuple[str, ...],
+    model_id: bytes | None,
     new_key: str,
     new_key_file: str | None,
     signer: str,
@@ -174,7 +176,7 @@ def rewrap(
     owner, trusted = signing_key(signer), trusted_keys(trust)
     if finish_rewrap(model, trusted=(*trusted, owner.public_key())):
         display.warn("an interrupted rewrapping was ended first")
-    before, _ = verify_manifest(model, trusted=(*trusted, owner.public_key()))
+    before, _ = verify_manifest(model, trusted=(*trusted, owner.public_key()), model=model_id)
     to = key_from if new_key_file is None else replace(key_from, key_file=new_key_file, key_fd=None)
     if new_key_file is None and key_from.is_local:
         raise click.UsageError("say where the new key is: --new-key-file FILE, or --kms URL for both")
@@ -194,6 +196,7 @@ def rewrap(
         signer=owner,
         trusted=(*trusted, owner.public_key()),
         random=os.urandom,
+        model_id=model_id,
     )
     document: dict[str, JsonValue] = {"schema": REWRAPPED_SCHEMA, "outcome": "rewrapped", "key_before": str(before.key)}
     show({**document, **manifest_document(made)}, display=display)

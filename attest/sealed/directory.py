@@ -243,9 +243,7 @@ def verify_directory(
     """
     store = as_store(place)
     # (1) A key of the owner signed a list of files, (2) whose names are safe. (3) The manifest speaks of exactly these.
-    manifest, signed = verify_manifest(store, trusted=trusted)
-    if model is not None and manifest.model != model:
-        raise _another_model(store, expected=model, got=manifest.model)
+    manifest, signed = verify_manifest(store, trusted=trusted, model=model)
     # (4) The files are there, no others, with their sizes.
     _require_sizes(store, manifest, signed)
     if digests:
@@ -266,24 +264,32 @@ def _another_model(store: Store, *, expected: bytes, got: bytes) -> SealedTamper
 
 
 def verify_manifest(
-    place: Store | str | os.PathLike[str], *, trusted: Collection[ec.EllipticCurvePublicKey]
+    place: Store | str | os.PathLike[str],
+    *,
+    trusted: Collection[ec.EllipticCurvePublicKey],
+    model: bytes | None = None,
 ) -> tuple[SealedManifest, VerifiedModel]:
     """Check that a trusted key signed a manifest and the list of files that it speaks of; look at no other file.
 
     Args:
         place: a folder, or a store, with ``model.sig`` and ``sealed.json``.
         trusted: the keys whose signatures count; none accepts nothing.
+        model: the identity that it must have, 16 bytes; None takes any model of the owner's, an older one too.
 
     Raises:
         EvidenceError, SignatureError: as ``verify_model``.
         SealedFileError: ``sealed-manifest-malformed``, ``sealed-manifest-unsupported`` or ``sealed-name-unsafe``.
-        SealedTamperError: ``sealed-files-mismatch``, or ``sealed-digest-mismatch``: another manifest was signed.
+        SealedTamperError: ``sealed-files-mismatch``, or ``sealed-digest-mismatch``: another manifest was signed; or
+            ``sealed-model-mismatch``.
         SealedSourceError: one of the two cannot be read.
     """
     _require_keys(trusted)
     store = as_store(place)
-    model = verify_model(_signature(store), trusted=trusted)
-    return _signed_manifest(store, model), model
+    signed = verify_model(_signature(store), trusted=trusted)
+    manifest = _signed_manifest(store, signed)
+    if model is not None and manifest.model != model:
+        raise _another_model(store, expected=model, got=manifest.model)
+    return manifest, signed
 
 
 def unverified_manifest(place: Store | str | os.PathLike[str]) -> SealedManifest:

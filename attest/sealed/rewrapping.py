@@ -41,6 +41,7 @@ def rewrap(
     signer: ec.EllipticCurvePrivateKey,
     trusted: Collection[ec.EllipticCurvePublicKey],
     random: Callable[[int], bytes],
+    model_id: bytes | None = None,
 ) -> SealedManifest:
     """Put a sealed model under another released key, or another version of it, and sign it again.
 
@@ -55,6 +56,8 @@ def rewrap(
         signer: signs it again, P-384 or P-256.
         trusted: the keys whose signature over the model of now counts.
         random: returns so many random bytes.
+        model_id: which sealing it must be, 16 bytes; None takes any that is signed. Where others can write, an older
+            one that they brought back would come under the new key.
 
     Raises:
         AttestError: as ``verify_manifest``, ``unwrap_data_key`` and ``finish_rewrap``.
@@ -62,7 +65,7 @@ def rewrap(
     """
     place = Path(folder)
     finish_rewrap(place, trusted=(*trusted, signer.public_key()))
-    old, model = verify_manifest(place, trusted=trusted)
+    old, model = verify_manifest(place, trusted=trusted, model=model_id)
     data_key = unwrap_data_key(old, key=key if isinstance(key, bytes) else key(old))
     wrapped = wrap_data_key(
         data_key, key=new_key, model=old.model, reference=names.key, service=names.service, random=random

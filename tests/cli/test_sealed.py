@@ -322,6 +322,15 @@ def rewrap(attest: Attest, *more: object) -> Ran:
     )
 
 
+def test_an_older_model_is_not_put_under_the_key_of_the_newer_one(attest: Attest, folder: Path) -> None:
+    seal(attest)
+    before = read_files(folder / "sealed")
+    refused = rewrap(attest, "--new-key-file", "other.key", "--model-id", bytes(16).hex())
+    assert (refused.code, "another model" in refused.err, read_files(folder / "sealed")) == (4, True, before)
+    own = json.loads(before["sealed.json"])["model"]
+    assert rewrap(attest, "--new-key-file", "other.key", "--model-id", own).code == 0
+
+
 def test_a_model_is_put_under_another_key(attest: Attest, folder: Path) -> None:
     seal(attest, "--creator", "Alice")
     before = read_files(folder / "sealed")
