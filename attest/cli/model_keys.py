@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -69,7 +69,7 @@ class KeyOptions:
         places = [self.key_file is not None, self.key_fd is not None, self.service.kms is not None]
         if sum(places[:2]) > 1 or not any(places):
             raise click.UsageError(
-                "say where the key is: --key-file FILE, --key-fd N, or --kms URL with --identity TEXT"
+                "say where the key is: --key-file FILE, --key-fd N, or --kms URL with --identity TEXT (or attest.toml)"
             )
 
     def verifier_key(self) -> VerifierKey | None:
@@ -172,12 +172,51 @@ def key_options(command: _Command) -> _Command:
 
     @wraps(command)
     def run(*, key_file: str | None, key_fd: int | None, service: ServiceOptions, **given: Any) -> object:  # noqa: ANN401  as the options are
-        return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=service), **given)
+        # A key that is here asks no service, so none that settings name is meant.
+        meant = service if key_file is not None or key_fd is not None else _as_settings_say(service)
+        return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=meant), **given)
 
     decorated = click.option(
         "--key-fd", metavar="N", type=click.IntRange(min=0), help="An open file descriptor that the key is read from."
     )(run)
     return click.option("--key-file", metavar="FILE", help="A file with the key, 32 raw bytes.")(decorated)
+
+
+def _as_settings_say(service: ServiceOptions) -> ServiceOptions:
+    """Add what the settings of a session say to what the options leave out; see ``attest.session.settings``.
+
+    Raises:
+        ConfigurationError: a settings file cannot be read or is none, or ``verifier-key-invalid``.
+    """
+    from attest.errors import ConfigurationError
+    from attest.session.settings import load_settings
+
+    try:
+        found = load_settings({"url": service.kms, "key": service.identity}, environ=os.environ)
+    except ConfigurationError as exc:
+        if exc.code != "kms-not-configured":
+            raise
+        return service  # the command says what it needs
+    return replace(
+        service,
+        kms=found.url,
+        identity=found.service.text,
+        tls_ca=service.tls_ca or _text(found.tls_ca),
+        expect_policy=service.expect_policy or _text(found.policy),
+        expect_configuration=service.expect_configuration or found.configuration,
+        unchecked_tls=service.unchecked_tls or found.unchecked_tls,
+        endorsements=service.endorsements or tuple(map(str, found.endorsements)),
+        anchors=service.anchors or _text(found.anchors),
+        allow_simulated=service.allow_simulated or found.allow_simulated,
+        offline=service.offline or found.offline,
+        log_memory=service.log_memory or _text(found.log_memory),
+        tcti=service.tcti or found.tcti,
+        no_gpus=service.no_gpus or found.gpus is False,
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def read_key_file(name: str, *, what: str, display: Display) -> bytes:
