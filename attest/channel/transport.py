@@ -92,7 +92,7 @@ class _Way:
     def ask(self, request: httpx.Request, question: KeyQuestion) -> httpx.Request:
         """Return what asks a service for its keys and evidence."""
         address = f"{self.gateway}{OFFER_PATH}?{question.query}"
-        return httpx.Request("GET", address, extensions=_timeouts(request))
+        return httpx.Request("GET", address, headers={"Accept-Encoding": "identity"}, extensions=_timeouts(request))
 
 
 class ChannelTransport(httpx.BaseTransport):
@@ -165,6 +165,7 @@ class ChannelTransport(httpx.BaseTransport):
         question = self._trust.question(at)
         sent = self._transport.handle_request(self._way.ask(request, question))
         try:
+            _require_plain(sent)
             body = b"".join(_bounded(sent.iter_bytes()))
         finally:
             sent.close()
@@ -228,6 +229,7 @@ class AsyncChannelTransport(httpx.AsyncBaseTransport):
         sent = await self._transport.handle_async_request(self._way.ask(request, question))
         body = b""
         try:
+            _require_plain(sent)
             async for piece in sent.aiter_bytes():
                 body = b"".join(_bounded((body, piece)))
         finally:
@@ -283,6 +285,16 @@ def _request(request: httpx.Request) -> Request:
 
 def _timeouts(request: httpx.Request) -> dict[str, object]:
     return {name: value for name, value in request.extensions.items() if name == "timeout"}
+
+
+def _require_plain(sent: httpx.Response) -> None:
+    """Refuse a coded answer unread: a short one may become a thousand times longer."""
+    coding = sent.headers.get("content-encoding", "identity")
+    if coding.lower() != "identity":
+        raise ChannelRefusedError(
+            f"the service's keys and evidence are coded ({coding[:40]}), which was not asked for",
+            code="channel-refused",
+        )
 
 
 def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,11 +7,12 @@ checked, and in which order, stands here and nowhere else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339
 from attest.errors import BindingError, EvidenceError, VerificationError
@@ -40,6 +41,7 @@ from attest.release.wire import (
 __all__ = ["Ask", "Attester", "Exchange", "Steps", "Verifier", "strange_answer"]
 
 _OK, _NOT_FOUND = 200, 404
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _T = TypeVar("_T")
 
 Attester = Callable[[Binding], Evidence]
@@ -266,7 +268,7 @@ class Exchange:
         if not _answers(release.keys, proved.key_ids):
             raise BindingError("the service released other keys than were asked for", code="receipt-mismatch")
         decision, released_at = receipt.get("decision"), receipt.get("released_at")
-        if not isinstance(decision, str) or len(decision) != 2 * sha256().digest_size:
+        if not isinstance(decision, str) or not _DIGEST.fullmatch(decision):
             raise BindingError("the receipt names no decision", code="receipt-mismatch", field="decision")
         if not isinstance(released_at, str):
             raise BindingError("the receipt says not when", code="receipt-mismatch", field="released_at")

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 from types import MappingProxyType
 from typing import Final, NoReturn
 
@@ -69,6 +70,9 @@ DTYPE_BITS: Final[Mapping[str, int]] = MappingProxyType(
 
 _WORD: Final = 1 << 64
 """The library computes sizes in 64 bits and refuses what does not fit."""
+_MAX_AXES: Final = 64
+_MAX_ARRAY_BYTES: Final = 1 << 63
+"""NumPy and PyTorch hold no array of more axes, or whose axes other than empty ones would take more."""
 _MEMBERS: Final = frozenset({"dtype", "shape", "data_offsets"})
 
 
@@ -218,8 +222,13 @@ def _numbers(value: JsonValue, where: str) -> tuple[int, ...]:
 
 
 def _size(shape: Iterable[int], bits: int, where: str) -> int:
+    axes = tuple(shape)
+    if len(axes) > _MAX_AXES:
+        _refuse(f"{where}.shape", f"at most {_MAX_AXES} axes", str(len(axes)))
+    if prod(filter(None, axes)) * bits >= 8 * _MAX_ARRAY_BYTES:
+        _refuse(f"{where}.shape", "a size of less than 2^63 bytes", "more")
     count = 1
-    for length in (*shape, bits):
+    for length in (*axes, bits):
         count *= length
         if count >= _WORD:
             _refuse(f"{where}.shape", "a size of less than 2^64 bits", "more")

@@ -198,6 +198,21 @@ def test_a_receipt_of_another_exchange_is_refused(change: dict[str, Any]) -> Non
     assert outcome.value.code == "receipt-mismatch"
 
 
+@pytest.mark.parametrize("decision", ["z" * 64, "AB" * 32, "0" * 63, "0" * 65, "\uff10" * 64, "", " " * 64])
+def test_a_signed_receipt_whose_decision_is_no_digest_is_refused(decision: str) -> None:
+    service = Service()
+
+    def altered(release: Release) -> Release:
+        kind, facts = SERVICE.verify(release.receipt).split("\n", 1)
+        text = f"{kind}\n{json.dumps(json.loads(facts) | {'decision': decision})}\n"
+        return replace(release, receipt=sign_note(text, name=SERVICE.name, key=KEY))
+
+    service.change_release = altered
+    with pytest.raises(BindingError) as outcome:
+        obtain(service)
+    assert outcome.value.code == "receipt-mismatch"
+
+
 def test_a_receipt_that_the_service_did_not_sign_is_refused() -> None:
     service = Service()
     stranger = Ed25519PrivateKey.from_private_bytes(bytes(32))

@@ -294,6 +294,20 @@ STRICTER: list[tuple[str, bytes]] = [
 ]
 
 
+NO_ARRAY = [
+    ("more axes than an array has", safetensors_bytes({"a": tensor("U8", [1] * 65, 0, 1)}, b"a")),
+    ("more than an array holds, then none", safetensors_bytes({"a": tensor("U8", [2**63, 0], 0, 0)})),
+    ("too many numbers of two bytes, then none", safetensors_bytes({"a": tensor("I16", [2**62, 0], 0, 0)})),
+]
+
+
+@pytest.mark.parametrize("content", [pytest.param(one, id=name) for name, one in NO_ARRAY])
+def test_a_shape_that_no_array_has_is_refused_before_one_is_made(content: bytes) -> None:
+    with pytest.raises(SealedFileError) as outcome:
+        open_tensors(reader_of(content))
+    assert outcome.value.code == "safetensors-malformed"
+
+
 @pytest.mark.parametrize("content", [pytest.param(one, id=name) for name, one in HOSTILE])
 def test_what_the_library_refuses_is_refused(content: bytes) -> None:
     with pytest.raises(safetensors.SafetensorError):
