@@ -142,11 +142,15 @@ class _Supervisor:
 
     def _fork(self, place: _Place, now: float) -> Worker | None:
         hearing, announcing = os.pipe()
+        # One that comes to a new worker while it still has this process's handlers would be heard by nobody.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_ENDING, signal.SIGHUP))
         pid = os.fork()
         if pid == 0:
             os.close(hearing)
             self._leave()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return Worker(number=place.number, lifeline=self.lifeline[0], announcing=announcing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(announcing)
         self.selector.register(hearing, selectors.EVENT_READ, place)
         place.pid, place.hearing, place.started_at = pid, hearing, now

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+import threading
+from typing import Any, Final, cast
 
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
@@ -80,9 +81,15 @@ def _problem_of_json(cause: BaseException | None, data: bytes) -> Place | None:
         return None
 
 
+_IMPORTING: Final = threading.Lock()
+"""The interpreter lets a second thread have a package a moment before the first has tied it to its parent, through
+which this library looks for its own parts."""
+
+
 def _reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations are partial
     try:
-        from ruamel.yaml import YAML  # noqa: PLC0415  of the extra 'cli'; a JSON policy needs none
+        with _IMPORTING:
+            from ruamel.yaml import YAML  # noqa: PLC0415  of the extra 'cli'; a JSON policy needs none
     except ImportError as exc:
         raise _unreadable(name, "YAML needs the extra 'cli' of this package; JSON needs nothing") from exc
     return YAML(typ="safe", pure=True)

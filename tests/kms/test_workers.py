@@ -5,6 +5,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,20 @@ def test_a_worker_that_dies_again_and_again_is_started_ever_later_up_to_a_bound(
     assert delays[1] == 2 * FIRST_DELAY_SECONDS
     assert delays == sorted(delays)
     assert delays[-1] == LONGEST_DELAY_SECONDS
+
+
+def test_a_signal_that_comes_while_a_worker_is_born_ends_it() -> None:
+    program = """
+import os, signal
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
+from kms.workers import Worker, supervise
+found = supervise(1, drain_seconds=1, announce=print, report=print)
+print("a worker that nobody can end" if isinstance(found, Worker) else f"ended with {found}")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, env=environment()
+    )
+    assert done.stdout == "ended with 1\n"
 
 
 def prepared(folder: Path, *, database: str | None = None) -> Path:
