@@ -90,7 +90,8 @@ def require_guarded_file(name: str, path: Path) -> None:
         return
     _require_owned(name, file, status)
     for folder, found in folders.items():
-        if found.st_mode & stat.S_ISVTX:  # there, only its owner takes a file away
+        # In a sticky folder only the owner of a file takes it away, and the owner of the folder.
+        if found.st_mode & stat.S_ISVTX and found.st_uid in {0, os.geteuid()}:
             continue
         _require_owned(name, folder, found)
 

@@ -103,6 +103,16 @@ def test_the_file_of_another_user_is_refused(folder: Path) -> None:
     assert refused(folder, config) == ("file-writable-by-others", "config")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("mode", [0o755, 0o1755, 0o1777])
+def test_the_folder_of_another_user_is_refused_who_may_take_any_file_away(folder: Path, mode: int) -> None:
+    config = folder / "kms.toml"
+    config.touch(mode=0o600)
+    os.chown(folder, 65534, 65534)
+    folder.chmod(mode)
+    assert refused(folder, config) == ("file-writable-by-others", "config")
+
+
 def test_a_service_does_not_start_on_settings_that_others_may_write(shell: Shell) -> None:
     shell.init()
     config = shell.folder / "svc" / "kms.toml"
