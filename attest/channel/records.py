@@ -25,12 +25,13 @@ from attest.channel.config import KeyDocument, parse_key_document
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
-from attest.errors import BindingError, EndorsementError, EvidenceError, VerificationError
+from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import Evidence, parse_envelope
 from attest.evidence.freshness import Freshness
 from attest.policy.load import Policy
-from attest.verification import VerifiedEvidence, verify
+from attest.release.verifying import verify_service
+from attest.verification import VerifiedEvidence
 
 __all__ = [
     "CONTEXT",
@@ -289,23 +290,8 @@ def _published(offer: KeyOffer, at: datetime) -> tuple[datetime, datetime]:
 
 
 def _verified(evidence: Evidence, expect: ChannelExpectation, nonce: bytes, at: datetime) -> VerifiedEvidence:
-    def verified_with(endorsements: Endorsements) -> VerifiedEvidence:
-        return verify(
-            evidence,
-            endorsements=endorsements,
-            anchors=expect.anchors,
-            at=at,
-            expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce),
-            unchecked=expect.policy.unchecked,
-            tolerances=expect.policy.tolerances,
-        )
-
-    try:
-        return verified_with(expect.endorsements)
-    except EndorsementError:
-        if expect.fetch is None:
-            raise
-    return verified_with(expect.endorsements.merged(expect.fetch(evidence, at)))
+    expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
+    return verify_service(evidence, expect=expect, expected=expected, at=at)
 
 
 def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> None:

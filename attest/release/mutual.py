@@ -35,7 +35,8 @@ from attest.release.identity import (
     identity_note,
 )
 from attest.release.notes import VerifierKey
-from attest.verification import VerifiedEvidence, verify
+from attest.release.verifying import verify_service
+from attest.verification import VerifiedEvidence
 
 if TYPE_CHECKING:
     import httpx
@@ -236,25 +237,8 @@ class MutualAttestation:
             )
 
     def _verified(self, evidence: Evidence, nonce: bytes, at: datetime) -> VerifiedEvidence:
-        expect = self._expect
-
-        def verified_with(endorsements: Endorsements) -> VerifiedEvidence:
-            return verify(
-                evidence,
-                endorsements=endorsements,
-                anchors=expect.anchors,
-                at=at,
-                expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce),
-                unchecked=expect.policy.unchecked,
-                tolerances=expect.policy.tolerances,
-            )
-
-        try:
-            return verified_with(expect.endorsements)
-        except EndorsementError:
-            if expect.fetch is None:
-                raise
-        return verified_with(expect.endorsements.merged(expect.fetch(evidence, at)))
+        expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce)
+        return verify_service(evidence, expect=self._expect, expected=expected, at=at)
 
     def _require_bound(self, binding: Binding | None, statement: ServiceStatement, nonce: bytes) -> None:
         wanted = identity_binding(statement, nonce=nonce, audience=self._expect.audience)
