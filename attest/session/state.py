@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,12 +238,12 @@ class _Forks:
             session.after_fork()
 
 
-class Forkable:
+class Forkable(ABC):
     """A session that can begin anew."""
 
+    @abstractmethod
     def after_fork(self) -> None:
         """Begin anew in a child process."""
-        raise NotImplementedError
 
     def __reduce__(self) -> NoReturn:
         """Refuse to leave the process."""
