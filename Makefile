@@ -18,6 +18,7 @@ RUN_STAMP := .venv/.installed-run
 DEV_STAMP := .venv/.installed-dev
 MODEL_STAMP := .venv/.installed-model
 TPM_STAMP := .venv/.installed-tpm
+PAGE_STAMP := page/node_modules/.installed
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
 CODE := $(wildcard attest kms rag_demo benchmarks examples fixtures tests)
@@ -38,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports tests coverage drift test-fast slow bench fuzz fuzz-bodies \
-        lock openapi clean distclean
+        lock openapi page clean distclean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -76,6 +77,13 @@ $(TPM_STAMP): $(DEV_STAMP) requirements/tpm-build.txt requirements/tpm.txt
 	         echo 'hint: on Debian or Ubuntu: apt-get install libtss2-dev pkg-config gcc python3-dev' >&2; exit 1; }
 	$(PIP) install --require-hashes --only-binary :all: -r requirements/tpm-build.txt
 	$(PIP) install --require-hashes --no-deps --no-build-isolation --only-binary :all: --no-binary tpm2-pytss -r requirements/tpm.txt
+	@touch $@
+
+# The compilers of the page, by the digests of the lock file; nothing of them runs while they are installed.
+$(PAGE_STAMP): page/package.json page/package-lock.json
+	@command -v npm >/dev/null \
+	    || { echo 'error: npm is missing; it builds the page' >&2; echo 'hint: on Debian or Ubuntu: apt-get install nodejs npm' >&2; exit 1; }
+	cd page && npm ci --silent
 	@touch $@
 
 # --- using --------------------------------------------------------------------------------------------------------------
@@ -119,11 +127,14 @@ coverage: tests
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
 # Generated files that are checked in must be what their generator writes.
-drift: $(DEV_STAMP)
+drift: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/python -m kms.openapi | diff -u docs/openapi.json - \
 	    || { echo 'error: docs/openapi.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
 	$(BIN)/python -m kms.openapi admin | diff -u docs/openapi-admin.json - \
 	    || { echo 'error: docs/openapi-admin.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && node page/build.mjs "$$fresh" \
+	    && diff -r --brief --exclude='*.py' --exclude=__pycache__ attest/page/bundle "$$fresh" \
+	    || { echo 'error: attest/page/bundle is not what its sources give' >&2; echo 'hint: make page' >&2; exit 1; }
 
 test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 	$(BIN)/python -m pytest -n $(JOBS) -x -q
@@ -147,6 +158,9 @@ openapi: $(DEV_STAMP) ## write docs/openapi.json and docs/openapi-admin.json
 	$(BIN)/python -m kms.openapi > docs/openapi.json
 	$(BIN)/python -m kms.openapi admin > docs/openapi-admin.json
 
+page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle
+	node page/build.mjs
+
 # Locked for every platform, by hash, from releases at least a week old. No index and no path is written, so the file is
 # the same wherever it is made. Pins that still fit are kept; UPGRADE=--upgrade takes the newest.
 COMPILE := env -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 \
@@ -165,4 +179,4 @@ clean: ## remove what the checks leave behind
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv
-	rm -rf .venv
+	rm -rf .venv page/node_modules

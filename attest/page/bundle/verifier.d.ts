@@ -1,0 +1,96 @@
+/**
+ * The attestation check in a browser: whether evidence is genuine, by the same procedure, names, check ids and error
+ * codes as `attest verify --json`. It fetches nothing, reads no clock and needs WebCrypto, so a secure context.
+ */
+/** Bytes, or the same as hex. */
+export type BytesOrHex = Uint8Array | string;
+/** One file. */
+export interface FileBytes {
+    /** For messages. */
+    readonly name: string;
+    readonly bytes: Uint8Array;
+}
+/** A named, reasoned decision to tolerate that one thing cannot be judged; shown in the result. */
+export interface UncheckedReason {
+    readonly check: "revocation" | "freshness" | "rim" | "tcb" | "eventlog" | "topology";
+    readonly reason: string;
+}
+/** What a Relying Party demands of the binding that came with the evidence. */
+export interface BindingExpectation {
+    readonly context: string;
+    readonly role: string;
+    readonly audience: string;
+    /** 32 bytes. */
+    readonly nonce: BytesOrHex;
+}
+export interface VerifyOptions {
+    /** Moment of appraisal: a Date, or milliseconds since 1970. */
+    readonly at: Date | number;
+    /** What the evidence must carry to be fresh: 1 to 64 bytes. */
+    readonly nonce?: BytesOrHex | undefined;
+    /** All 64 bytes of report data (on Azure those of the user data, which alone are no freshness). */
+    readonly reportData?: BytesOrHex | undefined;
+    /** What the binding must say; instead of a nonce. */
+    readonly binding?: BindingExpectation | undefined;
+    /** Certificates, CRLs, collateral, RIMs, OCSP answers, bundles: candidates, none of them trusted. */
+    readonly endorsements?: readonly (Uint8Array | FileBytes)[] | undefined;
+    /** `"vendors"` unless said otherwise. A result that rests on `"simulation"` says `simulated: true`. */
+    readonly anchors?: "vendors" | "simulation" | undefined;
+    readonly unchecked?: readonly UncheckedReason[] | undefined;
+}
+export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
+export interface CheckResult {
+    readonly id: string;
+    readonly outcome: Outcome;
+    readonly tier: "affirming" | "warning" | "contraindicated" | "none";
+    readonly expected: string;
+    readonly got: string;
+    readonly clause: string;
+    /** Name of the evidence item that was examined. */
+    readonly item?: string;
+}
+export type ClaimJson = null | boolean | number | string | readonly ClaimJson[] | {
+    readonly [name: string]: ClaimJson;
+};
+export interface ItemResult {
+    readonly name: string;
+    readonly kind: string;
+    readonly claims: {
+        readonly [name: string]: ClaimJson;
+    };
+}
+/** Why evidence was refused; the hints stand in docs/errors.md, under the code. */
+export interface ErrorResult {
+    readonly code: string;
+    readonly message: string;
+    readonly check?: string;
+    readonly field?: string;
+    readonly offset?: number;
+    readonly expected?: string;
+    readonly got?: string;
+    readonly clause?: string;
+    readonly retryable?: true;
+}
+/** The versioned result of `attest verify --json`. */
+export interface Result {
+    readonly schema: "attest.result/1";
+    readonly command: "verify";
+    readonly outcome: "verified" | "refused";
+    readonly at: string;
+    readonly simulated: boolean;
+    readonly freshness: "matched" | "mismatched" | "not evaluated";
+    readonly unchecked: readonly UncheckedReason[];
+    readonly error: ErrorResult | null;
+    readonly ignored_items?: readonly string[];
+    readonly items: readonly ItemResult[];
+    readonly checks: readonly CheckResult[];
+}
+/**
+ * Verify all evidence of one Attester.
+ *
+ * @param input bytes of an envelope, a raw report or quote, or a vendor's JSON; an object is the JSON, parsed; an array
+ *   is several files that belong together.
+ * @returns a result for any evidence at all; `outcome` is `verified` or `refused`, and nothing else is a success.
+ * @throws TypeError for options that no evidence could meet: a programmer's mistake
+ */
+export declare function verifyEvidence(input: Uint8Array | object | readonly (Uint8Array | FileBytes)[], options: VerifyOptions): Promise<Result>;

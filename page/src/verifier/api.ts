@@ -1,0 +1,216 @@
+/**
+ * The attestation check in a browser: whether evidence is genuine, by the same procedure, names, check ids and error
+ * codes as `attest verify --json`. It fetches nothing, reads no clock and needs WebCrypto, so a secure context.
+ */
+
+import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
+import { copyOf, hexBytes, rfc3339, utf8 } from "./bytes";
+import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
+import { type Expected, REPORT_DATA_BYTES } from "./composite";
+import { type NamedBytes, readEndorsements } from "./endorsements";
+import { AttestError, refusalOf } from "./errors";
+import type { Given } from "./formats";
+import { merged } from "./pool";
+import { readEvidence } from "./recognition";
+import { verify } from "./verify";
+
+/** Bytes, or the same as hex. */
+export type BytesOrHex = Uint8Array | string;
+
+/** One file. */
+export interface FileBytes {
+  /** For messages. */
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+/** A named, reasoned decision to tolerate that one thing cannot be judged; shown in the result. */
+export interface UncheckedReason {
+  readonly check: "revocation" | "freshness" | "rim" | "tcb" | "eventlog" | "topology";
+  readonly reason: string;
+}
+
+/** What a Relying Party demands of the binding that came with the evidence. */
+export interface BindingExpectation {
+  readonly context: string;
+  readonly role: string;
+  readonly audience: string;
+  /** 32 bytes. */
+  readonly nonce: BytesOrHex;
+}
+
+export interface VerifyOptions {
+  /** Moment of appraisal: a Date, or milliseconds since 1970. */
+  readonly at: Date | number;
+  /** What the evidence must carry to be fresh: 1 to 64 bytes. */
+  readonly nonce?: BytesOrHex | undefined;
+  /** All 64 bytes of report data (on Azure those of the user data, which alone are no freshness). */
+  readonly reportData?: BytesOrHex | undefined;
+  /** What the binding must say; instead of a nonce. */
+  readonly binding?: BindingExpectation | undefined;
+  /** Certificates, CRLs, collateral, RIMs, OCSP answers, bundles: candidates, none of them trusted. */
+  readonly endorsements?: readonly (Uint8Array | FileBytes)[] | undefined;
+  /** `"vendors"` unless said otherwise. A result that rests on `"simulation"` says `simulated: true`. */
+  readonly anchors?: "vendors" | "simulation" | undefined;
+  readonly unchecked?: readonly UncheckedReason[] | undefined;
+}
+
+export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
+
+export interface CheckResult {
+  readonly id: string;
+  readonly outcome: Outcome;
+  readonly tier: "affirming" | "warning" | "contraindicated" | "none";
+  readonly expected: string;
+  readonly got: string;
+  readonly clause: string;
+  /** Name of the evidence item that was examined. */
+  readonly item?: string;
+}
+
+export type ClaimJson = null | boolean | number | string | readonly ClaimJson[] | { readonly [name: string]: ClaimJson };
+
+export interface ItemResult {
+  readonly name: string;
+  readonly kind: string;
+  readonly claims: { readonly [name: string]: ClaimJson };
+}
+
+/** Why evidence was refused; the hints stand in docs/errors.md, under the code. */
+export interface ErrorResult {
+  readonly code: string;
+  readonly message: string;
+  readonly check?: string;
+  readonly field?: string;
+  readonly offset?: number;
+  readonly expected?: string;
+  readonly got?: string;
+  readonly clause?: string;
+  readonly retryable?: true;
+}
+
+/** The versioned result of `attest verify --json`. */
+export interface Result {
+  readonly schema: "attest.result/1";
+  readonly command: "verify";
+  readonly outcome: "verified" | "refused";
+  readonly at: string;
+  readonly simulated: boolean;
+  readonly freshness: "matched" | "mismatched" | "not evaluated";
+  readonly unchecked: readonly UncheckedReason[];
+  readonly error: ErrorResult | null;
+  readonly ignored_items?: readonly string[];
+  readonly items: readonly ItemResult[];
+  readonly checks: readonly CheckResult[];
+}
+
+const TIERS = { pass: "affirming", warning: "warning", fail: "contraindicated", "not evaluated": "none" } as const;
+
+/**
+ * Verify all evidence of one Attester.
+ *
+ * @param input bytes of an envelope, a raw report or quote, or a vendor's JSON; an object is the JSON, parsed; an array
+ *   is several files that belong together.
+ * @returns a result for any evidence at all; `outcome` is `verified` or `refused`, and nothing else is a success.
+ * @throws TypeError for options that no evidence could meet: a programmer's mistake
+ */
+export async function verifyEvidence(input: Uint8Array | object | readonly (Uint8Array | FileBytes)[], options: VerifyOptions): Promise<Result> {
+  const at = momentOf(options.at);
+  const unchecked = uncheckedOf(options.unchecked ?? []);
+  const [expected, anchors, endorsements] = [expectedOf(options), anchorsOf(options.anchors), filesOf(options.endorsements ?? [], "endorsements")];
+  const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
+  const found = await refusalOf(async () => {
+    const recognised = readEvidence(inputFiles(input));
+    const presented = await readEndorsements(recognised.endorsements, at);
+    const given: Given = { endorsements: merged(presented.endorsements, (await readEndorsements(endorsements, at)).endorsements), anchors, at, unchecked };
+    return verify(recognised.evidence, given, expected);
+  });
+  if (found instanceof AttestError) return { ...head, ...refused(found) };
+  const { simulated, freshness, items, ignored } = found;
+  return { ...head, outcome: "verified", simulated, freshness, error: null, ignored_items: ignored, items, checks: told(found.checks) };
+}
+
+function told(checks: readonly MadeCheck[]): CheckResult[] {
+  return checks.map((each) => ({ ...each, tier: TIERS[each.outcome] }));
+}
+
+function refused(error: AttestError): Pick<Result, "outcome" | "simulated" | "freshness" | "error" | "items" | "checks"> {
+  const checks = error.checks.length ? error.checks : [onlyCheck(error)];
+  const has = (outcome: Outcome, ...ids: readonly string[]): boolean => checks.some((each) => each.outcome === outcome && ids.includes(each.id));
+  const mismatched = has("fail", "freshness", "binding.report_data");
+  return {
+    outcome: "refused",
+    simulated: error.code === "simulated-root-refused",
+    freshness: mismatched ? "mismatched" : has("pass", "freshness") ? "matched" : "not evaluated",
+    error: { code: error.code, message: error.message, ...known(error.facts) },
+    items: [],
+    checks: told(checks),
+  };
+}
+
+function known(facts: AttestError["facts"]): Omit<ErrorResult, "code" | "message"> {
+  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined && value !== false));
+}
+
+/** The one check that a refusal without a procedure stands for. */
+function onlyCheck({ kind, facts, message }: AttestError): MadeCheck {
+  const id = facts.check ?? (kind === "binding" ? "freshness" : "evidence.format");
+  return check(id, "fail", facts.expected ?? "evidence that can be read", facts.got ?? message, facts.clause ?? "");
+}
+
+// -- what the caller gives
+
+function momentOf(at: Date | number): number {
+  const ms = typeof at === "number" ? at : at instanceof Date ? at.getTime() : Number.NaN;
+  if (!Number.isFinite(ms) || Math.abs(ms) > 253_402_300_799_999) throw new TypeError("at: expected a Date or milliseconds since 1970");
+  return Math.trunc(ms);
+}
+
+function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
+  return unchecked.map(({ check: name, reason }) => {
+    if (!UNCHECKED_NAMES.includes(name)) throw new TypeError(`cannot leave ${name} unchecked`);
+    if (!reason.trim()) throw new TypeError(`leaving ${name} unchecked needs a reason`);
+    return { check: name, reason };
+  });
+}
+
+function anchorsOf(anchors: VerifyOptions["anchors"]): TrustAnchors {
+  if (anchors === undefined || anchors === "vendors") return vendorAnchors();
+  if (anchors === "simulation") return simulationAnchors();
+  throw new TypeError('anchors: expected "vendors" or "simulation"');
+}
+
+function sized(value: BytesOrHex, name: string, least: number, most: number): ReturnType<typeof copyOf> {
+  let bytes;
+  try {
+    bytes = typeof value === "string" ? hexBytes(value, name) : copyOf(value);
+  } catch (error) {
+    throw new TypeError(`${name}: ${(error as Error).message}`, { cause: error });
+  }
+  if (bytes.length < least || bytes.length > most) throw new TypeError(`${name}: expected ${least} to ${most} bytes, got ${bytes.length}`);
+  return bytes;
+}
+
+function expectedOf({ nonce, reportData, binding }: VerifyOptions): Expected {
+  if (binding && (nonce !== undefined || reportData !== undefined)) throw new TypeError("give a binding, or a nonce and report data");
+  return {
+    nonce: nonce === undefined ? undefined : sized(nonce, "nonce", 1, REPORT_DATA_BYTES),
+    reportData: reportData === undefined ? undefined : sized(reportData, "reportData", REPORT_DATA_BYTES, REPORT_DATA_BYTES),
+    binding: binding && { ...binding, nonce: sized(binding.nonce, "binding.nonce", 32, 32) },
+  };
+}
+
+function filesOf(files: readonly (Uint8Array | FileBytes)[], what: string): NamedBytes[] {
+  return files.map((file, i) => {
+    const { name, bytes } = file instanceof Uint8Array ? { name: `${what}[${i}]`, bytes: file } : file;
+    if (!(bytes instanceof Uint8Array)) throw new TypeError(`${what}[${i}]: expected bytes`);
+    return { name, bytes: copyOf(bytes) };
+  });
+}
+
+function inputFiles(input: Uint8Array | object): NamedBytes[] {
+  if (input instanceof Uint8Array) return filesOf([input], "evidence");
+  const isFile = (entry: unknown): boolean => entry instanceof Uint8Array || (entry as FileBytes | null)?.bytes instanceof Uint8Array;
+  if (Array.isArray(input) && input.length && input.every(isFile)) return filesOf(input as FileBytes[], "evidence");
+  return [{ name: "evidence", bytes: utf8(JSON.stringify(input) ?? "") }];
+}

@@ -1,0 +1,82 @@
+/** What was examined, and how it came out; and the runner of every numbered procedure. */
+
+import { AttestError } from "./errors";
+
+/** Nothing but `pass` ever counts in favour of an Attester. */
+export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
+
+export interface Check {
+  readonly id: string;
+  readonly outcome: Outcome;
+  readonly expected: string;
+  readonly got: string;
+  readonly clause: string;
+  /** Name of the evidence item that was examined; absent for the evidence as a whole. */
+  readonly item?: string;
+}
+
+/** A named, reasoned decision to tolerate that one thing cannot be judged. A negative finding refuses all the same. */
+export interface Unchecked {
+  readonly check: "revocation" | "freshness" | "rim" | "tcb" | "eventlog" | "topology";
+  readonly reason: string;
+}
+
+export const UNCHECKED_NAMES: readonly string[] = ["revocation", "freshness", "rim", "tcb", "eventlog", "topology"];
+
+/** How success is told: what was demanded, what was found, and the outcome when it is not `pass`. */
+export type Told = readonly [expected: string, got: string, outcome?: Outcome];
+
+/** One step of a procedure over a state that the steps fill in. `run` lets it pass or throws an `AttestError`. */
+export interface Step<S> {
+  readonly id: string;
+  readonly clause: string;
+  run(state: S): void | Promise<void>;
+  tell(state: S): Told;
+}
+
+export function check(id: string, outcome: Outcome, expected: string, got: string, clause: string): Check {
+  return { id, outcome, expected, got, clause };
+}
+
+/**
+ * Take every step and return all checks; or throw the refusal of the first that fails, which then carries the checks
+ * up to it, and those after it as not evaluated.
+ *
+ * @param before checks that passed before the procedure began
+ */
+export async function runSteps<S>(
+  steps: readonly Step<S>[],
+  state: S,
+  before: readonly Check[] = [],
+): Promise<readonly Check[]> {
+  const checks = [...before];
+  let failure: AttestError | undefined;
+  for (const step of steps) {
+    if (failure) {
+      checks.push(check(step.id, "not evaluated", "", "an earlier check failed", step.clause));
+      continue;
+    }
+    try {
+      await step.run(state);
+      const [expected, got, outcome = "pass"] = step.tell(state);
+      checks.push(check(step.id, outcome, expected, got, step.clause));
+    } catch (error) {
+      if (!(error instanceof AttestError)) throw error;
+      failure = error;
+      const { facts } = error;
+      facts.check = step.id;
+      facts.clause ??= step.clause;
+      checks.push(check(step.id, "fail", facts.expected ?? "", facts.got ?? error.message, step.clause));
+    }
+  }
+  if (failure) {
+    failure.checks = checks;
+    throw failure;
+  }
+  return checks;
+}
+
+/** Checks of one item of evidence. */
+export function ofItem(checks: readonly Check[], item: string): readonly Check[] {
+  return checks.map((each) => ({ ...each, item }));
+}

@@ -1,0 +1,68 @@
+/** The error tree of `attest.errors`, flat: a kind instead of a class, and the same codes. */
+
+import type { Check } from "./checks";
+
+/** Who must act; the order of exit codes decides which of several refusals speaks for all. */
+const EXIT_CODES = {
+  malformed: 3,
+  unsupported: 3,
+  verification: 4,
+  signature: 4,
+  chain: 4,
+  revoked: 4,
+  binding: 4,
+  endorsement: 5,
+} as const;
+
+export type Kind = keyof typeof EXIT_CODES;
+
+/** What is known beside the text; the long hints stand in docs/errors.md, under the code. */
+export interface Facts {
+  check?: string | undefined;
+  field?: string | undefined;
+  offset?: number | undefined;
+  expected?: string | undefined;
+  got?: string | undefined;
+  clause?: string | undefined;
+  /** The same call may succeed later without any change. */
+  retryable?: boolean | undefined;
+}
+
+/** A documented refusal. Callers match on `code`; the text is for people and may change. */
+export class AttestError extends Error {
+  /** Every check of the procedure up to and including the failed one, when a procedure ran. */
+  checks: readonly Check[] = [];
+
+  constructor(
+    readonly kind: Kind,
+    readonly code: string,
+    message: string,
+    readonly facts: Facts = {},
+  ) {
+    super(message);
+  }
+
+  get exitCode(): number {
+    return EXIT_CODES[this.kind];
+  }
+
+  /** Whether the Attester's evidence does not hold, as opposed to being malformed or lacking an endorsement. */
+  get isVerification(): boolean {
+    return this.exitCode === 4;
+  }
+}
+
+/** Refuse; an expression, so that it can stand behind `??`. */
+export function fail(kind: Kind, code: string, message: string, facts: Facts = {}): never {
+  throw new AttestError(kind, code, message, facts);
+}
+
+/** Return what `attempt` refused with; any other exception is a defect and goes on. */
+export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | AttestError> {
+  try {
+    return await attempt();
+  } catch (error) {
+    if (error instanceof AttestError) return error;
+    throw error;
+  }
+}

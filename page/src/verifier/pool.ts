@@ -1,0 +1,54 @@
+/** Everything at hand that vendors say. Being in the pool gives nothing any trust. */
+
+import { type Bytes, compareBytes, equal } from "./bytes";
+import type { Crl } from "./crl";
+import type { Certificate } from "./x509";
+
+/** What vendors say, as presented: from files, caches, services or beside the evidence; in the order of arrival. */
+export interface Endorsements {
+  readonly certificates: readonly Certificate[];
+  readonly crls: readonly Crl[];
+  /** TCB infos and QE identities of Intel. */
+  readonly documents: readonly unknown[];
+  /** Reference integrity manifests of NVIDIA. */
+  readonly rims: readonly unknown[];
+  /** Answers about the revocation of single certificates. */
+  readonly ocsp: readonly unknown[];
+}
+
+/** Endorsements that are still being collected. */
+export type Found = { -readonly [K in keyof Endorsements]: Endorsements[K][number][] };
+
+export function nothingFound(): Found {
+  return { certificates: [], crls: [], documents: [], rims: [], ocsp: [] };
+}
+
+function distinct<T extends { readonly der: Bytes }>(entries: readonly T[]): T[] {
+  const kept: T[] = [];
+  for (const entry of entries) {
+    if (!kept.some((other) => compareBytes(other.der, entry.der) === 0)) kept.push(entry);
+  }
+  return kept;
+}
+
+/** Both together, those of `first` in front, without repetition. */
+export function merged(first: Partial<Endorsements>, second: Partial<Endorsements>): Endorsements {
+  const both = <K extends keyof Endorsements>(name: K): Endorsements[K][number][] => [...(first[name] ?? []), ...(second[name] ?? [])];
+  return {
+    certificates: distinct(both("certificates") as Certificate[]),
+    crls: distinct(both("crls") as Crl[]),
+    documents: both("documents"),
+    rims: both("rims"),
+    ocsp: both("ocsp"),
+  };
+}
+
+/** The certificates whose subject is this DER Name. */
+export function named(pool: Endorsements, subject: Bytes): readonly Certificate[] {
+  return pool.certificates.filter((certificate) => equal(certificate.subject, subject));
+}
+
+/** The certificates whose subject has this CN. */
+export function withCommonName(pool: Endorsements, name: string): readonly Certificate[] {
+  return pool.certificates.filter((certificate) => certificate.commonName === name);
+}
