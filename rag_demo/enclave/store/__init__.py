@@ -1,0 +1,43 @@
+"""Where documents lie: one collection for each user, encrypted wherever it leaves memory.
+
+::
+
+    errors.py       what can go wrong, by who must act
+    limits.py       how much a collection holds
+    checking.py     what callers hand in
+    words.py        a text → the words it is found by
+    fusing.py       two rankings → one
+    matrices.py     vectors of a collection in memory, within a bound
+    cipher_file.py  one SQLCipher file: opened, checked, locked
+    schema.py       its tables
+    sqlite.py       the store in that file
+    postgres.py     the store in a PostgreSQL with pgvector, which has to be inside the boundary
+"""
+
+from rag_demo.enclave.store.errors import (
+    StoreClosedError,
+    StoreConflictError,
+    StoreDamagedError,
+    StoreError,
+    StoreInputError,
+    StoreInUseError,
+    StoreLimitError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
+from rag_demo.enclave.store.limits import StoreLimits
+from rag_demo.enclave.store.sqlite import SqliteStore
+
+__all__ = [
+    "SqliteStore",
+    "StoreClosedError",
+    "StoreConflictError",
+    "StoreDamagedError",
+    "StoreError",
+    "StoreInUseError",
+    "StoreInputError",
+    "StoreLimitError",
+    "StoreLimits",
+    "StoreUnavailableError",
+    "StoreVersionError",
+]

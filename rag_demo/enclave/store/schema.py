@@ -1,0 +1,83 @@
+"""The tables of the SQLCipher file.
+
+Every row of a document carries the number of its collection, and every statement asks for it. The words are in one FTS5
+table for each collection: what is common in one must not show in the order of another's answers, as it would where a
+ranking counts over all, and a search must not take longer because others have much.
+
+The FTS5 tables keep the words they indexed. So a row leaves the index by its number, whatever a later version of Python
+takes for a letter; without them the index would have to be told again, exactly, what it was given.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["APPLICATION_ID", "TABLES", "USER_VERSION", "State", "make_words", "words_table"]
+
+APPLICATION_ID = 0x41525347
+"""``ARSG``: a database of this project, for who opens one with its key."""
+USER_VERSION = 1
+"""Raised with every change of the tables that an older program cannot read."""
+
+
+class State(IntEnum):
+    """How far a document is. Nothing but whole ones is ever listed or found."""
+
+    COMING = 0
+    WHOLE = 1
+    GOING = 2
+
+
+TABLES = (
+    """CREATE TABLE about (
+        name TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID""",
+    # AUTOINCREMENT: the number of a deleted collection never names another one.
+    """CREATE TABLE collections (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id BLOB NOT NULL UNIQUE CHECK (length(id) = 32)
+    ) STRICT""",
+    """CREATE TABLE documents (
+        collection INTEGER NOT NULL REFERENCES collections (number),
+        id TEXT NOT NULL,
+        state INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
+        name TEXT NOT NULL,
+        media_type TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        pages INTEGER NOT NULL,
+        passages INTEGER NOT NULL,
+        text_bytes INTEGER NOT NULL,
+        added TEXT NOT NULL,
+        PRIMARY KEY (collection, id)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE passages (
+        number INTEGER PRIMARY KEY,
+        collection INTEGER NOT NULL,
+        document TEXT NOT NULL,
+        page INTEGER NOT NULL,
+        ordinal INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        FOREIGN KEY (collection, document) REFERENCES documents (collection, id)
+    ) STRICT""",
+    "CREATE UNIQUE INDEX passages_of ON passages (collection, document, ordinal)",
+    """CREATE TABLE vectors (
+        number INTEGER PRIMARY KEY REFERENCES passages (number),
+        collection INTEGER NOT NULL,
+        vector BLOB NOT NULL
+    ) STRICT""",
+    "CREATE INDEX vectors_of ON vectors (collection)",
+)
+
+
+def words_table(collection: int) -> str:
+    """Return the name of the table with the words of a collection."""
+    return f"words_{int(collection)}"
+
+
+def make_words(collection: int) -> str:
+    """Return the statement that makes it. Accents are gone and letters small before a word comes here."""
+    return (
+        f"CREATE VIRTUAL TABLE {words_table(collection)} "
+        "USING fts5 (words, tokenize = 'unicode61 remove_diacritics 0', columnsize = 1)"
+    )

@@ -1,0 +1,44 @@
+"""Documents for the tests of stores, and what makes them."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from rag_demo.enclave.parts import Document, Found, Passage, Store, Vectors
+from tests.rag_demo.hashing import DIMENSIONS, HashingEmbedder
+
+__all__ = ["AT", "DIMENSIONS", "EMBEDDER", "KEY", "MINE", "MODEL", "YOURS", "add", "ask", "document", "parts_of"]
+
+AT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+EMBEDDER = HashingEmbedder()
+KEY = hashlib.sha256(b"the key of these tests").digest()
+MODEL = "hashing"
+MINE, YOURS = b"m" * 32, b"y" * 32
+
+
+def document(label: str, *, name: str | None = None, day: int = 0) -> Document:
+    return Document(
+        id=hashlib.sha256(label.encode()).hexdigest()[:32],
+        name=name or f"{label}.txt",
+        media_type="text/plain",
+        size=1234,
+        pages=0,
+        passages=0,
+        added=AT + timedelta(days=day),
+    )
+
+
+def parts_of(texts: Iterable[str], *, each: int = 2) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+    """Two passages on a page, ``each`` in a part."""
+    whole = [Passage(page=1 + at // 2, ordinal=at, text=text) for at, text in enumerate(texts)]
+    for start in range(0, len(whole), each):
+        part = whole[start : start + each]
+        yield part, EMBEDDER.embed([passage.text for passage in part])
+
+
+def add(store: Store, collection: bytes, label: str, *texts: str, day: int = 0) -> Document:
+    return store.add(collection, document(label, day=day), parts_of(texts))
+
+
+def ask(store: Store, collection: bytes, question: str, limit: int = 5) -> tuple[Found, ...]:
+    return store.search(collection, question, EMBEDDER.embed([question])[0], limit=limit)
