@@ -1,0 +1,242 @@
+"""What a model says of itself, as far as it is computed here: a BERT encoder, the mean of its states, length 1.
+
+The list of members is closed. One that is not known here could change what the model means (another kind of positions,
+another activation), and a vector that is wrong looks like one that is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from attest.encoding import JsonValue, json_value
+from attest.errors import ConfigurationError, EvidenceError
+from rag_demo.enclave.embedding.refusals import CONFIG, brief, unsuitable
+
+__all__ = [
+    "CONFIG_NAME",
+    "LENGTH_NAME",
+    "MODULES_NAME",
+    "POOLING_NAME",
+    "EncoderConfig",
+    "json_object",
+    "parse_config",
+    "parse_max_tokens",
+    "require_mean_pooling",
+    "require_modules",
+]
+
+CONFIG_NAME: Final = "config.json"
+POOLING_NAME: Final = "1_Pooling/config.json"
+MODULES_NAME: Final = "modules.json"
+LENGTH_NAME: Final = "sentence_bert_config.json"
+
+_FIXED: Final[Mapping[str, tuple[JsonValue, ...]]] = MappingProxyType(
+    {
+        "model_type": ("bert",),
+        "hidden_act": ("gelu",),
+        "position_embedding_type": ("absolute",),
+        "is_decoder": (False,),
+        "add_cross_attention": (False,),
+        "chunk_size_feed_forward": (0,),
+    }
+)
+"""Members that change what is computed, with the values that are computed here. All but the first two may be absent."""
+_REQUIRED: Final = ("model_type", "hidden_act")
+_BOUNDS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "hidden_size": (1, 4096),
+        "intermediate_size": (1, 16_384),
+        "max_position_embeddings": (3, 8192),
+        "num_attention_heads": (1, 64),
+        "num_hidden_layers": (1, 48),
+        "type_vocab_size": (1, 16),
+        "vocab_size": (4, 1_000_000),
+    }
+)
+"""Sizes, bounded so that a member cannot ask for more memory than any such model has."""
+_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "_name_or_path",
+        "architectures",  # Checked by itself.
+        "attention_probs_dropout_prob",
+        "classifier_dropout",
+        "dtype",
+        "gradient_checkpointing",
+        "hidden_dropout_prob",
+        "initializer_range",
+        "layer_norm_eps",  # Read by itself.
+        "pad_token_id",  # Nothing is padded, or what is padded is masked.
+        "torch_dtype",  # The weights say themselves what they are.
+        "transformers_version",
+        "use_cache",
+    }
+)
+"""Members for training, for other programs, or read elsewhere."""
+_MIN_EPSILON, _MAX_EPSILON = 1e-15, 1e-3
+_MODULES: Final = ("Transformer", "Pooling", "Normalize")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderConfig:
+    """The sizes of an encoder.
+
+    Attributes:
+        hidden: how long the vector of a token is.
+        intermediate: how long it is between the two halves of a feed-forward network.
+        layers: how many there are.
+        heads: of the attention; divides ``hidden``.
+        positions: the longest text in tokens.
+        types: kinds of segments; only the first is used.
+        vocabulary: how many tokens there are.
+        epsilon: added to the variance before its root is taken.
+    """
+
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    positions: int
+    types: int
+    vocabulary: int
+    epsilon: float
+
+
+def json_object(raw: bytes, *, name: str, code: str) -> dict[str, JsonValue]:
+    """Read a file of a model that is one JSON object.
+
+    Raises:
+        ConfigurationError: ``code``.
+    """
+    document = _json(raw, name=name, code=code)
+    if not isinstance(document, dict):
+        raise unsuitable(code, name, expected="a JSON object", got=brief(document))
+    return document
+
+
+def parse_config(raw: bytes) -> EncoderConfig:
+    """Read ``config.json``.
+
+    Raises:
+        ConfigurationError: ``embedding-config-unsupported``.
+    """
+    document = json_object(raw, name=CONFIG_NAME, code=CONFIG)
+    unknown = sorted(document.keys() - _FIXED.keys() - _BOUNDS.keys() - _WITHOUT_EFFECT)
+    if unknown:
+        raise _refuse(unknown[0], expected="no such member, whose meaning is not known here", got=document[unknown[0]])
+    for name, values in _FIXED.items():
+        if name in _REQUIRED or name in document:
+            _require_one_of(document, name, values)
+    _require_one_of(document, "architectures", (["BertModel"],))
+    sizes = {name: _size(document, name, *bounds) for name, bounds in _BOUNDS.items()}
+    if sizes["hidden_size"] % sizes["num_attention_heads"]:
+        raise _refuse("num_attention_heads", expected="a divisor of hidden_size", got=sizes["num_attention_heads"])
+    return EncoderConfig(
+        hidden=sizes["hidden_size"],
+        intermediate=sizes["intermediate_size"],
+        layers=sizes["num_hidden_layers"],
+        heads=sizes["num_attention_heads"],
+        positions=sizes["max_position_embeddings"],
+        types=sizes["type_vocab_size"],
+        vocabulary=sizes["vocab_size"],
+        epsilon=_epsilon(document),
+    )
+
+
+def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
+    """Require that a text's vector is the mean of its tokens' vectors, and nothing else.
+
+    Args:
+        raw: ``1_Pooling/config.json``.
+        config: of the encoder.
+
+    Raises:
+        ConfigurationError: ``embedding-config-unsupported``.
+    """
+    document = json_object(raw, name=POOLING_NAME, code=CONFIG)
+    size = document.pop("word_embedding_dimension", None)
+    if isinstance(size, bool) or size != config.hidden:
+        field = f"{POOLING_NAME}: word_embedding_dimension"
+        raise unsuitable(CONFIG, field, expected=str(config.hidden), got=brief(size))
+    # With or without the prompt makes no difference: there is none.
+    document.pop("include_prompt", None)
+    for name, value in document.items():
+        if not name.startswith("pooling_mode_") or value is not (name == "pooling_mode_mean_tokens"):
+            field = f"{POOLING_NAME}: {brief(name)}"
+            raise unsuitable(CONFIG, field, expected="the mean of all tokens and no other mode", got=brief(value))
+    if "pooling_mode_mean_tokens" not in document:
+        raise unsuitable(CONFIG, POOLING_NAME, expected="pooling_mode_mean_tokens", got="nothing of it")
+
+
+def require_modules(raw: bytes) -> None:
+    """Require that a model is an encoder, its pooling, and the normalisation to length 1.
+
+    Args:
+        raw: ``modules.json``.
+
+    Raises:
+        ConfigurationError: ``embedding-config-unsupported``.
+    """
+    document = _json(raw, name=MODULES_NAME, code=CONFIG)
+    modules = document if isinstance(document, list) else []
+    kinds = [str(one.get("type")).rpartition(".")[2] if isinstance(one, dict) else "" for one in modules]
+    if kinds != list(_MODULES):
+        raise unsuitable(CONFIG, MODULES_NAME, expected=", ".join(_MODULES), got=brief(kinds or document))
+
+
+def parse_max_tokens(raw: bytes, config: EncoderConfig) -> int:
+    """Return how many tokens of a text are read, its two marks included.
+
+    ``tokenizer.json`` often names another, smaller number; this file is the one that is in force for such a model.
+
+    Args:
+        raw: ``sentence_bert_config.json``.
+        config: of the encoder.
+
+    Raises:
+        ConfigurationError: ``embedding-config-unsupported``.
+    """
+    document = json_object(raw, name=LENGTH_NAME, code=CONFIG)
+    unknown = sorted(document.keys() - {"max_seq_length", "do_lower_case"})
+    if unknown or document.get("do_lower_case", False) is not False:
+        field = f"{LENGTH_NAME}: {brief(unknown[0]) if unknown else 'do_lower_case'}"
+        raise unsuitable(CONFIG, field, expected="max_seq_length, and do_lower_case false", got=brief(document))
+    length = document.get("max_seq_length")
+    if isinstance(length, bool) or not isinstance(length, int) or not 3 <= length <= config.positions:
+        field = f"{LENGTH_NAME}: max_seq_length"
+        raise unsuitable(CONFIG, field, expected=f"an integer from 3 to {config.positions}", got=brief(length))
+    return length
+
+
+def _json(raw: bytes, *, name: str, code: str) -> JsonValue:
+    try:
+        return json_value(raw, what=name)
+    except EvidenceError as exc:
+        raise unsuitable(code, name, expected="one strict JSON document", got=exc.message) from exc
+
+
+def _require_one_of(document: Mapping[str, JsonValue], name: str, values: tuple[JsonValue, ...]) -> None:
+    value = document.get(name)
+    # By type too: True is 1 and 0 is False otherwise.
+    if not any(type(value) is type(one) and value == one for one in values):
+        raise _refuse(name, expected=" or ".join(map(brief, values)), got=value)
+
+
+def _size(document: Mapping[str, JsonValue], name: str, least: int, most: int) -> int:
+    value = document.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise _refuse(name, expected=f"an integer from {least} to {most}", got=value)
+    return value
+
+
+def _epsilon(document: Mapping[str, JsonValue]) -> float:
+    value = document.get("layer_norm_eps")
+    if not isinstance(value, float) or not _MIN_EPSILON <= value <= _MAX_EPSILON:
+        raise _refuse("layer_norm_eps", expected=f"a number from {_MIN_EPSILON} to {_MAX_EPSILON}", got=value)
+    return value
+
+
+def _refuse(name: str, *, expected: str, got: JsonValue) -> ConfigurationError:
+    return unsuitable(CONFIG, f"{CONFIG_NAME}: {name[:100]}", expected=expected, got=brief(got))

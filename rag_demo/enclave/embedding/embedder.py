@@ -1,0 +1,145 @@
+"""Texts to vectors: what is the same whichever library computes the encoder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, Encoder
+from rag_demo.enclave.embedding.wordpiece import WordPiece
+from rag_demo.enclave.parts import Vectors
+
+__all__ = ["TextEmbedder"]
+
+_SMALLEST_LENGTH = np.float32(1e-12)
+
+
+class TextEmbedder:
+    """A model that makes vectors of texts: an ``Embedder``. Several threads may use it at once.
+
+    A text's vector is its own: what else is asked for in the same call changes it by rounding alone, less than 1e-6 in
+    any of its numbers. What is beyond ``max_tokens`` of a text is not seen.
+
+    Args:
+        tokens: makes numbers of texts.
+        encoder: makes vectors of those; closed with this object.
+        max_tokens: how many numbers it takes.
+        threads: how many batches are computed side by side, for all callers together.
+    """
+
+    def __init__(self, tokens: WordPiece, encoder: Encoder, *, max_tokens: int, threads: int) -> None:
+        """Keep them."""
+        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="embedding")
+        self._tokens = tokens
+        self._encoder = encoder
+        self._max_tokens = max_tokens
+        self._closed = False
+        self._running = 0
+        self._changed = threading.Condition()
+
+    def __enter__(self) -> Self:
+        """Return itself; leaving closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    @property
+    def dimensions(self) -> int:
+        """How long a vector is."""
+        return self._encoder.dimensions
+
+    @property
+    def max_tokens(self) -> int:
+        """How much of a text it reads, its own two marks included."""
+        return self._max_tokens
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens a text is, all of it, the model's own marks not counted.
+
+        Raises:
+            TypeError: not a text.
+        """
+        return self._tokens.count(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return a vector of length 1 for each text, in order.
+
+        Memory for computing does not grow with how many texts there are, or how long they are.
+
+        Args:
+            texts: any. One that is empty has a vector too, which says nothing.
+
+        Returns:
+            of shape ``(len(texts), dimensions)``, float32.
+
+        Raises:
+            TypeError: one text instead of several, or something else than texts.
+            ValueError: the model is closed.
+        """
+        if isinstance(texts, (str, bytes)):
+            msg = f"texts must be a sequence of str, not {type(texts).__name__}"
+            raise TypeError(msg)
+        vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        with self._in_use():
+            numbers = [self._tokens.encode(text, most=self._max_tokens) for text in texts]
+            order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
+            batches = list(_batches(order, [len(one) for one in numbers]))
+            for batch, rows in zip(batches, self._run([[numbers[at] for at in one] for one in batches]), strict=True):
+                vectors[batch] = rows
+        return vectors
+
+    def _run(self, batches: Sequence[Sequence[Sequence[int]]]) -> Iterator[Vectors]:
+        """Give the vectors of batches in their order. One batch, a question's, is not worth the way to a thread."""
+        return map(self._encode, batches) if len(batches) == 1 else self._workers.map(self._encode, batches)
+
+    def _encode(self, batch: Sequence[Sequence[int]]) -> Vectors:
+        states = self._encoder.encode(batch)
+        lengths = np.sqrt(np.einsum("ij,ij->i", states, states))
+        unit: Vectors = states / np.maximum(lengths, _SMALLEST_LENGTH)[:, None]
+        return unit
+
+    def close(self) -> None:
+        """Overwrite the weights, when what is being computed is done; nothing can be computed afterwards."""
+        with self._changed:
+            first = not self._closed
+            self._closed = True
+            self._changed.wait_for(lambda: not self._running)
+            if first:
+                self._workers.shutdown()
+                self._encoder.close()
+
+    @contextmanager
+    def _in_use(self) -> Generator[None]:
+        with self._changed:
+            if self._closed:
+                msg = "the embedding model is closed"
+                raise ValueError(msg)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Cut texts sorted by their length into batches, each counted by its longest, as what pads would compute it."""
+    batch: list[int] = []
+    for at in order:
+        if batch and (len(batch) + 1) * lengths[at] > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(at)
+    if batch:
+        yield batch

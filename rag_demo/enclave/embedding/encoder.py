@@ -1,0 +1,135 @@
+"""The encoder in NumPy. Nothing is padded: the tokens of a batch lie one below the other, whichever text they are of.
+
+All but the attention works on each token by itself, so that one product of matrices serves the whole batch. The
+attention works on texts of the same length at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final, Protocol
+
+import numpy as np
+
+from rag_demo.enclave.embedding.blas import single_threaded
+from rag_demo.enclave.embedding.configuration import EncoderConfig
+from rag_demo.enclave.embedding.numerics import exponentials, gelu, layer_norm
+from rag_demo.enclave.embedding.weights import Floats, LayerWeights, Linear, Weights
+
+__all__ = ["BATCH_TOKENS", "Encoder", "NumpyEncoder"]
+
+BATCH_TOKENS: Final = 512
+"""Tokens of a batch: as fast as more, and a few MiB of memory whatever is asked for."""
+_GROUP_SCORES: Final = 1 << 20
+"""Numbers of attention at a time: 4 MiB, and more only for a single text."""
+
+
+class Encoder(Protocol):
+    """Makes a vector of each text that is numbers already."""
+
+    @property
+    def dimensions(self) -> int:
+        """How long a vector is."""
+        ...
+
+    def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
+        """Return the mean of the states of each text's tokens, not brought to length 1.
+
+        Args:
+            batch: texts as numbers, sorted by their length, none empty; about ``BATCH_TOKENS`` in all.
+        """
+        ...
+
+    def close(self) -> None:
+        """Forget the weights."""
+        ...
+
+
+class NumpyEncoder:
+    """See ``Encoder``.
+
+    Args:
+        weights: overwritten when it is closed.
+        config: of the model.
+    """
+
+    def __init__(self, weights: Weights, config: EncoderConfig) -> None:
+        """Keep both, and let each product of matrices be one thread's."""
+        single_threaded()  # Where it cannot be told, the result is the same, and slower.
+        self._weights = weights
+        self._config = config
+
+    @property
+    def dimensions(self) -> int:
+        """How long a vector is."""
+        return self._config.hidden
+
+    def close(self) -> None:
+        """Overwrite the weights."""
+        self._weights.wipe()
+
+    def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
+        """Return the mean of the states of each text's tokens; see ``Encoder``."""
+        runs = [(length, len(list(group))) for length, group in groupby(map(len, batch))]
+        states = self._embeddings(batch)
+        for layer in self._weights.layers:
+            states = self._layer(states, layer, runs)
+        starts = np.cumsum([0, *map(len, batch)][:-1])
+        lengths = np.array([len(one) for one in batch], dtype=np.float32)
+        sums: Floats = np.add.reduceat(states, starts, axis=0)
+        sums /= lengths[:, None]
+        return sums
+
+    def _embeddings(self, batch: Sequence[Sequence[int]]) -> Floats:
+        numbers = np.concatenate([np.asarray(one, dtype=np.intp) for one in batch])
+        positions = np.concatenate([np.arange(len(one)) for one in batch])
+        states: Floats = self._weights.words[numbers]
+        states += self._weights.positions[positions]
+        layer_norm(states, self._weights.norm, self._config.epsilon)
+        return states
+
+    def _layer(self, states: Floats, layer: LayerWeights, runs: Sequence[tuple[int, int]]) -> Floats:
+        mixed = _linear(self._attention(_linear(states, layer.attention), runs), layer.attention_output)
+        mixed += states
+        layer_norm(mixed, layer.attention_norm, self._config.epsilon)
+        between = _linear(mixed, layer.intermediate)
+        gelu(between)
+        out = _linear(between, layer.output)
+        out += mixed
+        layer_norm(out, layer.output_norm, self._config.epsilon)
+        return out
+
+    def _attention(self, fused: Floats, runs: Sequence[tuple[int, int]]) -> Floats:
+        """Return for each token what it takes from the tokens of its text, head beside head.
+
+        Args:
+            fused: queries, keys and values of each token in a row.
+            runs: lengths of texts, and how many of each follow each other.
+        """
+        context = np.empty((len(fused), self._config.hidden), dtype=np.float32)
+        start = 0
+        for length, count in runs:
+            most = max(1, _GROUP_SCORES // (self._config.heads * length * length))
+            for first in range(0, count, most):
+                texts = min(most, count - first)
+                end = start + texts * length
+                self._attend(fused[start:end], context[start:end], texts, length)
+                start = end
+        return context
+
+    def _attend(self, fused: Floats, context: Floats, texts: int, length: int) -> None:
+        heads, size = self._config.heads, self._config.hidden // self._config.heads
+        parts = fused.reshape(texts, length, 3, heads, size)
+        queries, keys, values = (parts[:, :, at].transpose(0, 2, 1, 3) for at in range(3))
+        scores: Floats = queries @ keys.transpose(0, 1, 3, 2)
+        sums = exponentials(scores)
+        taken = scores @ values
+        taken /= sums
+        context.reshape(texts, length, heads, size)[:] = taken.transpose(0, 2, 1, 3)
+
+
+def _linear(values: Floats, part: Linear) -> Floats:
+    product: Floats = values @ part.weight.T
+    product += part.bias
+    return product

