@@ -8,6 +8,7 @@ import { base64Bytes, latin1 } from "./bytes";
 import { parseCrl } from "./crl";
 import { DerError, DerReader, TAG } from "./der";
 import { AttestError } from "./errors";
+import { COLLATERAL_READER, PERCENT_READER, derWithoutPadding, hexSequence } from "./intel/forms";
 import { type Endorsements, type Found, merged, nothingFound } from "./pool";
 import { parseCertificate } from "./x509";
 
@@ -34,7 +35,9 @@ export interface EndorsementReader {
 /** In the order in which they are asked. */
 export const READERS: readonly EndorsementReader[] = [
   { looks: (data) => derKind(data) === "certificate", read: (data, found) => void found.certificates.push(parseCertificate(data)) },
-  { looks: (data) => derKind(data) === "crl", read: (data, found) => void found.crls.push(parseCrl(data)) },
+  { looks: (data) => derKind(data) === "crl", read: (data, found) => void found.crls.push(parseCrl(derWithoutPadding(data))) },
+  COLLATERAL_READER,
+  PERCENT_READER,
   { looks: (data) => /^-----BEGIN [A-Z0-9 ]{1,40}-----/m.test(latin1(data)), read: readPem },
 ];
 
@@ -61,7 +64,7 @@ function readPem(data: Bytes, found: Found, { warn }: { warn(problem: string): v
     try {
       const der = base64Bytes((block[2] ?? "").replace(/\s/g, ""), "PEM");
       if (block[1] === "CERTIFICATE") found.certificates.push(parseCertificate(der));
-      else found.crls.push(parseCrl(der));
+      else found.crls.push(parseCrl(derWithoutPadding(der)));
     } catch (error) {
       if (!(error instanceof AttestError)) throw error;
       warn(error.message);
@@ -73,8 +76,10 @@ function readPem(data: Bytes, found: Found, { warn }: { warn(problem: string): v
 export async function readEndorsements(files: readonly NamedBytes[], at: number): Promise<EndorsementFiles> {
   const found = nothingFound();
   const warnings: string[] = [];
-  for (const { name, bytes } of files.slice(0, MAX_FILES)) {
+  for (const { name, bytes: given } of files.slice(0, MAX_FILES)) {
     const warn = (problem: string): void => void warnings.push(`${name}: ${problem}`);
+    const spelled = given.length <= MAX_FILE_BYTES ? hexSequence(given) : undefined;
+    const bytes = spelled && derKind(spelled) ? spelled : given;
     const reader = bytes.length <= MAX_FILE_BYTES ? READERS.find((each) => each.looks(bytes)) : undefined;
     try {
       await reader?.read(bytes, found, { at, warn });

@@ -7,7 +7,9 @@ import type { TrustAnchors } from "./anchors";
 import type { Bytes } from "./bytes";
 import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
+import { MEDIA } from "./envelope";
 import { type AttestError, fail } from "./errors";
+import { readIntelQuote } from "./intel/verify";
 import type { Endorsements } from "./pool";
 
 /** What every procedure is given. */
@@ -55,7 +57,9 @@ export interface ParsedDevice {
 type Parse<T> = (value: Bytes) => T | Promise<T>;
 
 /** Evidence of CPUs by media type, in lower case and without parameters. */
-export const CPU_FORMATS: Readonly<Record<string, Parse<ParsedCpu>>> = {};
+export const CPU_FORMATS: Readonly<Record<string, Parse<ParsedCpu>>> = {
+  [MEDIA.intelQuote]: readIntelQuote,
+};
 
 /** Evidence of devices beside the CPU, likewise. */
 export const DEVICE_FORMATS: Readonly<Record<string, Parse<ParsedDevice>>> = {};

@@ -2,6 +2,7 @@
 
 import { type Bytes, compareBytes, equal } from "./bytes";
 import type { Crl } from "./crl";
+import type { IntelDocument } from "./intel/document";
 import type { Certificate } from "./x509";
 
 /** What vendors say, as presented: from files, caches, services or beside the evidence; in the order of arrival. */
@@ -9,7 +10,7 @@ export interface Endorsements {
   readonly certificates: readonly Certificate[];
   readonly crls: readonly Crl[];
   /** TCB infos and QE identities of Intel. */
-  readonly documents: readonly unknown[];
+  readonly documents: readonly IntelDocument[];
   /** Reference integrity manifests of NVIDIA. */
   readonly rims: readonly unknown[];
   /** Answers about the revocation of single certificates. */
