@@ -8,7 +8,7 @@ import type { Bytes } from "./bytes";
 import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
 import { MEDIA } from "./envelope";
-import { type AttestError, fail } from "./errors";
+import type { AttestError } from "./errors";
 import { readIntelQuote } from "./intel/verify";
 import type { Endorsements } from "./pool";
 
@@ -73,11 +73,6 @@ export interface ReplayedLog {
   /** Registers that could not be judged, tolerated by `unchecked`. */
   readonly unjudged: readonly string[];
   readonly claims: Claims;
-}
-
-/** Require that a log replays to the registers: refuses with a verification error, or that the log is malformed. */
-export async function replayEventLog(_log: Bytes, _registers: Registers, _tolerant: boolean): Promise<ReplayedLog> {
-  return fail("unsupported", "eventlog-unsupported", "event logs are not verified here");
 }
 
 /** Judge what the devices beside the CPU must have in common. */

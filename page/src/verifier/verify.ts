@@ -5,8 +5,9 @@ import { type Check, type Unchecked, check, ofItem } from "./checks";
 import { type Composite, type Expected, judgeComposite } from "./composite";
 import { MEDIA, type Evidence, type Item } from "./envelope";
 import { readEndorsements } from "./endorsements";
+import { replayEventLog } from "./eventlog/verify";
 import { AttestError, fail, refusalOf } from "./errors";
-import { CPU_FORMATS, DEVICE_FORMATS, type Given, KINDS, type ParsedCpu, type ParsedDevice, type Verified, judgeSet, replayEventLog } from "./formats";
+import { CPU_FORMATS, DEVICE_FORMATS, type Given, KINDS, type ParsedCpu, type ParsedDevice, type Verified, judgeSet } from "./formats";
 import { type Claims } from "./claims";
 import { merged } from "./pool";
 
