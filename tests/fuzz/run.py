@@ -4,9 +4,10 @@
 
     python -m tests.fuzz.run [--seconds N] [TARGET …]
 
-Each target runs in a process of its own (atheris wants that) for N seconds; an input that raises anything
-undocumented, or that takes longer than 10 seconds, ends the run with exit code 1 and is kept under
-``tests/fuzz/crashes``. Seeds are simulated evidence, so that the fuzzer starts behind the first length check.
+Each target runs for N seconds in a process of its own (atheris wants that), forked from one that has loaded everything.
+An input that raises anything undocumented, or that takes longer than 10 seconds, ends the run with exit code 1 and is
+kept under ``tests/fuzz/crashes``. Seeds are simulated evidence, so that the fuzzer starts behind the first length
+check.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import argparse
 import gc
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
+from typing import NoReturn
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from safetensors.numpy import save as save_tensors
@@ -311,10 +313,27 @@ def _channel_seeds() -> dict[str, list[bytes]]:
     }
 
 
-def fuzz_one(target: str, arguments: list[str]) -> None:
-    """Fuzz one target in this process; never returns."""
-    import atheris  # only where it is installed, and only in the child process
+def instrument() -> None:
+    """Let atheris see which way our own functions go. Half of the time of a short run, so it is done once for all."""
+    import atheris  # only where it is installed
 
+    # What libraries do is no path of ours, and instrumenting all of them takes half a minute.
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and str(one.__module__).startswith(("attest.", "kms.")):
+            atheris.instrument_func(one)
+
+
+def fuzz_one(target: str, seconds: int, scratch: Path) -> NoReturn:
+    """Fuzz one target in this process, which was forked for it; never returns."""
+    import atheris  # as above
+
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)  # atheris ends the process without letting it tidy up
+    with (scratch / "stderr").open("wb") as told:
+        os.dup2(told.fileno(), 2)
+    corpus = scratch / "corpus"
+    corpus.mkdir()
+    for number, seed in enumerate(seeds(target)):
+        (corpus / f"seed-{number}").write_bytes(seed)
     run = TARGETS[target]
 
     def once(data: bytes) -> None:
@@ -323,52 +342,62 @@ def fuzz_one(target: str, arguments: list[str]) -> None:
         except AttestError:
             return  # documented: that is an answer
 
-    # Our own functions: what libraries do is no path of ours, and instrumenting all of them takes half a minute.
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType) and str(one.__module__).startswith(("attest.", "kms.")):
-            atheris.instrument_func(one)
-    atheris.Setup([sys.argv[0], *arguments], once)
+    options = [f"-max_total_time={seconds}", "-timeout=10", f"-artifact_prefix={CRASHES}/{target}-", str(corpus)]
+    atheris.Setup([sys.argv[0], *options], once)
     atheris.Fuzz()
+    raise AssertionError  # atheris ended the process
 
 
-def fuzz(target: str, seconds: int) -> bool:
-    """Fuzz one target in a process of its own and say whether nothing was found."""
+def start(target: str, seconds: int, scratch: Path) -> int:
+    """Fuzz one target in a process of its own, and return its number."""
+    scratch.mkdir()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            fuzz_one(target, seconds, scratch)
+        except BaseException:  # noqa: BLE001  whatever it is, this process is not the one that goes on
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    return child
+
+
+def end(target: str, status: int, scratch: Path) -> bool:
+    """Tell how a target came out, and return whether nothing was found."""
+    told = (scratch / "stderr").read_text(errors="replace")
+    done = [line for line in told.splitlines() if line.startswith("Done ")]
+    print(f"{target}: {done[0] if done else told[-2000:]}", flush=True)
+    return status == 0 and bool(done)
+
+
+def fuzz(targets: Sequence[str], *, seconds: int, jobs: int) -> bool:
+    """Fuzz targets, so many at a time, and return whether nothing was found in any."""
     CRASHES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        corpus = Path(scratch) / "corpus"
-        corpus.mkdir()
-        for number, seed in enumerate(seeds(target)):
-            (corpus / f"seed-{number}").write_bytes(seed)
-        options = [f"-max_total_time={seconds}", "-timeout=10", f"-artifact_prefix={CRASHES}/{target}-", str(corpus)]
-        child = subprocess.run(
-            [sys.executable, "-m", "tests.fuzz.run", "--child", target, *options],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "TMPDIR": scratch},  # atheris ends the child without letting it tidy up
-        )
-    done = [line for line in child.stderr.splitlines() if line.startswith("Done ")]
-    print(f"{target}: {done[0] if done else child.stderr[-2000:]}", flush=True)
-    return child.returncode == 0
+    instrument()
+    waiting, running, good = list(targets), dict[int, str](), True
+    with tempfile.TemporaryDirectory() as folder:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                target = waiting.pop(0)
+                running[start(target, seconds, Path(folder, target))] = target
+            child, status = os.wait()
+            target = running.pop(child)
+            good &= end(target, status, Path(folder, target))
+    return good
 
 
 def main() -> int:
     """Run the chosen targets, as many at a time as there are jobs."""
-    if sys.argv[1:2] == ["--child"]:
-        fuzz_one(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET", choices=[*TARGETS, []], help=", ".join(TARGETS))
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target")
     parser.add_argument("--jobs", type=int, default=1, help="how many targets at a time")
     options = parser.parse_args()
-    try:
-        import atheris  # noqa: F401
-    except ImportError:
+    if find_spec("atheris") is None:
         print("fuzzing is left out: atheris has no wheel for this platform", file=sys.stderr)
         return 0
-    with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        results = list(pool.map(partial(fuzz, seconds=options.seconds), options.targets or TARGETS))
-    return 0 if all(results) else 1
+    return 0 if fuzz(options.targets or list(TARGETS), seconds=options.seconds, jobs=options.jobs) else 1
 
 
 if __name__ == "__main__":
