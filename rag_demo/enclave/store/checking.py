@@ -113,7 +113,7 @@ def _check_text(text: str, limits: StoreLimits) -> None:
             expected="text that can be written in UTF-8, without NUL",
         )
     if size > limits.passage_bytes:
-        raise over_limit("passage-bytes", limits.passage_bytes, "split the document into shorter passages")
+        raise over_limit("rag-limit-passage-bytes", limits.passage_bytes, "split the document into shorter passages")
 
 
 def check_question_vector(vector: Vectors, *, dimensions: int) -> Vectors:
@@ -137,12 +137,9 @@ def check_limit(limit: int) -> int:
     return limit
 
 
-def over_limit(what: str, most: int, hint: str) -> StoreLimitError:
+def over_limit(code: str, most: int, hint: str) -> StoreLimitError:
     """Return the error that says which limit was reached."""
+    what = code.removeprefix("rag-limit-")
     return StoreLimitError(
-        f"the limit of {most} is reached ({what})",
-        code=f"rag-limit-{what}",
-        field=what,
-        expected=f"at most {most}",
-        hint=hint,
+        f"the limit of {most} is reached ({what})", code=code, field=what, expected=f"at most {most}", hint=hint
     )

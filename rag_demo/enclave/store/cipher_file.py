@@ -54,7 +54,6 @@ _AFTER_KEY = (
     "foreign_keys = ON",
     "cell_size_check = ON",
     "trusted_schema = OFF",
-    "busy_timeout = 0",
     f"cache_size = -{CACHE_KIB}",
 )
 
@@ -208,7 +207,7 @@ def damaged(got: str) -> StoreDamagedError:
 def _connect(path: Path, key: bytes) -> Connection:
     if len(key) != KEY_BYTES:
         raise ValueError(f"a database key has {KEY_BYTES} bytes")
-    connection = dbapi2.connect(str(path), isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection = dbapi2.connect(str(path), timeout=0, isolation_level=None, check_same_thread=False)
     try:
         _require_cipher(connection)
         # It would name pages on standard error.

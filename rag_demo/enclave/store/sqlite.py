@@ -39,6 +39,7 @@ from rag_demo.enclave.store.words import question_words, words_of
 
 __all__ = ["SqliteStore"]
 
+_LESS = "delete a document that is not needed any more"
 _DOCUMENT = "id, name, media_type, size, pages, passages, added"
 
 
@@ -148,7 +149,7 @@ class SqliteStore:
             if (document.id,) in there:
                 raise StoreConflictError("there is a document of this id", code="rag-document-exists")
             if len(there) >= self._limits.documents:
-                raise over_limit("documents", self._limits.documents, "delete a document that is not needed any more")
+                raise over_limit("rag-limit-documents", self._limits.documents, _LESS)
             connection.execute(
                 "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, ?)",
                 (
@@ -166,7 +167,7 @@ class SqliteStore:
     def _make_collection(self, connection: Connection, collection: bytes) -> int:
         (count,) = connection.execute("SELECT count(*) FROM collections").fetchone()
         if count >= self._limits.collections:
-            raise over_limit("collections", self._limits.collections, "the operator can allow more")
+            raise over_limit("rag-limit-collections", self._limits.collections, "the operator can allow more")
         made = connection.execute("INSERT INTO collections (id) VALUES (?)", (collection,))
         connection.execute(make_words(made.lastrowid))
         return int(made.lastrowid)
@@ -191,13 +192,12 @@ class SqliteStore:
         (passages, size) = connection.execute(
             "SELECT sum(passages), sum(text_bytes) FROM documents WHERE collection = ?", (number,)
         ).fetchone()
-        less = "delete a document that is not needed any more, or split this one"
         if passages > self._limits.passages:
-            raise over_limit("passages", self._limits.passages, less)
+            raise over_limit("rag-limit-passages", self._limits.passages, _LESS)
         if size > self._limits.text_bytes:
-            raise over_limit("text-bytes", self._limits.text_bytes, less)
+            raise over_limit("rag-limit-text-bytes", self._limits.text_bytes, _LESS)
         if self._total + coming > self._limits.total_passages:
-            raise over_limit("total-passages", self._limits.total_passages, "the operator can allow more")
+            raise over_limit("rag-limit-total-passages", self._limits.total_passages, "the operator can allow more")
 
     @staticmethod
     def _insert(connection: Connection, number: int, document: str, passage: Passage, vector: Vectors) -> None:
