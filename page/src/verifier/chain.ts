@@ -10,7 +10,8 @@ const BASIC_CONSTRAINTS = "2.5.29.19";
 const KEY_USAGE = "2.5.29.15";
 const KEY_CERT_SIGN = 5;
 
-function isCa(certificate: Certificate): boolean {
+/** Whether basicConstraints says CA:TRUE. */
+export function isCa(certificate: Certificate): boolean {
   const constraints = extensionOf(certificate, BASIC_CONSTRAINTS);
   if (!constraints) return false;
   const inside = new DerReader(onlyElement(constraints.value, TAG.sequence).body);

@@ -9,7 +9,9 @@ import { parseCrl } from "./crl";
 import { DerError, DerReader, TAG } from "./der";
 import { AttestError } from "./errors";
 import { COLLATERAL_READER, PERCENT_READER, derWithoutPadding, hexSequence } from "./intel/forms";
+import { looksLikeOcsp, parseOcsp } from "./ocsp_answers";
 import { type Endorsements, type Found, merged, nothingFound } from "./pool";
+import { looksLikeRim, looksLikeRimAnswer, readRimAnswer, readRimDocument } from "./rims";
 import { parseCertificate } from "./x509";
 
 const MAX_FILE_BYTES = 32 * 1024 * 1024;
@@ -38,6 +40,9 @@ export const READERS: readonly EndorsementReader[] = [
   { looks: (data) => derKind(data) === "crl", read: (data, found) => void found.crls.push(parseCrl(derWithoutPadding(data))) },
   COLLATERAL_READER,
   PERCENT_READER,
+  { looks: looksLikeOcsp, read: (data, found) => void found.ocsp.push(parseOcsp(data)) },
+  { looks: looksLikeRim, read: (data, found) => void found.rims.push(readRimDocument(data)) },
+  { looks: looksLikeRimAnswer, read: async (data, found) => void found.rims.push(await readRimAnswer(data)) },
   { looks: (data) => /^-----BEGIN [A-Z0-9 ]{1,40}-----/m.test(latin1(data)), read: readPem },
 ];
 

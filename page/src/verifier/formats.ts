@@ -9,6 +9,8 @@ import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
 import { MEDIA } from "./envelope";
 import type { AttestError } from "./errors";
+import { type NamedGpu, judgeDevices } from "./gpu/topology";
+import { isVerifiedGpu, parseGpuDevice, parseGpuReport } from "./gpu/verify";
 import { readIntelQuote } from "./intel/verify";
 import type { Endorsements } from "./pool";
 
@@ -62,7 +64,10 @@ export const CPU_FORMATS: Readonly<Record<string, Parse<ParsedCpu>>> = {
 };
 
 /** Evidence of devices beside the CPU, likewise. */
-export const DEVICE_FORMATS: Readonly<Record<string, Parse<ParsedDevice>>> = {};
+export const DEVICE_FORMATS: Readonly<Record<string, Parse<ParsedDevice>>> = {
+  [MEDIA.nvidiaReport]: parseGpuReport,
+  [MEDIA.nvidiaDevice]: parseGpuDevice,
+};
 
 /** The kinds that are verified, for messages. */
 export const KINDS = "sev-snp, tdx, sgx, azure-snp, azure-tdx, nvidia-gpu, nvidia-switch";
@@ -77,8 +82,9 @@ export interface ReplayedLog {
 
 /** Judge what the devices beside the CPU must have in common. */
 export function judgeSet(
-  _devices: readonly (readonly [name: string, verified: Verified])[],
-  _unchecked: readonly Unchecked[],
+  devices: readonly (readonly [name: string, verified: Verified])[],
+  unchecked: readonly Unchecked[],
 ): { checks: readonly Check[]; failures: readonly AttestError[] } {
-  return { checks: [], failures: [] };
+  const gpus = devices.flatMap(([name, device]): NamedGpu[] => (isVerifiedGpu(device) ? [[name, device]] : []));
+  return judgeDevices(gpus, unchecked);
 }

@@ -3,6 +3,8 @@
 import { type Bytes, compareBytes, equal } from "./bytes";
 import type { Crl } from "./crl";
 import type { IntelDocument } from "./intel/document";
+import type { OcspAnswer } from "./ocsp_answers";
+import type { RimDocument } from "./rims";
 import type { Certificate } from "./x509";
 
 /** What vendors say, as presented: from files, caches, services or beside the evidence; in the order of arrival. */
@@ -12,9 +14,9 @@ export interface Endorsements {
   /** TCB infos and QE identities of Intel. */
   readonly documents: readonly IntelDocument[];
   /** Reference integrity manifests of NVIDIA. */
-  readonly rims: readonly unknown[];
+  readonly rims: readonly RimDocument[];
   /** Answers about the revocation of single certificates. */
-  readonly ocsp: readonly unknown[];
+  readonly ocsp: readonly OcspAnswer[];
 }
 
 /** Endorsements that are still being collected. */
@@ -39,8 +41,8 @@ export function merged(first: Partial<Endorsements>, second: Partial<Endorsement
     certificates: distinct(both("certificates") as Certificate[]),
     crls: distinct(both("crls") as Crl[]),
     documents: both("documents"),
-    rims: both("rims"),
-    ocsp: both("ocsp"),
+    rims: distinct(both("rims") as RimDocument[]),
+    ocsp: distinct(both("ocsp") as OcspAnswer[]),
   };
 }
 

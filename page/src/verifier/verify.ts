@@ -71,8 +71,8 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
 // -- (1) reading
 
 async function readAll(evidence: Evidence): Promise<Read> {
-  const cpus = evidence.filter(({ essence }) => essence in CPU_FORMATS);
-  const others = evidence.filter(({ essence }) => essence in DEVICE_FORMATS);
+  const cpus = evidence.filter(({ essence }) => Object.hasOwn(CPU_FORMATS, essence));
+  const others = evidence.filter(({ essence }) => Object.hasOwn(DEVICE_FORMATS, essence));
   if (!cpus.length && !others.length) {
     const got = evidence.map(({ name, essence }) => `${name}: ${essence}`).join(", ");
     fail("unsupported", "evidence-unsupported", "no item is evidence that is verified here", { expected: `one of ${KINDS}`, got });

@@ -1,0 +1,127 @@
+/** One device on its way through the checks: what each check needs, does and finds, and how its success is told. */
+
+import type { Told, Unchecked } from "../checks";
+import { rfc3339 } from "../bytes";
+import { AttestError } from "../errors";
+import type { Given } from "../formats";
+import { type Status, isAnswer } from "../ocsp";
+import type { Certificate } from "../x509";
+import type { DeviceModel, GpuLeaf } from "./certificates";
+import type { DevicePath, DeviceRoot } from "./chain";
+import type { ParsedGpuEvidence } from "./evidence";
+import type { Result, Source, Waivers } from "./measurements";
+import { type JudgedRim, type WantedRim, comparable } from "./references";
+import type { ParsedRim } from "./rim";
+
+/** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
+export interface Tolerances {
+  /** Reasons by RIM index for mismatches that are only shown. */
+  readonly waived?: Waivers;
+  /** Why a RIM signer on hold counts all the same; never applies to device chains. */
+  readonly heldRimSigners?: string;
+}
+
+/** Relaxations by kind: the indices of a switch mean other things than those of a GPU. */
+export interface DeviceTolerances {
+  readonly gpus?: Tolerances;
+  readonly switches?: Tolerances;
+}
+
+/** One device's evidence, with what the checks find; what was not found is undefined or missing. */
+export class Attempt {
+  leaf?: GpuLeaf;
+  /** Type byte and PDI in hex. */
+  identity?: string;
+  model?: DeviceModel;
+  root?: DeviceRoot;
+  statuses: readonly Status[] = [];
+  readonly wanted = new Map<Source, WantedRim>();
+  readonly rims = new Map<Source, JudgedRim>();
+  readonly putAside = new Set<Source>();
+  comparison?: readonly Result[];
+  readonly used = new Map<string, readonly Unchecked[]>();
+
+  constructor(
+    readonly evidence: ParsedGpuEvidence,
+    readonly path: DevicePath,
+    readonly given: Given,
+    private readonly allTolerances: DeviceTolerances,
+  ) {}
+
+  get isSwitch(): boolean {
+    return this.model?.kind === "nvidia-switch";
+  }
+
+  /** What is let pass in a device of this kind. */
+  get tolerances(): Tolerances {
+    return (this.isSwitch ? this.allTolerances.switches : this.allTolerances.gpus) ?? {};
+  }
+
+  /** The decisions to leave this unchecked. */
+  allows(name: string): readonly Unchecked[] {
+    return this.given.unchecked.filter((decision) => decision.check === name);
+  }
+
+  /** Throw a failure, unless it only says that something is missing or stale and one of the names allows that. */
+  tolerate(failure: AttestError, ...names: readonly string[]): string {
+    for (const name of failure.kind === "endorsement" ? names : []) {
+      const decisions = this.allows(name);
+      if (!decisions.length) continue;
+      this.used.set(name, decisions);
+      return name;
+    }
+    throw failure;
+  }
+
+  /** Say why something was left unchecked. */
+  reasons(name: string): string {
+    return `unchecked: ${(this.used.get(name) ?? []).map((decision) => decision.reason).join("; ")}`;
+  }
+
+  /** The RIM whose values are compared: NVIDIA's, be it stale. */
+  comparable(source: Source): ParsedRim | undefined {
+    return comparable(this.rims.get(source));
+  }
+
+  /** The RIM whose values are relied on. */
+  usable(source: Source): ParsedRim | undefined {
+    return this.putAside.has(source) ? undefined : this.comparable(source);
+  }
+}
+
+/** One check. */
+export interface Step {
+  readonly id: string;
+  readonly clause: string;
+  /** Why it cannot be evaluated, or undefined. */
+  lacks(attempt: Attempt): string | undefined;
+  /** Throws, or lets the evidence pass and keeps what it found. */
+  run(attempt: Attempt): void | Promise<void>;
+  /** What was demanded and what was found, once it passed. */
+  tell(attempt: Attempt): Told;
+}
+
+/** What an earlier check found; a step runs only when nothing is lacking. */
+export function there<T>(found: T | undefined): T {
+  if (found === undefined) throw new TypeError("a step ran without what it needs");
+  return found;
+}
+
+/** Tell what shows that certificates are not revoked, or which decision left it unchecked. */
+export function tellStatuses(
+  attempt: Attempt,
+  certificates: readonly Certificate[],
+  statuses: readonly Status[],
+  name: string,
+): Told {
+  const expected = `not revoked: ${certificates.map((certificate) => certificate.name).join(", ")}`;
+  if (!statuses.length) return [expected, attempt.reasons(name), "not evaluated"];
+  const got = statuses.map(statusText).join("; ");
+  if (statuses.every((status) => !isAnswer(status) || status.status === "good")) return [expected, got];
+  return [expected, `${got}; a hold is tolerated: ${attempt.tolerances.heldRimSigners ?? ""}`, "warning"];
+}
+
+function statusText(status: Status): string {
+  const moment = rfc3339(status.thisUpdate);
+  return isAnswer(status) ? `${status.status} by OCSP of ${moment}` : `not listed by CRL of ${moment}`;
+}
