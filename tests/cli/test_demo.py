@@ -51,6 +51,30 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
+def told_of_ones_own(folder: Path, *arguments: object) -> str:
+    """What it tells of given evidence before its own story begins, where it is ended: the story is told elsewhere."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, "demo", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        env=environment(folder),
+        text=True,
+    )
+    lines = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("2. "):
+                break
+            lines.append(line)
+        process.terminate()
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    return "".join(lines)
+
+
 @dataclass(frozen=True)
 class Shown:
     """One run of the demo, without arguments."""
@@ -115,19 +139,20 @@ def test_both_machines_go_through_the_same_story(shown: Shown) -> None:
 @pytest.mark.loopback
 def test_evidence_of_ones_own_comes_first(tmp_path: Path, vectors_dir: Path) -> None:
     snp = vectors_dir / "sev-snp"
-    ran = demo(tmp_path, snp / "genoa-v5-vcek/report.bin", "--endorsements", snp, "--at", "2026-11-01T00:00:00Z")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "VERIFIED under the vendor's root" in ran.stdout
-    assert "UNCHECKED revocation" in ran.stdout
+    report = snp / "genoa-v5-vcek/report.bin"
+    told = told_of_ones_own(tmp_path, report, "--endorsements", snp, "--at", "2026-11-01T00:00:00Z")
+    assert "VERIFIED under the vendor's root" in told
+    assert "UNCHECKED revocation" in told
+    assert "✗" not in told
 
 
 @pytest.mark.loopback
 def test_what_nobody_gave_for_a_tdx_quote_is_left_out_by_name(tmp_path: Path, vectors_dir: Path) -> None:
     quote = vectors_dir / "tdx/v4-b0c06f000000-uptodate/quote.bin"
-    ran = demo(tmp_path, quote, "--at", "2025-06-20T00:00:00Z")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "UNCHECKED revocation" in ran.stdout
-    assert "UNCHECKED tcb" in ran.stdout
+    told = told_of_ones_own(tmp_path, quote, "--at", "2025-06-20T00:00:00Z")
+    assert "UNCHECKED revocation" in told
+    assert "UNCHECKED tcb" in told
+    assert "✗" not in told
 
 
 @pytest.mark.loopback

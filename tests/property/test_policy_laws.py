@@ -309,7 +309,7 @@ from attest.results.document import appraised_document
 from tests.policy.documents import policy_of
 from tests.policy.random_pairs import pool, random_policy
 random, digest = Random(7), hashlib.sha256()
-for number in range(40):
+for number in range(16):
     policy = policy_of(random_policy(random))
     for _, evidence, _ in pool()[number % 4 :: 4]:
         digest.update(json.dumps(appraised_document(appraise(evidence, policy=policy, at=evidence.at))).encode())
