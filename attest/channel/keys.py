@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -156,6 +156,17 @@ class ServiceKeys:
             raise ValueError(msg)
         self._older = older
         self._current = key
+
+    def prolong(self, key: ServiceKey) -> None:
+        """Give out the current key until another moment: whoever released it says so.
+
+        Raises:
+            ValueError: it is another key.
+        """
+        if key.document != self._current.document:
+            msg = "another key is no other end of this one"
+            raise ValueError(msg)
+        self._current = replace(self._current, not_after=key.not_after)
 
     def forget(self, *, at: datetime) -> None:
         """Drop the private halves of keys that are not accepted any more."""

@@ -1,0 +1,85 @@
+"""``python -m rag_demo.enclave --config FILE``: the service, until SIGTERM."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+
+from attest.errors import AttestError
+from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.config import load_config
+from rag_demo.enclave.service.running import listen, prepare, serve
+from rag_demo.enclave.service.settings import EnclaveSettings, SimulatedKind
+from rag_demo.enclave.service.wiring import bench_of
+
+__all__ = ["main"]
+
+_SIMULATED: Final = "SIMULATED: what this machine proves comes from the simulator, and is true of no hardware"
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", "file", required=True, type=click.Path(path_type=Path), help="The service's settings (TOML).")
+@click.option("--host", help="Address to listen on, in place of listen.host.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port, in place of listen.port; 0 takes any.")
+@click.option(
+    "--simulate", type=click.Choice(get_args(SimulatedKind)), help="Prove a simulated machine in place of this one."
+)
+@click.option("--gpus", type=click.IntRange(0, 8), help="GPUs of the simulated machine.")
+@click.option("--prompt-key", help="Channel key that the database key's service releases to every replica.")
+@click.option("--llm", help="Server inside the TEE that words answers, by OpenAI's protocol.")
+def main(  # noqa: PLR0917  click hands over one for each option
+    file: Path,
+    host: str | None,
+    port: int | None,
+    simulate: str | None,
+    gpus: int | None,
+    prompt_key: str | None,
+    llm: str | None,
+) -> None:
+    """Serve documents and questions to whoever the channel's encryption lets in.
+
+    \b
+    Examples:
+      python -m rag_demo.enclave --config enclave.toml
+      python -m rag_demo.enclave --config enclave.toml --simulate tdx --gpus 2 --port 0
+    """  # noqa: D301  click's own mark
+    changes: dict[str, object] = {
+        "listen.host": host,
+        "listen.port": port,
+        "machine.simulate": simulate,
+        "machine.gpus": gpus,
+        "prompt_key.name": prompt_key,
+        "llm.url": llm,
+    }
+    try:
+        prepare()
+        settings = load_config(file, changes=changes)
+        _serve(settings)
+    except AttestError as exc:
+        click.echo(f"error: {exc.message} [{exc.code}]", err=True)
+        if exc.hint:
+            click.echo(f"hint: {exc.hint}", err=True)
+        sys.exit(exc.exit_code)
+
+
+def _serve(settings: EnclaveSettings) -> None:
+    service = Service(settings, open_bench=bench_of(settings))
+    sock = listen(settings.host, settings.port)
+    host, port = sock.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+
+    def announce() -> None:
+        if settings.simulated:
+            click.echo(_SIMULATED)
+        click.echo(f"name: {settings.name}")
+        click.echo(f"listening: http://{shown}:{port}")
+        sys.stdout.flush()
+
+    serve(service, sock, ready=announce)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m rag_demo.enclave")

@@ -1,0 +1,333 @@
+"""The API behind the channel. Nothing here ever sees a request that came in the clear.
+
+::
+
+    GET    /v1/state
+    POST   /v1/documents?name=…      a file → events: progress …, stored | refused
+    GET    /v1/documents
+    DELETE /v1/documents             all of them
+    DELETE /v1/documents/{id}
+    POST   /v1/questions             {"question": …} → events: passage …, text …, answer | refused
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from attest.encoding import json_value
+from attest.errors import AttestError, EvidenceError
+from kms.limiting import Rate, RateTable
+from rag_demo.enclave.parts import Document
+from rag_demo.enclave.service.asking import answered
+from rag_demo.enclave.service.clock import Clock
+from rag_demo.enclave.service.events import Events, refused_event
+from rag_demo.enclave.service.ingest import Ingest, Upload, told_in
+from rag_demo.enclave.service.lifecycle import Enclave, Life
+from rag_demo.enclave.service.limiting import Turns, too_often
+from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, QuestionModel
+from rag_demo.enclave.service.refusals import RefusedError, invalid, problem
+from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.threads import Threads, in_thread
+from rag_demo.enclave.service.users import collection_of
+
+__all__ = ["Inside", "create_app"]
+
+MAX_NAME: Final = 255
+MAX_QUESTION_BODY: Final = 64 * 1024
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+_MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}")
+_UNKNOWN_TYPE: Final = "application/octet-stream"
+_LOGGED = logging.getLogger("rag.enclave")
+_T = TypeVar("_T")
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """What the routes work with.
+
+    Attributes:
+        enclave: what may be done now.
+        state: makes the document that says so.
+        limits: how much.
+        threads: where blocking work is done.
+        clock: the present moment.
+        ticks: seconds that never run backwards.
+    """
+
+    enclave: Enclave
+    state: Callable[[], BaseModel]
+    limits: Limits
+    threads: Threads
+    clock: Clock
+    ticks: Callable[[], float]
+
+
+def create_app(inside: Inside) -> Starlette:
+    """Make the application."""
+    api = _Api(inside)
+    routes = (
+        ("/v1/state", {"GET": api.state}),
+        ("/v1/documents", {"GET": api.documents, "POST": api.upload, "DELETE": api.delete_all}),
+        ("/v1/documents/{id}", {"DELETE": api.delete}),
+        ("/v1/questions", {"POST": api.ask}),
+    )
+    return Starlette(
+        routes=[
+            Route(path, _guarded(handler), methods=[method], name=f"{method} {path}")
+            for path, methods in routes
+            for method, handler in methods.items()
+        ],
+        exception_handlers={HTTPException: _no_route},
+    )
+
+
+def _guarded(handler: Handler) -> Handler:
+    """Let nothing but documented refusals out, and nothing of what was sent into the log."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except AttestError as exc:
+            return problem(exc)
+        except Exception as exc:  # noqa: BLE001  a defect must not tell what it stumbled over
+            _LOGGED.error("a request ended by a defect", exc_info=exc)
+            return problem(
+                RefusedError("the service failed", code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+            )
+
+    return answer
+
+
+async def _no_route(_request: Request, exc: Exception) -> Response:
+    status = HTTPStatus(exc.status_code) if isinstance(exc, HTTPException) else HTTPStatus.NOT_FOUND
+    code = "rag-method-not-allowed" if status is HTTPStatus.METHOD_NOT_ALLOWED else "rag-route-unknown"
+    return problem(RefusedError("there is nothing of this name and method here", code=code, status=status))
+
+
+class _Api:
+    """The handlers: decode, hand on, encode."""
+
+    def __init__(self, inside: Inside) -> None:
+        limits = inside.limits
+        self._inside = inside
+        self._uploads = Turns("uploads", most=limits.uploads, each=limits.uploads_per_user)
+        self._questions = Turns("questions", most=limits.questions, each=limits.questions_per_user)
+        self._rates = RateTable(Rate(per_second=limits.requests_per_minute / 60, burst=limits.request_burst))
+        self._embedding = threading.Lock()
+
+    # -- state
+
+    async def state(self, request: Request) -> Response:
+        """Say what the service can do; nobody has to show a token for that."""
+        _require_query(request, set())
+        return _json(self._inside.state())
+
+    # -- documents
+
+    async def documents(self, request: Request) -> Response:
+        """List a user's documents."""
+        life, user = self._user(request)
+        _require_query(request, set())
+        found = await self._blocking(life, lambda: life.bench.store.documents(user))
+        return _json(DocumentsModel(documents=tuple(map(DocumentModel.of, found))))
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a document."""
+        life, user = self._user(request)
+        _require_query(request, set())
+        name = request.path_params["id"]
+        # What is no id names nothing; it goes no further and is not repeated.
+        there = _ID.fullmatch(name) is not None and await self._blocking(
+            life, lambda: life.bench.store.delete(user, name)
+        )
+        if not there:
+            raise RefusedError(
+                "there is no such document", code="rag-document-unknown", status=HTTPStatus.NOT_FOUND, field="id"
+            )
+        return Response(status_code=204, headers={"cache-control": "no-store"})
+
+    async def delete_all(self, request: Request) -> Response:
+        """Delete all of a user's documents."""
+        life, user = self._user(request)
+        _require_query(request, set())
+        await self._blocking(life, lambda: life.bench.store.delete_all(user))
+        return Response(status_code=204, headers={"cache-control": "no-store"})
+
+    async def upload(self, request: Request) -> Response:
+        """Take a document in, and tell how far it is."""
+        life, user = self._user(request)
+        document = Document(
+            id=secrets.token_hex(16),
+            name=_name(_require_query(request, {"name"})["name"]),
+            media_type=_media_type(request),
+            size=0,
+            pages=0,
+            passages=0,
+            added=self._inside.clock(),
+        )
+        data = await self._body(request, self._inside.limits.document_bytes)
+        if not data:
+            raise invalid("the body", "a file", "nothing")
+        upload = Upload(collection=user, document=replace(document, size=len(data)), data=data)
+        return self._ingest(life, upload, self._uploads.take(user))
+
+    def _ingest(self, life: Life, upload: Upload, give_back: Callable[[], None]) -> Response:
+        inside, loop = self._inside, asyncio.get_running_loop()
+        told: asyncio.Queue[bytes | None] = asyncio.Queue()
+        work = Ingest(
+            upload,
+            life=life,
+            limits=inside.limits,
+            embedding=self._embedding,
+            ticks=inside.ticks,
+            tell=told_in(loop, told),
+        )
+        running = loop.run_in_executor(inside.threads.uploads, work.run)
+        # The turn is over when the thread is done, whenever its user left.
+        running.add_done_callback(lambda _: give_back())
+
+        async def events() -> AsyncGenerator[bytes, None]:
+            try:
+                while (one := await life.during(told.get())) is not None:
+                    yield one
+            except RefusedError as exc:
+                yield refused_event(exc)
+
+        return Events(events(), ended=work.leave)
+
+    # -- questions
+
+    async def ask(self, request: Request) -> Response:
+        """Answer a question out of a user's documents."""
+        life, user = self._user(request)
+        _require_query(request, set())
+        question = _question(await self._body(request, MAX_QUESTION_BODY), self._inside.limits.question_characters)
+        give_back, gone = self._questions.take(user), threading.Event()
+        inside = self._inside
+
+        async def events() -> AsyncGenerator[bytes, None]:
+            try:
+                async with asyncio.timeout(inside.limits.question_seconds):
+                    source = answered(life, user, question, threads=inside.threads.questions, left=gone.is_set)
+                    async for one in source:
+                        yield one
+            except TimeoutError:
+                yield refused_event(_too_slow(inside.limits.question_seconds))
+            except AttestError as exc:
+                yield refused_event(exc)
+            except Exception as exc:  # noqa: BLE001  as in _guarded
+                _LOGGED.error("a question ended by a defect", exc_info=exc)
+                yield refused_event(
+                    RefusedError("the service failed", code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+                )
+
+        def ended() -> None:
+            gone.set()
+            give_back()
+
+        return Events(events(), ended=ended)
+
+    # -- what all of them do
+
+    def _user(self, request: Request) -> tuple[Life, bytes]:
+        """Return whose request it is, and in which life of the service."""
+        life = self._inside.enclave.require_ready()
+        user = collection_of(request.headers.getlist("authorization"))
+        wait = self._rates.wait_of(user.hex(), at=self._inside.ticks())
+        if wait > 0:
+            raise too_often(wait)
+        return life, user
+
+    async def _blocking(self, life: Life, work: Callable[[], _T]) -> _T:
+        return await life.during(in_thread(self._inside.threads.questions, work))
+
+    async def _body(self, request: Request, most: int) -> bytes:
+        data = await request.body()
+        if len(data) > most:
+            raise RefusedError(
+                f"the body has {len(data)} bytes, more than {most}",
+                code="rag-body-too-large",
+                status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                expected=f"at most {most} bytes",
+                got=str(len(data)),
+            )
+        return data
+
+
+# -- decoding
+
+
+def _require_query(request: Request, names: set[str]) -> dict[str, str]:
+    found = request.query_params.multi_items()
+    if {name for name, _ in found} != names or len(found) != len(names):
+        raise invalid("the query", f"exactly {', '.join(sorted(names))}, once" if names else "none", "another one")
+    return dict(found)
+
+
+def _name(text: str) -> str:
+    # Not repeated: it is part of what nobody else may know, and problem details may end in a log of the client.
+    if not 0 < len(text) <= MAX_NAME or not text.isprintable() or not text.strip():
+        raise invalid("name", f"1 to {MAX_NAME} printable characters", f"{len(text)} characters")
+    if any(one in text for one in "/\\"):
+        raise invalid("name", "the name of a file without a path", "a path")
+    return text
+
+
+def _media_type(request: Request) -> str:
+    lines = request.headers.getlist("content-type")
+    essence = lines[0].partition(";")[0].strip().lower() if len(lines) == 1 else _UNKNOWN_TYPE
+    if len(lines) > 1 or not _MEDIA_TYPE.fullmatch(essence):
+        raise RefusedError(
+            "content-type: expected one media type",
+            code="rag-media-type-invalid",
+            status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            field="content-type",
+            expected="one media type, such as application/pdf",
+        )
+    return essence
+
+
+def _question(body: bytes, most: int) -> str:
+    try:
+        text = QuestionModel.model_validate(json_value(body, what="question")).question.strip()
+    except (EvidenceError, ValidationError):
+        raise invalid("the body", '{"question": TEXT}', "something else") from None  # their text would quote it
+    if not 0 < len(text) <= most or not text.translate(_BREAKS).isprintable():
+        raise invalid("question", f"1 to {most} printable characters", f"{len(text)} characters")
+    return text
+
+
+_BREAKS: Final = dict.fromkeys(map(ord, "\n\r\t\u00a0\u2009\u202f\u3000"), " ")
+
+
+def _too_slow(seconds: float) -> RefusedError:
+    return RefusedError(
+        f"no answer within {seconds:g} s",
+        code="rag-question-too-slow",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        retry_seconds=5,
+    )
+
+
+def _json(model: BaseModel) -> Response:
+    return Response(
+        model.model_dump_json(by_alias=True),
+        media_type="application/json",
+        headers={"cache-control": "no-store", "x-content-type-options": "nosniff"},
+    )

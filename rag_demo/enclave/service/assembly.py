@@ -1,0 +1,192 @@
+"""Puts a service together out of its settings and its parts; nothing is asked or opened before the server starts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from attest.collect.access import THIS_MACHINE
+from attest.collect.machine import collect_machine
+from attest.release.exchange import Attester
+from attest.simulator.machines import SimulatedMachine
+from rag_demo.enclave.service.app import Inside, create_app
+from rag_demo.enclave.service.bench import OpenBench
+from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
+from rag_demo.enclave.service.clock import Clock, now, ticks
+from rag_demo.enclave.service.doors import Doors, PageFile
+from rag_demo.enclave.service.keyring import Keyring, open_keyring
+from rag_demo.enclave.service.lifecycle import Enclave, State
+from rag_demo.enclave.service.models import LeaseModel, LimitsModel, ModelModel, StateModel, WhyModel
+from rag_demo.enclave.service.offers import Offers, Vendors, files_of
+from rag_demo.enclave.service.prompt_note import note_of
+from rag_demo.enclave.service.replay import open_window
+from rag_demo.enclave.service.settings import EnclaveSettings, MachineSettings
+from rag_demo.enclave.service.threads import Threads
+
+__all__ = ["Service", "attester_of"]
+
+CERTIFIED: Final = timedelta(days=7)
+"""Since when a simulated AMD knows its chip."""
+_log = logging.getLogger("rag.enclave")
+
+
+class Service:
+    """One service. ``app`` is what a server serves.
+
+    Args:
+        settings: of the service.
+        open_bench: opens model and store once the keys are there.
+        pages: files of a page, served in the clear.
+        attester: gives evidence; None is what the settings say.
+        clock: returns the present moment.
+        random: returns so many random bytes.
+    """
+
+    def __init__(
+        self,
+        settings: EnclaveSettings,
+        *,
+        open_bench: OpenBench,
+        pages: Mapping[str, PageFile] | None = None,
+        attester: Attester | None = None,
+        clock: Clock = now,
+        random: Random = secrets.token_bytes,
+    ) -> None:
+        """Put it together."""
+        self.settings = settings
+        proves, vendors = attester_of(settings.machine, clock=clock)
+        proves = attester or proves
+        self.threads = Threads(settings.limits)
+        sources = {"model": settings.model_key, "database": settings.database_key}
+        if settings.prompt_key is not None:
+            sources["prompt"] = settings.prompt_key
+        self.enclave = Enclave(
+            keyring=open_keyring(sources, attester=proves),
+            open_bench=open_bench,
+            unlocked=self._unlocked,
+            wiped=self._wiped,
+            retry_seconds=settings.limits.retry_seconds,
+        )
+        inside = create_app(
+            Inside(
+                enclave=self.enclave,
+                state=self.state,
+                limits=settings.limits,
+                threads=self.threads,
+                clock=clock,
+                ticks=ticks,
+            )
+        )
+        self.offers = Offers(
+            proves,
+            audience=settings.name,
+            vendors=vendors,
+            clock=clock,
+            ticks=ticks,
+            per_minute=settings.limits.offers_per_minute,
+        )
+        self.channel: Channel = (
+            BornChannel(inside, settings, offers=self.offers, clock=clock, random=random)
+            if settings.prompt_key is None or settings.replay_window is None
+            else ReleasedChannel(
+                inside,
+                settings,
+                replays=open_window(settings.replay_window),
+                note_of=note_of(settings.prompt_key, clock=clock),
+                clock=clock,
+                random=random,
+            )
+        )
+        self.app = Doors(
+            channel=self.channel.current,
+            state=lambda: _json(self.state()),
+            is_ready=lambda: self.enclave.state is State.READY,
+            life=self._living,
+            limits=settings.limits,
+            ticks=ticks,
+            pages=pages,
+        )
+
+    def state(self) -> StateModel:
+        """Say what the service can do now."""
+        enclave, limits, why = self.enclave, self.settings.limits, self.enclave.why
+        return StateModel(
+            name=self.settings.name,
+            state=enclave.state.value,
+            why=None if why is None else WhyModel(code=why.code, detail=why.detail, failed_checks=why.failed_checks),
+            simulated=self.settings.simulated,
+            model=None if enclave.model is None else ModelModel(name=enclave.model[0], dimensions=enclave.model[1]),
+            answers="passages" if self.settings.llm is None else "generated",
+            leases=tuple(LeaseModel(key=one.key, until=one.until) for one in enclave.leases),
+            limits=LimitsModel(
+                document_bytes=limits.document_bytes,
+                documents=limits.documents_per_user,
+                passages_per_document=limits.passages_per_document,
+                question_characters=limits.question_characters,
+                requests_per_minute=limits.requests_per_minute,
+            ),
+        )
+
+    async def _unlocked(self, keyring: Keyring) -> None:
+        await self.channel.unlocked(keyring)
+
+    def _wiped(self) -> None:
+        self.channel.wipe()
+
+    @asynccontextmanager
+    async def _living(self) -> AsyncIterator[None]:
+        """Live for as long as the server does; keys and weights are gone when it ends."""
+        running = [
+            asyncio.create_task(_kept_up(run), name=f"rag-{name}")
+            for name, run in (("enclave", self.enclave.run), ("channel", self.channel.run))
+        ]
+        try:
+            yield
+        finally:
+            for task in running:
+                task.cancel()
+            for task in running:
+                with suppress(asyncio.CancelledError):
+                    await task
+            self.channel.wipe()
+            self.threads.close()
+            _log.info("ended")
+
+
+async def _kept_up(run: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any: of typeshed
+    """Run something that ends only by being cancelled; a defect of it is told, and it begins again."""
+    while True:
+        try:
+            await run()
+        except Exception as exc:  # noqa: BLE001  as it says
+            _log.error("something in the background ended by a defect", exc_info=exc)
+        await asyncio.sleep(1)
+
+
+def _json(model: BaseModel) -> Response:
+    return Response(
+        model.model_dump_json(by_alias=True),
+        media_type="application/json",
+        headers={"cache-control": "no-store", "x-content-type-options": "nosniff"},
+    )
+
+
+def attester_of(machine: MachineSettings, *, clock: Clock) -> tuple[Attester, Vendors | None]:
+    """Return what proves the machine, and what says what its vendors say of it, if anything does."""
+    files = files_of(machine.endorsements) if machine.endorsements else None
+    if machine.simulate is None:
+        access = THIS_MACHINE if machine.tcti is None else replace(THIS_MACHINE, tcti=machine.tcti)
+        return partial(collect_machine, access=access, with_gpus=machine.with_gpus), files
+    since = clock().replace(microsecond=0) - CERTIFIED
+    simulated = SimulatedMachine.of(machine.simulate, gpus=machine.gpus, certified_from=since)
+    return simulated, files or (lambda at: simulated.endorsement_files(at=at))

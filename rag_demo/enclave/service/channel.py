@@ -1,0 +1,185 @@
+"""The channel of the service: under a key that was born here, or under one that is released to every replica.
+
+A key that was born here is there from the start, so that a service without its other keys can be asked, checked and
+told to say why; a released one is there once its owner's service has released it. Both are dropped with the life in
+which they were used: what was recorded before a lease was lost is opened by nobody afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp
+
+from attest.channel import Gateway, MemoryReplayWindow, ReplayWindow, ServiceKey, ServiceKeys, released_key
+from attest.channel import Limits as MessageLimits
+from attest.channel.asgi import ChannelGateway
+from attest.channel.rotation import KeyRotation
+from attest.errors import AttestError
+from attest.release.prompt_keys import PromptKeyNote
+from attest.session import SessionKey
+from rag_demo.enclave.service.clock import Clock
+from rag_demo.enclave.service.keyring import Keyring
+from rag_demo.enclave.service.offers import Offers
+from rag_demo.enclave.service.settings import EnclaveSettings
+
+__all__ = ["BornChannel", "Channel", "NoteOf", "ReleasedChannel"]
+
+REFRESH_SECONDS: Final = 60.0
+_log = logging.getLogger("rag.enclave")
+Random = Callable[[int], bytes]
+NoteOf = Callable[[SessionKey], Awaitable[PromptKeyNote]]
+"""Asks the service that released a prompt key what it published of it."""
+
+
+class Channel(Protocol):
+    """What the doors, and the lifecycle, know of a channel."""
+
+    def current(self) -> ASGIApp | None:
+        """Return what opens encrypted requests now; None while there is no key."""
+        ...
+
+    async def unlocked(self, keyring: Keyring) -> None:
+        """Take the key that was released."""
+        ...
+
+    def wipe(self) -> None:
+        """Drop the keys, at once."""
+        ...
+
+    async def run(self) -> None:
+        """Keep the keys fresh, until cancelled."""
+        ...
+
+
+class BornChannel:
+    """A channel under keys of this process alone; evidence commits to them.
+
+    Args:
+        inside: what answers.
+        settings: of the service.
+        offers: makes evidence.
+        clock: returns the present moment.
+        random: returns so many random bytes.
+    """
+
+    def __init__(
+        self, inside: ASGIApp, settings: EnclaveSettings, *, offers: Offers, clock: Clock, random: Random
+    ) -> None:
+        """Draw the first key."""
+        self._clock = clock
+        key = ServiceKey.born(random=random, at=clock())
+        self._gateway = _gateway(key, settings, replays=MemoryReplayWindow(), random=random)
+        self._app = ChannelGateway(inside, self._gateway, clock=clock, offer=offers)
+        self._rotation = KeyRotation(
+            self._gateway, random=random, clock=clock, rotated=lambda: _log.info("the channel has another key")
+        )
+
+    def current(self) -> ASGIApp | None:
+        """Return the gateway."""
+        return self._app
+
+    async def unlocked(self, keyring: Keyring) -> None:
+        """Take nothing: the key was born here."""
+
+    def wipe(self) -> None:
+        """Drop the keys, and go on with a fresh one, under which the service says why it has stopped."""
+        self._gateway.keys = ServiceKeys(self._rotation.fresh(at=self._clock()))
+
+    async def run(self) -> None:
+        """Rotate."""
+        await self._rotation.run()
+
+
+class ReleasedChannel:
+    """A channel under a prompt key, which every replica has; nobody attests to it here, its service's log does.
+
+    Args:
+        inside: what answers.
+        settings: of the service.
+        replays: remembers requests for all replicas.
+        note_of: asks what was published of the key.
+        clock: returns the present moment.
+        random: returns so many random bytes.
+    """
+
+    def __init__(
+        self,
+        inside: ASGIApp,
+        settings: EnclaveSettings,
+        *,
+        replays: ReplayWindow,
+        note_of: NoteOf,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        """Have no key."""
+        self._inside = inside
+        self._settings = settings
+        self._replays = replays
+        self._note_of = note_of
+        self._clock = clock
+        self._random = random
+        self._gateway: Gateway | None = None
+        self._app: ChannelGateway | None = None
+        self._key: SessionKey | None = None
+        self._version = 0
+
+    def current(self) -> ASGIApp | None:
+        """Return the gateway, where there is a key."""
+        return self._app
+
+    async def unlocked(self, keyring: Keyring) -> None:
+        """Take the key.
+
+        Raises:
+            AttestError: the service published nothing of it, or another key.
+        """
+        key = keyring.key("prompt")
+        note = await self._note_of(key)
+        taken = released_key(note, material=key.export())
+        self._gateway = _gateway(taken, self._settings, replays=self._replays, random=self._random)
+        self._app = ChannelGateway(self._inside, self._gateway, clock=self._clock)
+        self._key, self._version = key, note.version
+
+    def wipe(self) -> None:
+        """Drop the key; there is no channel until it is released again."""
+        self._app, self._gateway, self._key = None, None, None
+
+    async def run(self) -> None:
+        """Follow the key: its versions, and until when each may be used."""
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Take what is published now; where that cannot be had, what is there is used until it ends."""
+        key, gateway = self._key, self._gateway
+        if key is None or gateway is None or not key.valid:
+            return
+        try:
+            note = await self._note_of(key)
+            taken = released_key(note, material=key.export())
+        except AttestError as exc:
+            _log.warning("the channel's key was not refreshed: %s", exc.message, extra={"code": exc.code})
+            return
+        if gateway is not self._gateway:
+            return  # wiped meanwhile
+        if note.version != self._version:
+            gateway.replace_key(taken, at=self._clock())
+            self._version = note.version
+        else:
+            gateway.keys.prolong(taken)
+
+
+def _gateway(key: ServiceKey, settings: EnclaveSettings, *, replays: ReplayWindow, random: Random) -> Gateway:
+    return Gateway(
+        ServiceKeys(key),
+        replays=replays,
+        authorities={settings.name, *settings.authorities},
+        random=random,
+        limits=MessageLimits(content=settings.limits.document_bytes),
+    )

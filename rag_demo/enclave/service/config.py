@@ -1,0 +1,307 @@
+"""The service's one file: TOML, closed, and checked as a whole before anything is opened.
+
+::
+
+    name = "rag.example"                      # what clients call it
+
+    [listen]
+    host = "127.0.0.1"
+    port = 8460
+
+    [model]
+    place = "minilm.sealed"                   # paths are meant from where this file lies
+    trust = ["model-owner.pub"]
+    [model.key]
+    name = "minilm"
+    url = "https://kms.model-owner.example"   # and every other setting of a session (docs/sdk.md)
+    key = "kms.model-owner.example+0f3a…"
+
+    [database]
+    file = "documents.db"
+    [database.key]
+    name = "rag-database"
+    url = "https://kms.documents.example"
+    key_file = "documents-kms.key"
+    policy = "documents-kms-policy.yaml"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from attest.encoding import hex_bytes
+from attest.errors import ConfigurationError, EvidenceError
+from attest.release.names import KeyReference
+from attest.session import SessionSettings, load_settings
+from rag_demo.enclave.service.settings import (
+    EnclaveSettings,
+    KeySource,
+    Limits,
+    LlmSettings,
+    MachineSettings,
+    ModelSettings,
+    SimulatedKind,
+)
+
+__all__ = ["load_config", "parse_config"]
+
+MAX_CONFIG_BYTES: Final = 1024 * 1024
+MAX_NAME: Final = 255
+MODEL_ID_BYTES: Final = 16
+_AUTHORITY: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-:[]_/")
+_PATHS_OF_A_SESSION: Final = frozenset({"key_file", "tls_ca", "policy", "anchors", "log_memory"})
+_Table = Mapping[str, Any]  # Any: TOML
+
+
+def load_config(path: Path, *, changes: Mapping[str, object] | None = None) -> EnclaveSettings:
+    """Read the file.
+
+    Args:
+        path: where it lies.
+        changes: what the command line says, by dotted names (``listen.port``); None is left out.
+
+    Raises:
+        ConfigurationError: ``rag-config-invalid``, ``file-unreadable``, or as ``attest.session.load_settings``.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_CONFIG_BYTES + 1)
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"{path} cannot be read: {problem}", code="file-unreadable", field=str(path), got=problem
+        ) from exc
+    return parse_config(text, folder=path.absolute().parent, changes=changes)
+
+
+def parse_config(text: bytes, *, folder: Path, changes: Mapping[str, object] | None = None) -> EnclaveSettings:
+    """Read the text of the file; arguments and errors as ``load_config``.
+
+    Args:
+        text: TOML.
+        folder: where relative paths begin.
+        changes: as ``load_config``.
+    """
+    if len(text) > MAX_CONFIG_BYTES:
+        raise _invalid("the file", f"at most {MAX_CONFIG_BYTES} bytes", f"more than {MAX_CONFIG_BYTES}")
+    try:
+        document: dict[str, Any] = tomllib.loads(text.decode())  # Any: TOML
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise _invalid("the file", "TOML", str(exc)) from exc
+    for name, value in (changes or {}).items():
+        if value is not None:
+            _change(document, name, value)
+    return _settings(_Reader(document, "", folder))
+
+
+def _change(document: dict[str, Any], name: str, value: object) -> None:  # Any: TOML
+    *tables, last = name.split(".")
+    for table in tables:
+        document = document.setdefault(table, {})
+        if not isinstance(document, dict):
+            raise _invalid(name, "a table", repr(document)[:80])
+    document[last] = value
+
+
+class _Reader:
+    """A table of the file, read member by member; what is left over in the end is refused."""
+
+    def __init__(self, table: object, where: str, folder: Path) -> None:
+        if not isinstance(table, dict):
+            raise _invalid(where.rstrip("."), "a table", repr(table)[:80])
+        self._left: dict[str, Any] = dict(table)  # Any: TOML
+        self._where = where
+        self.folder = folder
+
+    def has(self, name: str) -> bool:
+        return name in self._left
+
+    def table(self, name: str) -> _Reader:
+        return _Reader(self._left.pop(name, {}), f"{self._where}{name}.", self.folder)
+
+    def text(self, name: str) -> str:
+        value = self._left.pop(name, None)
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            raise _invalid(self._where + name, "a text that is not empty", repr(value)[:80])
+        return value
+
+    def maybe(self, name: str) -> str | None:
+        return self.text(name) if name in self._left else None
+
+    def texts(self, name: str, *, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        if default is not None and name not in self._left:
+            return default
+        value = self._left.pop(name, None)
+        if not isinstance(value, list) or not value:
+            raise _invalid(self._where + name, "a list that is not empty", repr(value)[:80])
+        return tuple(_Reader({name: one}, self._where, self.folder).text(name) for one in value)
+
+    def choice(self, name: str, among: tuple[str, ...]) -> str | None:
+        value = self.maybe(name)
+        if value is not None and value not in among:
+            raise _invalid(self._where + name, ", ".join(map(repr, among)), repr(value)[:80])
+        return value
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        value = self._left.pop(name, default)
+        whole = isinstance(default, int)
+        fits = isinstance(value, int) if whole else isinstance(value, int | float)
+        if isinstance(value, bool) or not fits or not least <= value <= most:
+            kind = "a whole number" if whole else "a number"
+            raise _invalid(self._where + name, f"{kind} from {least:g} to {most:g}", repr(value)[:80])
+        return value if whole else float(value)
+
+    def switch(self, name: str) -> bool | None:
+        value = self._left.pop(name, None)
+        if value is not None and not isinstance(value, bool):
+            raise _invalid(self._where + name, "true or false", repr(value)[:80])
+        return value
+
+    def rest(self) -> dict[str, Any]:  # Any: TOML
+        rest, self._left = self._left, {}
+        return rest
+
+    def done(self) -> None:
+        if self._left:
+            raise _invalid(self._where + min(self._left)[:80], "no such setting", "a name that is not known")
+
+
+def _settings(reader: _Reader) -> EnclaveSettings:
+    listen, model, database = reader.table("listen"), reader.table("model"), reader.table("database")
+    defaults = {one.name: one.default for one in fields(EnclaveSettings)}
+    settings = EnclaveSettings(
+        name=_authority(reader.text("name"), "name"),
+        authorities=tuple(_authority(one, "authorities") for one in reader.texts("authorities", default=())),
+        host=listen.maybe("host") or str(defaults["host"]),
+        port=int(listen.number("port", int(str(defaults["port"])), 0, 65535)),
+        machine=_machine(reader.table("machine")),
+        model_key=_key(model.table("key"), "model.key"),
+        model=_model(model),
+        database_key=_key(database.table("key"), "database.key"),
+        database=reader.folder / database.text("file"),
+        prompt_key=_key(reader.table("prompt_key"), "prompt_key") if reader.has("prompt_key") else None,
+        replay_window=_window(reader),
+        llm=_llm(reader.table("llm")) if reader.has("llm") else None,
+        limits=_limits(reader.table("limits")),
+    )
+    for one in (listen, model, database, reader):
+        one.done()
+    if settings.prompt_key is not None and settings.replay_window is None:
+        raise _invalid("replay_window", "where requests to a released key are remembered by all who have it", "none")
+    if settings.prompt_key is None and settings.replay_window is not None:
+        raise _invalid("replay_window", "nothing: a key that is born here is nobody else's", settings.replay_window)
+    return settings
+
+
+def _authority(text: str, where: str) -> str:
+    if len(text) > MAX_NAME or not set(text) <= _AUTHORITY:
+        raise _invalid(where, "a host in lower case, with a port where it has one", repr(text)[:80])
+    return text
+
+
+def _machine(reader: _Reader) -> MachineSettings:
+    kind: Any = reader.choice("simulate", get_args(SimulatedKind))  # Any: one of the literal's
+    machine = MachineSettings(
+        simulate=kind,
+        gpus=int(reader.number("gpus", 0, 0, 8)),
+        with_gpus=reader.switch("with_gpus"),
+        tcti=reader.maybe("tcti"),
+        endorsements=tuple(reader.folder / one for one in reader.texts("endorsements", default=())),
+    )
+    reader.done()
+    if machine.gpus and machine.simulate is None:
+        raise _invalid("machine.gpus", "a simulated machine beside it; real GPUs are found", str(machine.gpus))
+    return machine
+
+
+def _model(reader: _Reader) -> ModelSettings:
+    backend: Any = reader.choice("backend", ("numpy", "onnx"))  # Any: one of the literal's
+    return ModelSettings(
+        place=reader.folder / reader.text("place"),
+        trust=tuple(reader.folder / one for one in reader.texts("trust")),
+        model_id=_model_id(reader.maybe("model_id")),
+        backend=backend or "numpy",
+    )
+
+
+def _model_id(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return hex_bytes(text, what="model_id", length=MODEL_ID_BYTES)
+    except EvidenceError as exc:
+        raise _invalid("model.model_id", f"{2 * MODEL_ID_BYTES} hex digits", repr(text)[:80]) from exc
+
+
+def _key(reader: _Reader, where: str) -> KeySource:
+    name = reader.text("name")
+    KeyReference.parse(name)
+    given = {one: _session_value(one, value, reader.folder) for one, value in reader.rest().items()}
+    known = {one.name for one in fields(SessionSettings)} - {"service", "origins"} | {"key", "key_file"}
+    if unknown := sorted(given.keys() - known):
+        raise _invalid(f"{where}.{unknown[0][:80]}", "no such setting", "a name that is not known")
+    # Neither the environment nor files of the machine say anything here: what counts stands in this file.
+    try:
+        service = load_settings(given, environ={}, files=())
+    except ConfigurationError as exc:
+        raise _invalid(where, exc.expected or "the settings of a session", exc.message) from exc
+    return KeySource(name=name, service=service)
+
+
+def _session_value(name: str, value: object, folder: Path) -> object:
+    """Let paths begin where the file lies."""
+    if name in _PATHS_OF_A_SESSION and isinstance(value, str) and value:
+        return folder / value
+    if name == "endorsements" and isinstance(value, list):
+        return [folder / one if isinstance(one, str) and one else one for one in value]
+    return value
+
+
+def _window(reader: _Reader) -> str | None:
+    text = reader.maybe("replay_window")
+    if text is None or text.startswith(("postgresql://", "postgres://")):
+        return text
+    return str(reader.folder / text)
+
+
+def _llm(reader: _Reader) -> LlmSettings:
+    url = reader.text("url")
+    if not url.startswith(("http://", "https://")):
+        raise _invalid("llm.url", "an address that begins with http:// or https://", repr(url)[:80])
+    llm = LlmSettings(
+        url=url, model=reader.maybe("model") or "default", inside_boundary=reader.maybe("inside_boundary")
+    )
+    reader.done()
+    return llm
+
+
+_BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
+    "document_bytes": (1, 256 * 1024 * 1024),
+    "waiting_bytes": (1, 1 << 40),
+    "passages_per_document": (1, 200_000),
+    "documents_per_user": (1, 100_000),
+}
+
+
+def _limits(reader: _Reader) -> Limits:
+    values: dict[str, Any] = {}  # Any: each is as its field
+    for one in fields(Limits):
+        default: Any = one.default  # Any: a number
+        least, most = _BOUNDS.get(one.name, (1, 1_000_000) if isinstance(default, int) else (0.01, 86_400.0))
+        values[one.name] = reader.number(one.name, default, least, most)
+    reader.done()
+    return Limits(**values)
+
+
+def _invalid(where: str, expected: str, got: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the service's configuration: {where}: expected {expected}, got {got}",
+        code="rag-config-invalid",
+        field=where,
+        expected=expected,
+        got=got,
+    )

@@ -1,0 +1,215 @@
+"""One document on its way into the store: read, split, embedded, and stored as a whole or not at all.
+
+It runs in a thread, and takes one page after the other, so that a document of any length needs little memory. Between
+any two steps it looks whether its user has left, its time is over or the service has lost a lease; then the store is
+told by an exception, and keeps nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from attest.errors import AttestError
+from rag_demo.enclave.parts import Document, Page, Passage, Vectors
+from rag_demo.enclave.service.events import event, refused_event
+from rag_demo.enclave.service.lifecycle import Life, stopped
+from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, StoredEvent
+from rag_demo.enclave.service.refusals import RefusedError
+from rag_demo.enclave.service.settings import Limits
+
+__all__ = ["BATCH", "Ingest", "Upload", "told_in"]
+
+BATCH: Final = 16
+"""Passages that are embedded at a time: some tenths of a second, after which a question has its turn."""
+TELL_SECONDS: Final = 0.2
+_log = logging.getLogger("rag.enclave")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """What came.
+
+    Attributes:
+        collection: whose.
+        document: what is known before it is read.
+        data: the file.
+    """
+
+    collection: bytes
+    document: Document
+    data: bytes
+
+
+class Ingest:
+    """The work on one upload.
+
+    Args:
+        upload: what came.
+        life: in which it is done.
+        limits: of the service.
+        embedding: one upload's turn with the model at a time.
+        ticks: seconds that never run backwards.
+        tell: takes each event, from the thread; None is told last.
+    """
+
+    def __init__(
+        self,
+        upload: Upload,
+        *,
+        life: Life,
+        limits: Limits,
+        embedding: threading.Lock,
+        ticks: Callable[[], float],
+        tell: Callable[[bytes | None], object],
+    ) -> None:
+        """Wait for ``run``."""
+        self._upload = upload
+        self._life = life
+        self._limits = limits
+        self._embedding = embedding
+        self._ticks = ticks
+        self._tell = tell
+        self._left = threading.Event()
+        self._end = ticks() + limits.upload_seconds
+        self._pages = 0
+        self._of: int | None = None
+        self._passages = 0
+        self._told = -TELL_SECONDS
+
+    def leave(self) -> None:
+        """Say that nobody waits for it any more."""
+        self._left.set()
+
+    def run(self) -> None:
+        """Do all of it, and tell how it ended."""
+        try:
+            self._tell(self._stored())
+        except _LeftError:
+            _log.info("an upload was given up: its user left")
+        except AttestError as exc:
+            self._tell(refused_event(exc))
+        except Exception as exc:  # noqa: BLE001  a defect ends this upload and tells nothing of what was in it
+            if not self._life.over:
+                _log.error("an upload ended by a defect", exc_info=exc)
+            self._tell(refused_event(stopped() if self._life.over else _defect()))
+        finally:
+            self._tell(None)
+
+    def _stored(self) -> bytes:
+        self._require_room()
+        store = self._life.bench.store
+        stored = store.add(self._upload.collection, self._upload.document, self._watched())
+        return event("stored", StoredEvent(document=DocumentModel.of(stored)))
+
+    def _require_room(self) -> None:
+        count = len(self._life.bench.store.documents(self._upload.collection))
+        if count >= self._limits.documents_per_user:
+            raise RefusedError(
+                f"{count} documents are stored, and no more may be",
+                code="rag-documents-full",
+                status=HTTPStatus.CONFLICT,
+                expected=f"at most {self._limits.documents_per_user} documents",
+                got=str(count),
+                hint="delete one of them first",
+            )
+
+    def _embedded(self) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+        bench, batch = self._life.bench, list[Passage]()
+        for passage in bench.split(self._read(), bench.embedder):
+            self._passages += 1
+            if self._passages > self._limits.passages_per_document:
+                raise RefusedError(
+                    f"the document comes to more than {self._limits.passages_per_document} passages",
+                    code="rag-document-too-long",
+                    status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    expected=f"at most {self._limits.passages_per_document} passages",
+                    hint="split it into several documents",
+                )
+            batch.append(passage)
+            if len(batch) == BATCH:
+                yield self._with_vectors(batch)
+                batch = []
+        if batch:
+            yield self._with_vectors(batch)
+
+    def _read(self) -> Iterator[Page]:
+        upload = self._upload
+        pages = self._life.bench.read(
+            upload.data, name=upload.document.name, media_type=upload.document.media_type, progress=self._progress
+        )
+        for page in pages:
+            self._pages += 1
+            self._go_on()
+            yield page
+
+    def _with_vectors(self, batch: list[Passage]) -> tuple[Sequence[Passage], Vectors]:
+        with self._embedding:
+            self._go_on()
+            vectors = self._life.bench.embedder.embed([one.text for one in batch])
+        self._go_on()
+        return tuple(batch), vectors
+
+    def _watched(self) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+        """Hand parts over as they come; what is raised here makes the store forget the document."""
+        for part in self._embedded():
+            self._go_on()
+            yield part
+        if not self._passages:
+            raise RefusedError(
+                "the document holds no text",
+                code="rag-document-empty",
+                status=HTTPStatus.UNPROCESSABLE_ENTITY,
+                expected="text that can be read",
+                hint="pages that are images have to be recognised as text first",
+            )
+        self._told = -TELL_SECONDS  # however soon after the last one: this is the whole of it
+        self._go_on()
+
+    def _progress(self, pages: int, of: int | None) -> None:
+        self._of = of if of is None else max(of, pages)
+
+    def _go_on(self) -> None:
+        """Make sure that there is a reason to go on, and tell how far it is."""
+        if self._life.over:
+            raise stopped()
+        if self._left.is_set():
+            raise _LeftError
+        now = self._ticks()
+        if now > self._end:
+            raise RefusedError(
+                f"the document took longer than {self._limits.upload_seconds:g} s",
+                code="rag-upload-too-slow",
+                status=HTTPStatus.SERVICE_UNAVAILABLE,
+                hint="split it into several documents",
+            )
+        if now - self._told >= TELL_SECONDS:
+            self._told = now
+            self._tell(event("progress", ProgressEvent(pages=self._pages, of=self._of, passages=self._passages)))
+
+
+class _LeftError(Exception):
+    """Whoever waited for the upload has left."""
+
+
+def _defect() -> RefusedError:
+    return RefusedError(
+        "the service failed; nothing of the document was stored",
+        code="rag-defect",
+        status=HTTPStatus.INTERNAL_SERVER_ERROR,
+    )
+
+
+def told_in(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[bytes | None]) -> Callable[[bytes | None], object]:
+    """Return what puts events into a loop's queue from another thread; none are missed where the loop has ended."""
+
+    def tell(one: bytes | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(queue.put_nowait, one)
+
+    return tell

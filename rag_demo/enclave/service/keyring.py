@@ -1,0 +1,124 @@
+"""The keys of one life of the service: released by their owners' services, renewed, and lost together.
+
+Each owner has a key-release service of its own, and neither hears of the other. As soon as one of the leases is lost,
+all are: a machine that one owner trusts no more does nothing for the other, either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from attest.release.exchange import Attester
+from attest.release.refusals import LeaseLostError
+from attest.session import AsyncSession, SessionKey
+from rag_demo.enclave.service.settings import KeySource
+
+__all__ = ["Keyring", "LeaseState", "OpenKeyring", "Renewed", "open_keyring"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseState:
+    """A lease, for people.
+
+    Attributes:
+        key: what it is of.
+        until: when it ends, by its service's clock, if it is not renewed.
+    """
+
+    key: str
+    until: datetime
+
+
+Renewed = Callable[[str, SessionKey], object]
+
+
+class Keyring:
+    """Keys by what they are for (``model``, ``database``, ``prompt``). To be used from one event loop.
+
+    Args:
+        sources: where each comes from.
+        attester: gives this machine's evidence; None is the machine's own.
+        lost: is told at once when a lease is lost, before the key is overwritten.
+        renewed: is told of each new lease.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, KeySource],
+        *,
+        attester: Attester | None,
+        lost: Callable[[LeaseLostError], object],
+        renewed: Renewed = lambda _purpose, _key: None,
+    ) -> None:
+        """Ask for nothing yet."""
+        self._sources = dict(sources)
+        self._attester = attester
+        self._lost = lost
+        self._renewed = renewed
+        self._keys: dict[str, SessionKey] = {}
+        self._stack = AsyncExitStack()
+
+    async def obtain(self) -> None:
+        """Ask every service, all at a time.
+
+        Raises:
+            AttestError: the first that said no, or could not be asked; see ``attest.Session.key``.
+        """
+        async with asyncio.TaskGroup() as asking:
+            for purpose, source in self._sources.items():
+                session = AsyncSession(
+                    settings=source.service,
+                    attester=self._attester,
+                    on_lost=lambda _key, error: self._lost(error),
+                    on_renewed=lambda key, purpose=purpose: self._renewed(purpose, key),  # type: ignore[misc]  # mypy infers no default of a lambda
+                )
+                await self._stack.enter_async_context(session)
+                asking.create_task(self._ask(purpose, session, source.name))
+
+    async def _ask(self, purpose: str, session: AsyncSession, name: str) -> None:
+        self._keys[purpose] = await session.key(name)
+
+    def key(self, purpose: str) -> SessionKey:
+        """Return a key that was obtained."""
+        return self._keys[purpose]
+
+    def require(self) -> None:
+        """Make sure that every key may be used now.
+
+        Raises:
+            LeaseLostError: as ``SessionKey.require``.
+        """
+        for key in self._keys.values():
+            key.require()
+
+    @property
+    def leases(self) -> tuple[LeaseState, ...]:
+        """The leases, for people."""
+        return tuple(LeaseState(key=key.name, until=key.expires_at) for key in self._keys.values() if key.valid)
+
+    async def close(self) -> None:
+        """End the sessions, and overwrite the keys."""
+        self._keys.clear()
+        await self._stack.aclose()
+
+
+class OpenKeyring(Protocol):
+    """Makes the keyring of a life."""
+
+    def __call__(self, *, lost: Callable[[LeaseLostError], object], renewed: Renewed) -> Keyring:
+        """Return one that asks for nothing yet; arguments as ``Keyring``."""
+        ...
+
+
+def open_keyring(sources: Mapping[str, KeySource], *, attester: Attester | None) -> OpenKeyring:
+    """Return what makes a keyring for each life of the service."""
+
+    def opened(*, lost: Callable[[LeaseLostError], object], renewed: Renewed) -> Keyring:
+        return Keyring(sources, attester=attester, lost=lost, renewed=renewed)
+
+    return opened

@@ -1,0 +1,293 @@
+"""Locked, unlocking, ready, stopped: what the service may do follows from the keys that it has now, and nothing else.
+
+::
+
+    locked ──keys released──▶ unlocking ──model and store opened──▶ ready ──a lease lost──▶ stopped
+       ▲  │ not released, or not opened: why, pause, again                                     │
+       └──┘                                    unlocking ◀──keys released again────────────────┘
+
+``stopped`` is ``locked`` with a past: keys, weights, vectors and channel keys of the life before are gone, what was
+under way has ended, and the service tries again, with growing pauses, and says why it does not succeed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+from attest.errors import AttestError
+from attest.release.refusals import LeaseLostError, ReleaseRefusedError
+from rag_demo.enclave.service.bench import Bench, KeyMaterial, OpenBench
+from rag_demo.enclave.service.keyring import Keyring, LeaseState, OpenKeyring
+from rag_demo.enclave.service.refusals import RefusedError
+
+__all__ = ["Enclave", "Life", "State", "Why"]
+
+FIRST_PAUSE_SECONDS: Final = 0.5
+MAX_WHY: Final = 500
+MAX_CHECKS: Final = 50
+_T = TypeVar("_T")
+_chance: Final = random.SystemRandom()
+_log = logging.getLogger("rag.enclave")
+
+
+class State(StrEnum):
+    """What the service can do."""
+
+    LOCKED = "locked"
+    UNLOCKING = "unlocking"
+    READY = "ready"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """Why the service is not ready.
+
+    Attributes:
+        code: of the error.
+        detail: its text.
+        failed_checks: ids of the checks that this machine did not pass, where a service said them.
+    """
+
+    code: str
+    detail: str
+    failed_checks: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(error: BaseException) -> Why:
+        """Take it from an error; of one that nobody foresaw only the kind is told."""
+        if not isinstance(error, AttestError):
+            return Why(code="rag-defect", detail=f"a defect of the service: {type(error).__name__}")
+        said = next((one for one in (error, error.__cause__) if isinstance(one, ReleaseRefusedError)), None)
+        failed = () if said is None else said.failed_check_ids[:MAX_CHECKS]
+        return Why(code=error.code, detail=error.message[:MAX_WHY], failed_checks=failed)
+
+
+class Life:
+    """From the moment when everything was opened to the one when a lease was lost.
+
+    Args:
+        bench: what there is to work with.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        """Begin."""
+        self.bench = bench
+        self._over = asyncio.Event()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it may be used or told any more; may be asked from any thread."""
+        return self._over.is_set()
+
+    def end(self) -> bool:
+        """End everything that is under way in it; say whether it had not ended before."""
+        was_over = self.over
+        self._over.set()
+        return not was_over
+
+    async def during(self, work: Coroutine[Any, Any, _T]) -> _T:  # Any: of typeshed
+        """Do something as long as the life lasts; what comes of it later is nobody's.
+
+        Raises:
+            RefusedError: ``rag-stopped``.
+        """
+        doing = asyncio.ensure_future(work)
+        ending = asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if self.over:
+                raise stopped()
+            return doing.result()
+        finally:
+            ending.cancel()
+            doing.cancel()
+            doing.add_done_callback(_unheard)
+
+
+class Enclave:
+    """The service's one state. To be used from one event loop.
+
+    Args:
+        keyring: makes the keyring of a life.
+        open_bench: opens model and store with its keys; runs in a thread.
+        unlocked: is awaited with the keyring when everything is opened, and before anybody is served.
+        wiped: is called when a life is over, at once.
+        retry_seconds: longest pause between attempts.
+        pause: waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        keyring: OpenKeyring,
+        open_bench: OpenBench,
+        unlocked: Callable[[Keyring], Awaitable[object]] | None = None,
+        wiped: Callable[[], object] = lambda: None,
+        retry_seconds: float = 30.0,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """Be locked."""
+        self._new_keyring = keyring
+        self._open_bench = open_bench
+        self._unlocked = unlocked
+        self._wiped = wiped
+        self._retry_seconds = retry_seconds
+        self._pause = pause
+        self._life: Life | None = None
+        self._keyring: Keyring | None = None
+        self._resting = State.LOCKED
+        self._lost: asyncio.Future[LeaseLostError] | None = None
+        self._failures = 0
+        self._told: BaseException | None = None
+        self.state = State.LOCKED
+        self.why: Why | None = None
+        self.model: tuple[str, int] | None = None
+
+    # -- what others ask
+
+    def require_ready(self) -> Life:
+        """Return the life that is.
+
+        Raises:
+            RefusedError: ``rag-locked``, ``rag-unlocking`` or ``rag-stopped``.
+        """
+        keyring, life = self._keyring, self._life
+        if life is None or keyring is None or life.over or self.state is not State.READY:
+            raise stopped() if self.state is State.STOPPED else _not_yet(self.state)
+        try:
+            # A lease ends by itself, also where no timer has noticed yet.
+            keyring.require()
+        except LeaseLostError as exc:
+            self._lose(exc)
+            raise stopped() from exc
+        return life
+
+    @property
+    def leases(self) -> tuple[LeaseState, ...]:
+        """The leases that are held."""
+        return () if self._keyring is None else self._keyring.leases
+
+    # -- living
+
+    async def run(self) -> None:
+        """Get the keys, serve, lose them, and again, until cancelled."""
+        while True:
+            try:
+                await self._live()
+            except Exception as exc:  # noqa: BLE001  a defect must not leave a service that is locked for ever
+                self._rest(_first(exc))
+            await self._pause(self._next_pause())
+
+    async def _live(self) -> None:
+        self._lost = asyncio.get_running_loop().create_future()
+        keyring = self._keyring = self._new_keyring(lost=self._lose, renewed=lambda _purpose, _key: None)
+        try:
+            await keyring.obtain()
+            self.state = State.UNLOCKING
+            _log.info("the keys were released; opening model and database")
+            self._life = Life(await self._opened(keyring))
+            if self._unlocked is not None:
+                await self._unlocked(keyring)
+            keyring.require()
+            self._be_ready(self._life)
+            raise await self._lost
+        finally:
+            await self._end(keyring)
+
+    async def _opened(self, keyring: Keyring) -> Bench:
+        material = KeyMaterial(model=keyring.key("model").material, database=keyring.key("database").material)
+        opening = asyncio.ensure_future(asyncio.to_thread(self._open_bench, material))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_late)
+            raise
+
+    def _be_ready(self, life: Life) -> None:
+        self.model = (life.bench.model_name, life.bench.embedder.dimensions)
+        self.state, self.why, self._failures = State.READY, None, 0
+        self._resting = State.STOPPED
+        _log.info("ready")
+
+    def _lose(self, error: LeaseLostError) -> None:
+        """End the life at once; the session overwrites the key when this returns."""
+        if self._life is not None and self._life.end():
+            self._wiped()
+        if self.state is State.READY:
+            self._rest(error)
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(error)
+
+    def _rest(self, error: BaseException) -> None:
+        self.state = self._resting
+        if error is self._told:
+            return
+        self.why, self._told = Why.of(error), error
+        self._failures += 1
+        _log.error("%s: %s", self.state, self.why.detail, extra={"code": self.why.code})
+
+    async def _end(self, keyring: Keyring) -> None:
+        """Overwrite what can be, and drop the rest."""
+        life, self._life, self._keyring = self._life, None, None
+        if self.state in {State.READY, State.UNLOCKING}:
+            self.state = self._resting
+        if life is not None:
+            if life.end():
+                self._wiped()
+            wiping = asyncio.ensure_future(asyncio.to_thread(life.bench.close))
+            with suppress(Exception):  # what cannot be closed is dropped; the keys go in any case
+                await asyncio.shield(wiping)
+        await keyring.close()
+
+    def _next_pause(self) -> float:
+        doubled: float = FIRST_PAUSE_SECONDS * 2 ** min(max(0, self._failures - 1), 16)
+        most = min(self._retry_seconds, doubled)
+        return most * (0.5 + 0.5 * _chance.random())
+
+
+def stopped() -> RefusedError:
+    """Return the refusal of what a lost lease ended."""
+    return RefusedError(
+        "the service lost a lease of its keys and has stopped",
+        code="rag-stopped",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        hint="GET /v1/state says why; nothing that was under way is continued",
+        retry_seconds=10,
+    )
+
+
+def _not_yet(state: State) -> RefusedError:
+    return RefusedError(
+        "the service has no keys yet" if state is State.LOCKED else "the service is being unlocked",
+        code="rag-locked" if state is State.LOCKED else "rag-unlocking",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        hint="GET /v1/state says why",
+        retry_seconds=5 if state is State.LOCKED else 2,
+    )
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first error of a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _unheard(doing: asyncio.Future[Any]) -> None:  # Any: whatever it was
+    """Take note of what became of it, so that nobody else is told."""
+    if not doing.cancelled():
+        doing.exception()
+
+
+def _close_late(opening: asyncio.Future[Bench]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,0 +1,56 @@
+"""What the service writes down: one JSON document a line on standard error, and nothing of what users send.
+
+No content, no name of a document, no question, no token and no address can get here: what is logged is a text of ours
+with a few fields, and of an exception its kind and the place where it was raised, since its text may quote anything.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+__all__ = ["set_up_logs"]
+
+_FIELDS: Final = ("code", "seconds", "state", "pages", "passages", "port")
+_OURS: Final = ("rag.", "attest.session")
+_FRAMES: Final = 12
+
+
+class _JsonLines(logging.Formatter):
+    """One document a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            # The arguments of somebody else's messages are not known here: uvicorn's may hold a path.
+            "message": record.getMessage() if record.name.startswith(_OURS) else str(record.msg).strip()[:200],
+        }
+        for name in _FIELDS:
+            if (value := getattr(record, name, None)) is not None:
+                document[name] = value
+        if record.exc_info and record.exc_info[1] is not None:
+            document["exception"] = _places(record.exc_info[1])
+        return json.dumps(document, ensure_ascii=True)
+
+
+def _places(error: BaseException) -> list[str]:
+    """Return the kind of an exception and where it passed through, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    return [type(error).__name__, *(f"{one.filename.rpartition('/')[2]}:{one.lineno} {one.name}" for one in frames)]
+
+
+def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """Let everything that is logged go to standard error."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_JsonLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+    for name in ("httpx", "httpcore", "uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,165 @@
+"""What goes over the channel, in its own types: closed, frozen, and apart from what the parts hand to each other."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rag_demo.enclave.parts import Document
+
+__all__ = [
+    "AnswerEvent",
+    "Citation",
+    "DocumentModel",
+    "DocumentsModel",
+    "LeaseModel",
+    "LimitsModel",
+    "ModelModel",
+    "PassageEvent",
+    "ProgressEvent",
+    "QuestionModel",
+    "StateModel",
+    "StoredEvent",
+    "TextEvent",
+    "WhyModel",
+]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class DocumentModel(_Closed):
+    """A stored document."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    pages: int
+    passages: int
+    added: datetime
+
+    @staticmethod
+    def of(document: Document) -> DocumentModel:
+        """Show a document."""
+        return DocumentModel(
+            id=document.id,
+            name=document.name,
+            media_type=document.media_type,
+            size=document.size,
+            pages=document.pages,
+            passages=document.passages,
+            added=document.added,
+        )
+
+
+class DocumentsModel(_Closed):
+    """All documents of a user, oldest first."""
+
+    schema_: Literal["rag.documents/1"] = Field(default="rag.documents/1", serialization_alias="schema")
+    documents: tuple[DocumentModel, ...]
+
+
+class QuestionModel(_Closed):
+    """A question; how long it may be is the service's to say."""
+
+    question: Annotated[str, Field(min_length=1)]
+
+
+class ProgressEvent(_Closed):
+    """How far the reading of a document is. ``of`` is null where that is not known."""
+
+    pages: int
+    of: int | None
+    passages: int
+
+
+class StoredEvent(_Closed):
+    """A document that is stored as a whole."""
+
+    document: DocumentModel
+
+
+class PassageEvent(_Closed):
+    """A passage that answers, and its sentences that do."""
+
+    number: int
+    document: str
+    name: str
+    page: int
+    score: float
+    text: str
+    sentences: tuple[str, ...]
+
+
+class TextEvent(_Closed):
+    """A piece of an answer that is being worded."""
+
+    delta: str
+
+
+class Citation(_Closed):
+    """What a ``[n]`` of an answer stands for."""
+
+    number: int
+    document: str
+    name: str
+    page: int
+
+
+class AnswerEvent(_Closed):
+    """A whole answer. ``passages``: sentences of the documents; ``generated``: a language model's words."""
+
+    known: bool
+    kind: Literal["passages", "generated"]
+    text: str
+    citations: tuple[Citation, ...]
+
+
+class WhyModel(_Closed):
+    """Why the service is not ready."""
+
+    code: str
+    detail: str
+    failed_checks: tuple[str, ...]
+
+
+class ModelModel(_Closed):
+    """The embedding model."""
+
+    name: str
+    dimensions: int
+
+
+class LeaseModel(_Closed):
+    """A lease, and when it ends if it is not renewed."""
+
+    key: str
+    until: datetime
+
+
+class LimitsModel(_Closed):
+    """What the service takes."""
+
+    document_bytes: int
+    documents: int
+    passages_per_document: int
+    question_characters: int
+    requests_per_minute: int
+
+
+class StateModel(_Closed):
+    """What the service can do now. Nothing of it is secret; in the clear it is anybody's word."""
+
+    schema_: Literal["rag.state/1"] = Field(default="rag.state/1", serialization_alias="schema")
+    name: str
+    state: Literal["locked", "unlocking", "ready", "stopped"]
+    why: WhyModel | None
+    simulated: bool
+    model: ModelModel | None
+    answers: Literal["passages", "generated"]
+    leases: tuple[LeaseModel, ...]
+    limits: LimitsModel

@@ -1,0 +1,36 @@
+"""What a key-release service published of a prompt key: signed, logged, and for the policy of its release."""
+
+from __future__ import annotations
+
+import asyncio
+
+from attest.release.client import KeyReleaseClient
+from attest.release.prompt_keys import PromptKeyNote
+from attest.session import SessionKey
+from attest.session.connecting import expectation_of, open_http, watch_of
+from rag_demo.enclave.service.channel import NoteOf
+from rag_demo.enclave.service.clock import Clock
+from rag_demo.enclave.service.settings import KeySource
+
+__all__ = ["note_of"]
+
+
+def note_of(source: KeySource, *, clock: Clock) -> NoteOf:
+    """Return what asks for the note of a key.
+
+    Args:
+        source: the key, and its service.
+        clock: returns the present moment.
+    """
+    watch = watch_of(source.service)
+    expect = expectation_of(source.service, None)
+
+    def ask(name: str, policy: bytes) -> PromptKeyNote:
+        with open_http(source.service) as http:
+            client = KeyReleaseClient(http, service=source.service.service, watch=watch, expect=expect)
+            return client.prompt_key(name, policies={policy}, at=clock()).note
+
+    async def asked(key: SessionKey) -> PromptKeyNote:
+        return await asyncio.to_thread(ask, key.name, key.policy_digest)
+
+    return asked

@@ -1,0 +1,105 @@
+"""How the service refuses: one class, a status and a code, and problem details (RFC 9457) made of them."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import Response
+
+from attest.encoding import JsonValue
+from attest.errors import AttestError, ConfigurationError
+
+__all__ = ["PROBLEM_MEDIA_TYPE", "RefusedError", "invalid", "members_of", "problem"]
+
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
+_TYPE: Final = "tag:attest,2026:rag/"
+_TOLD: Final = frozenset({"field", "expected", "got", "hint", "retryable"})
+
+
+class RefusedError(AttestError):
+    """The service does not do what it was asked for.
+
+    Attributes:
+        status: of HTTP.
+        retry_seconds: after how many seconds it is worth while to ask again.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        status: HTTPStatus,
+        field: str | None = None,
+        expected: str | None = None,
+        got: str | None = None,
+        hint: str | None = None,
+        retry_seconds: int | None = None,
+    ) -> None:
+        """Describe the refusal; see ``AttestError``."""
+        super().__init__(
+            message,
+            code=code,
+            field=field,
+            expected=expected,
+            got=got,
+            hint=hint,
+            retryable=retry_seconds is not None,
+        )
+        self.status = status
+        self.retry_seconds = retry_seconds
+
+
+def invalid(field: str, expected: str, got: str) -> RefusedError:
+    """Return the refusal of a part of a request that has another shape than it must have."""
+    return RefusedError(
+        f"{field}: expected {expected}, got {got}",
+        code="rag-request-invalid",
+        status=HTTPStatus.UNPROCESSABLE_ENTITY,
+        field=field,
+        expected=expected,
+        got=got,
+    )
+
+
+def status_of(error: AttestError) -> HTTPStatus:
+    """Return the status that an error becomes: of a document it is what was asked that does not hold."""
+    if isinstance(error, RefusedError):
+        return error.status
+    if isinstance(error, ConfigurationError):
+        return HTTPStatus.INTERNAL_SERVER_ERROR
+    return HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+def members_of(error: AttestError) -> dict[str, JsonValue]:
+    """Return an error as the members of problem details."""
+    status = status_of(error)
+    told: dict[str, JsonValue] = {name: value for name, value in error.context().items() if name in _TOLD}
+    return {
+        "type": _TYPE + error.code,
+        "title": status.phrase,
+        "status": int(status),
+        "detail": error.message,
+        "code": error.code,
+        **told,
+    }
+
+
+def problem(error: AttestError) -> Response:
+    """Return an answer that says why not."""
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    if isinstance(error, RefusedError):
+        if error.retry_seconds is not None:
+            headers["retry-after"] = str(error.retry_seconds)
+        if error.status is HTTPStatus.UNAUTHORIZED:
+            headers["www-authenticate"] = 'Bearer realm="rag"'
+    return Response(
+        json.dumps(members_of(error)).encode(),
+        status_code=int(status_of(error)),
+        headers=headers,
+        media_type=PROBLEM_MEDIA_TYPE,
+    )

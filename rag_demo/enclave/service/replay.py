@@ -1,0 +1,20 @@
+"""Where requests to a released channel key are remembered: a file of this machine, or a database of all of them."""
+
+from __future__ import annotations
+
+from attest.channel import ReplayWindow
+from attest.channel.replay_postgres import PostgresReplayWindow
+from attest.channel.replay_store import SqliteReplayWindow
+
+__all__ = ["open_window"]
+
+
+def open_window(place: str) -> ReplayWindow:
+    """Open it.
+
+    Raises:
+        ConfigurationError: ``replay-window-unusable``.
+    """
+    if place.startswith(("postgresql://", "postgres://")):
+        return PostgresReplayWindow(place)
+    return SqliteReplayWindow(place)

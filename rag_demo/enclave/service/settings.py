@@ -1,0 +1,167 @@
+"""What the service is told once, before it starts. Nothing here is secret, and all of it decides whom it trusts.
+
+It belongs into what the machine measures: whoever can change it can name other services and other keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from attest.session import SessionSettings
+
+__all__ = ["EnclaveSettings", "KeySource", "Limits", "LlmSettings", "MachineSettings", "ModelSettings", "SimulatedKind"]
+
+SimulatedKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySource:
+    """A key, and who releases it.
+
+    Attributes:
+        name: ``KEY``, ``TENANT/KEY``, or one of them with ``@VERSION``.
+        service: the key-release service, and what it has to prove itself.
+    """
+
+    name: str
+    service: SessionSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSettings:
+    """What proves the machine.
+
+    Attributes:
+        simulate: a machine of the simulator in place of this one; nothing that it proves is true of any hardware.
+        gpus: how many GPUs the simulated machine has.
+        with_gpus: whether this machine's own GPUs are shown; None: where their driver is loaded.
+        tcti: Azure: the way to the virtual TPM.
+        endorsements: files and folders with what vendors say of it, handed out beside its evidence.
+    """
+
+    simulate: SimulatedKind | None = None
+    gpus: int = 0
+    with_gpus: bool | None = None
+    tcti: str | None = None
+    endorsements: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """The embedding model, which lies sealed.
+
+    Attributes:
+        place: its sealed folder.
+        trust: files with the public keys of those whose signature counts.
+        model_id: which sealing it must be, 16 bytes; None takes any of its owner's.
+        backend: what computes.
+    """
+
+    place: Path
+    trust: tuple[Path, ...]
+    model_id: bytes | None = None
+    backend: Literal["numpy", "onnx"] = "numpy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmSettings:
+    """A server that words answers; documents and questions go there in the clear.
+
+    Attributes:
+        url: speaks OpenAI's protocol.
+        model: what it calls the model.
+        inside_boundary: why it is inside the TEE, where its address is none of this machine's own.
+    """
+
+    url: str
+    model: str = "default"
+    inside_boundary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much, how many, how often, and for how long. All have defaults.
+
+    Attributes:
+        document_bytes: of one file.
+        documents_per_user: that are stored.
+        passages_per_document: that one file may come to; they are in memory until it is stored.
+        uploads: worked on at a time.
+        uploads_per_user: of one user.
+        questions: answered at a time.
+        questions_per_user: of one user.
+        requests_per_minute: of one user, of every kind.
+        request_burst: at once, after a pause.
+        question_characters: of one question.
+        upload_seconds: for one file, from when it is there as a whole.
+        question_seconds: for one answer.
+        offers_per_minute: proofs that are made for whoever asks, in all.
+        offers_per_minute_each: for one address.
+        waiting_bytes: of requests that are on their way or worked on, in all.
+        body_seconds: for one request to arrive.
+        connections: open at a time.
+        drain_seconds: for what has begun, when the service is ended.
+        retry_seconds: longest pause between attempts to get the keys.
+    """
+
+    document_bytes: int = 64 * 1024 * 1024
+    documents_per_user: int = 500
+    passages_per_document: int = 20_000
+    uploads: int = 4
+    uploads_per_user: int = 1
+    questions: int = 16
+    questions_per_user: int = 4
+    requests_per_minute: int = 240
+    request_burst: int = 60
+    question_characters: int = 2_000
+    upload_seconds: float = 900.0
+    question_seconds: float = 120.0
+    offers_per_minute: int = 600
+    offers_per_minute_each: int = 120
+    waiting_bytes: int = 512 * 1024 * 1024
+    body_seconds: float = 300.0
+    connections: int = 512
+    drain_seconds: float = 10.0
+    retry_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnclaveSettings:
+    """Everything that the service is told.
+
+    Attributes:
+        name: what its clients call it: the audience of its evidence and the host of their requests.
+        model: the embedding model.
+        model_key: opens the model; its owner's service releases it.
+        database: file of documents, encrypted.
+        database_key: opens it; the owner of the documents has it released.
+        host: address that it listens on.
+        port: 0 takes any.
+        authorities: further hosts that requests may be for.
+        machine: what proves it.
+        prompt_key: a channel key that a key-release service releases to every replica; None: one is born here.
+        replay_window: where requests to that key are remembered: a file, or ``postgresql://…``.
+        llm: words answers; None answers with passages alone.
+        limits: how much of everything.
+    """
+
+    name: str
+    model: ModelSettings
+    model_key: KeySource
+    database: Path
+    database_key: KeySource
+    host: str = "127.0.0.1"
+    port: int = 8460
+    authorities: tuple[str, ...] = ()
+    machine: MachineSettings = field(default_factory=MachineSettings)
+    prompt_key: KeySource | None = None
+    replay_window: str | None = None
+    llm: LlmSettings | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether what proves the machine is the simulator."""
+        return self.machine.simulate is not None

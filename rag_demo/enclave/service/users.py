@@ -1,0 +1,63 @@
+r"""Who asks: whoever shows 32 random bytes that it drew itself. There are no accounts, and nobody is registered.
+
+::
+
+    authorization: Bearer <base64url of 32 bytes>
+    collection   = SHA-256( "rag collection v1\0" ‖ the 32 bytes )
+
+The token never goes further than this file: the store learns the collection, from which nobody gets back to the token,
+and whoever reads the database cannot ask in a user's name.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Final
+
+from attest.encoding import base64url_bytes
+from attest.errors import AttestError
+from rag_demo.enclave.service.refusals import RefusedError
+
+__all__ = ["TOKEN_BYTES", "collection_of"]
+
+TOKEN_BYTES: Final = 32
+_DOMAIN: Final = b"rag collection v1\0"
+_SCHEME: Final = "bearer"
+
+
+def collection_of(lines: list[str]) -> bytes:
+    """Return whose collection a request is about.
+
+    Args:
+        lines: values of the header ``authorization``.
+
+    Raises:
+        RefusedError: ``rag-token-invalid``; nothing of what was sent is repeated in it.
+    """
+    if len(lines) != 1:
+        raise _refused("one line" if lines else "a line", "several" if lines else "none")
+    scheme, _, text = lines[0].partition(" ")
+    if scheme.lower() != _SCHEME:
+        raise _refused("the scheme Bearer", "another scheme")
+    try:
+        token = base64url_bytes(text.strip(" "), what="token")
+    except AttestError:
+        raise _refused("base64url without padding", "something else") from None  # its text would quote the token
+    if len(token) != TOKEN_BYTES:
+        raise _refused(f"{TOKEN_BYTES} bytes", f"{len(token)} bytes")
+    if not any(token):
+        raise _refused(f"{TOKEN_BYTES} random bytes", "zeros alone")
+    return sha256(_DOMAIN + token).digest()
+
+
+def _refused(expected: str, got: str) -> RefusedError:
+    return RefusedError(
+        f"authorization: expected {expected}, got {got}",
+        code="rag-token-invalid",
+        status=HTTPStatus.UNAUTHORIZED,
+        field="authorization",
+        expected=expected,
+        got=got,
+        hint="send 'Bearer' and base64url of 32 random bytes that only you have; they are what your documents hang on",
+    )

@@ -1,0 +1,229 @@
+"""A whole service on a loopback port, its key-release services, and clients that check it."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from attest.channel import AttestedTrust, ChannelExpectation
+from attest.channel.transport import ChannelTransport
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import NO_ENDORSEMENTS
+from attest.policy import load_policy
+from attest.session import load_settings
+from attest.simulator.machines import SimulatedMachine
+from kms.clock import system_clock
+from kms.keys.admin import KEY_IMPORTED, add_key
+from kms.keys.records import KeyName
+from kms.keys.secret import SecretBytes
+from kms.services import initialise, open_vault
+from kms.settings import load_settings as load_kms_settings
+from kms.setup import prepare_directory
+from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.settings import (
+    EnclaveSettings,
+    KeySource,
+    Limits,
+    MachineSettings,
+    ModelSettings,
+)
+from tests.kms.process import ServedProcess
+from tests.kms.support import ACTOR, FakeRandom
+from tests.rag_demo.service.parts import Workshop
+
+NAME = "rag.example"
+BASE = f"https://{NAME}"
+MODEL_KEY, DATABASE_KEY = b"M" * 32, b"D" * 32
+LEASE_SECONDS = 1000
+
+
+def machine() -> SimulatedMachine:
+    since = system_clock().replace(microsecond=0) - timedelta(days=7)
+    return SimulatedMachine.of("snp", certified_from=since)
+
+
+def prepared(folder: Path, keys: Mapping[str, bytes]) -> Path:
+    """Make an owner's key-release service with its keys, each for the simulated machine."""
+    config = prepare_directory(folder, origin=f"kms.test/{folder.name}", allow_simulated=True)
+    with config.open("a", encoding="utf-8") as file:
+        file.write('endorsements = ["endorsements"]\n')
+    settings = load_kms_settings(flags={}, environ={}, config=config).settings
+    initialise(settings, clock=system_clock, random=FakeRandom(folder.name))
+    endorsements = config.parent / "endorsements"
+    endorsements.mkdir()
+    for name, content in machine().endorsement_files(at=system_clock()).items():
+        (endorsements / name).write_bytes(content)
+    vault = open_vault(settings, random=FakeRandom("wrap"))
+    for key, material in keys.items():
+        add_key(
+            vault.store,
+            vault.kek,
+            name=KeyName.parse(key),
+            material=SecretBytes(material),
+            policy=machine().policy(name=key),
+            kind=KEY_IMPORTED,
+            actor=ACTOR,
+            at=system_clock(),
+        )
+    vault.store.close()
+    return config
+
+
+def source(process: ServedProcess, key: str) -> KeySource:
+    given = {"url": f"http://127.0.0.1:{process.port}", "key": process.identity, "timeout_seconds": 10.0}
+    return KeySource(name=key, service=load_settings(given, environ={}, files=()))
+
+
+def settings_of(
+    model: KeySource,
+    database: KeySource,
+    *,
+    limits: Limits | None = None,
+    **more: Any,  # noqa: ANN401  fields of the settings
+) -> EnclaveSettings:
+    usual: dict[str, Any] = {
+        "name": NAME,
+        "model": ModelSettings(place=Path("nowhere"), trust=()),
+        "model_key": model,
+        "database": Path("nowhere.db"),
+        "database_key": database,
+        "machine": MachineSettings(simulate="snp"),
+        "limits": limits or Limits(retry_seconds=0.2),
+    }
+    return EnclaveSettings(**usual | more)
+
+
+@dataclass
+class Site:
+    """A service that is served."""
+
+    service: Service
+    workshop: Workshop
+    port: int
+    loop: asyncio.AbstractEventLoop
+    sent: bytearray = field(default_factory=bytearray)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(f"{self.url}/v1/state", trust_env=False).json()
+        return found
+
+    def wait_for(self, state: str, seconds: float = 30) -> dict[str, Any]:
+        end = time.monotonic() + seconds
+        while (found := self.state())["state"] != state:
+            assert time.monotonic() < end, found
+            time.sleep(0.02)
+        return found
+
+    def trust(self) -> AttestedTrust:
+        return AttestedTrust(
+            ChannelExpectation(
+                audience=NAME,
+                policy=load_policy(machine().policy(), name="policy"),
+                anchors=TrustAnchors.simulation(),
+                endorsements=NO_ENDORSEMENTS,  # what vendors say comes with the offer
+            ),
+            random=os.urandom,
+        )
+
+    def client(self, user: str | None = None) -> httpx.Client:
+        transport = ChannelTransport(self.url, self.trust(), clock=system_clock)
+        headers = {} if user is None else {"authorization": f"Bearer {token(user)}"}
+        return httpx.Client(transport=transport, base_url=BASE, headers=headers, timeout=30, trust_env=False)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call something in the service's own loop, and wait for it."""
+        done = threading.Event()
+
+        def run() -> None:
+            function()
+            done.set()
+
+        self.loop.call_soon_threadsafe(run)
+        assert done.wait(10)
+
+
+def token(user: str) -> str:
+    return base64.urlsafe_b64encode(user.encode().ljust(32, b"\1")).rstrip(b"=").decode()
+
+
+@contextmanager
+def serving(service: Service, workshop: Workshop) -> Iterator[Site]:
+    """Serve on a free port in a thread of its own."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  ASGI's own
+        if not loops:
+            loops.append(asyncio.get_running_loop())
+        await service.app(scope, receive, send)
+
+    config = uvicorn.Config(
+        application,
+        host="127.0.0.1",
+        port=0,
+        log_level="critical",
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.005)
+        yield Site(service, workshop, server.servers[0].sockets[0].getsockname()[1], loops[0])
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def events(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Read server-sent events; comments fill them up."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            assert [line.partition(": ")[0] for line in lines] == ["event", "data"], lines
+            found.append((lines[0].partition(": ")[2], json.loads(lines[1].partition(": ")[2])))
+    return found
+
+
+def upload(client: httpx.Client, name: str, data: bytes, media_type: str = "text/plain") -> dict[str, Any]:
+    """Upload, and return the stored document or the problem."""
+    answer = client.post("/v1/documents", params={"name": name}, content=data, headers={"content-type": media_type})
+    assert answer.status_code == 200, answer.text
+    kind, last = events(answer.text)[-1]
+    found: dict[str, Any] = last["document" if kind == "stored" else "problem"]
+    return found
+
+
+def ask(client: httpx.Client, question: str) -> list[tuple[str, dict[str, Any]]]:
+    answer = client.post("/v1/questions", json={"question": question})
+    assert answer.status_code == 200, answer.text
+    return events(answer.text)
+
+
+@contextlib.contextmanager
+def ended(process: ServedProcess) -> Iterator[ServedProcess]:
+    try:
+        yield process
+    finally:
+        if process.process.poll() is None:
+            process.terminate()
