@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, Encoder
+from rag_demo.enclave.embedding.refusals import WEIGHTS, unsuitable
 from rag_demo.enclave.embedding.wordpiece import WordPiece
 from rag_demo.enclave.parts import Vectors
 
@@ -85,6 +86,7 @@ class TextEmbedder:
         Raises:
             TypeError: one text instead of several, or something else than texts.
             ValueError: the model is closed.
+            ConfigurationError: ``embedding-weights-unsuitable``: a sum of the model is too great for its numbers.
         """
         if isinstance(texts, (str, bytes)):
             msg = f"texts must be a sequence of str, not {type(texts).__name__}"
@@ -103,8 +105,11 @@ class TextEmbedder:
         return map(self._encode, batches) if len(batches) == 1 else self._workers.map(self._encode, batches)
 
     def _encode(self, batch: Sequence[Sequence[int]]) -> Vectors:
-        states = self._encoder.encode(batch)
-        lengths = np.sqrt(np.einsum("ij,ij->i", states, states))
+        with np.errstate(over="ignore", invalid="ignore"):  # What comes of it is looked at.
+            states = self._encoder.encode(batch)
+            lengths = np.sqrt(np.einsum("ij,ij->i", states, states))
+        if not np.isfinite(lengths).all():
+            raise unsuitable(WEIGHTS, "weights", expected="vectors of finite numbers", got="one that is not finite")
         unit: Vectors = states / np.maximum(lengths, _SMALLEST_LENGTH)[:, None]
         return unit
 

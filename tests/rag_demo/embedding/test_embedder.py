@@ -10,7 +10,21 @@ import pytest
 from rag_demo.enclave.embedding import TextEmbedder
 from rag_demo.enclave.parts import Embedder
 
-WORDS: Final = ("lease", "tenant", "rent", "garden", "water", "notice", "month", "court", "roof", "price", "key", "door", "wall")
+WORDS: Final = (
+    "lease",
+    "tenant",
+    "rent",
+    "garden",
+    "water",
+    "notice",
+    "month",
+    "court",
+    "roof",
+    "price",
+    "key",
+    "door",
+    "wall",
+)
 
 
 def cosine(embedder: Embedder, first: str, second: str) -> float:

@@ -1,6 +1,7 @@
 """From a sealed folder to a model that computes, and back."""
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from attest.errors import ConfigurationError, SealedTamperError, SignatureError
 from attest.sealed import SealedManifest
-from rag_demo.enclave.embedding import TextEmbedder, open_sealed_embedder, seal_model
+from rag_demo.enclave.embedding import Backend, TextEmbedder, open_sealed_embedder, seal_model
 from tests.sealed.made import KEY, NAMES, OTHER_KEY, OWNER, STRANGER, stream
 
 TEXTS = ["How long is the lease?", "Five years."]
@@ -36,6 +37,39 @@ def test_a_sealed_model_gives_the_vectors_of_the_plain_one(sealed_model: Path, e
     with pytest.raises(ValueError, match="closed"):
         opened.embed([])
     opened.close()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnx"])
+def test_nothing_of_it_is_written_anywhere(sealed_model: Path, backend: Backend) -> None:
+    opened_for_writing: list[object] = []
+    watching = True
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if watching and event == "open":
+            path, _, flags = arguments
+            if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                opened_for_writing.append(path)
+
+    sys.addaudithook(watch)  # It stays until the process ends, and does nothing then.
+    before = written_bytes()
+    try:
+        trusted = (OWNER.public_key(),)
+        with open_sealed_embedder(sealed_model, key=KEY, trusted=trusted, backend=backend) as opened:
+            opened.embed(TEXTS)
+    finally:
+        watching = False
+    assert opened_for_writing == []
+    # The audit hook sees Python alone, and the kernel's count everything: a copy would be 90 MB.
+    assert written_bytes() - before < 1 << 20
+
+
+def written_bytes() -> int:
+    """Return how many bytes this process has given to the system to write, to files of any kind."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return 0  # A sandbox that does not count; the audit hook is what is left.
+    return int(next(line.split()[1] for line in lines if line.startswith("wchar:")))
 
 
 def test_another_key_opens_nothing(sealed_model: Path) -> None:
