@@ -6,7 +6,7 @@
 
 The file holds digests of random bytes and when they end; it is no secret. Whoever can put an old copy of it back can
 have requests of the last minutes answered twice (docs/channel.md): where that is the host, keep the window elsewhere.
-Replicas on several machines need a database that they share: ``use`` is one INSERT that a unique column refuses.
+Replicas on several machines need a database that they share: ``attest.channel.replay_postgres``.
 """
 
 from __future__ import annotations
