@@ -121,8 +121,8 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
     const recognised = readEvidence(inputFiles(input));
-    const presented = await readEndorsements(recognised.endorsements, at);
-    const given: Given = { endorsements: merged(presented.endorsements, (await readEndorsements(endorsements, at)).endorsements), anchors, at, unchecked };
+    const pool = merged(recognised.presented, (await readEndorsements(endorsements, at)).endorsements);
+    const given: Given = { endorsements: pool, anchors, at, unchecked };
     return verify(recognised.evidence, given, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };

@@ -12,6 +12,7 @@ import { COLLATERAL_READER, PERCENT_READER, derWithoutPadding, hexSequence } fro
 import { looksLikeOcsp, parseOcsp } from "./ocsp_answers";
 import { type Endorsements, type Found, merged, nothingFound } from "./pool";
 import { looksLikeRim, looksLikeRimAnswer, readRimAnswer, readRimDocument } from "./rims";
+import { beginsTable, parseTable } from "./snp/table";
 import { parseCertificate } from "./x509";
 
 const MAX_FILE_BYTES = 32 * 1024 * 1024;
@@ -36,6 +37,7 @@ export interface EndorsementReader {
 
 /** In the order in which they are asked. */
 export const READERS: readonly EndorsementReader[] = [
+  { looks: beginsTable, read: readTable },
   { looks: (data) => derKind(data) === "certificate", read: (data, found) => void found.certificates.push(parseCertificate(data)) },
   { looks: (data) => derKind(data) === "crl", read: (data, found) => void found.crls.push(parseCrl(derWithoutPadding(data))) },
   COLLATERAL_READER,
@@ -45,6 +47,19 @@ export const READERS: readonly EndorsementReader[] = [
   { looks: looksLikeRimAnswer, read: async (data, found) => void found.rims.push(await readRimAnswer(data)) },
   { looks: (data) => /^-----BEGIN [A-Z0-9 ]{1,40}-----/m.test(latin1(data)), read: readPem },
 ];
+
+function readTable(data: Bytes, found: Found, { warn }: { warn(problem: string): void }): void {
+  for (const { kind, data: der } of parseTable(data)) {
+    if (kind === "PLATFORM") continue;
+    try {
+      if (kind === "CRL") found.crls.push(parseCrl(der));
+      else found.certificates.push(parseCertificate(der));
+    } catch (error) {
+      if (!(error instanceof AttestError)) throw error;
+      warn(`${kind} of the certificate table: ${error.message}`);
+    }
+  }
+}
 
 /** Tell a certificate from a revocation list by the first element of what is signed. */
 export function derKind(data: Bytes): "certificate" | "crl" | undefined {

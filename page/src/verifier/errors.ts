@@ -28,7 +28,10 @@ export interface Facts {
   retryable?: boolean | undefined;
 }
 
-/** A documented refusal. Callers match on `code`; the text is for people and may change. */
+/**
+ * A documented refusal. Callers match on `code`; the text is for people and may change. An empty message is the rule: the
+ * code, the field, what was expected and what was found then say it, and cost no bytes of the bundle.
+ */
 export class AttestError extends Error {
   /** Every check of the procedure up to and including the failed one, when a procedure ran. */
   checks: readonly Check[] = [];
@@ -39,7 +42,7 @@ export class AttestError extends Error {
     message: string,
     readonly facts: Facts = {},
   ) {
-    super(message);
+    super(message || told(code, facts));
   }
 
   get exitCode(): number {
@@ -50,6 +53,11 @@ export class AttestError extends Error {
   get isVerification(): boolean {
     return this.exitCode === 4;
   }
+}
+
+function told(code: string, { field, expected, got }: Facts): string {
+  const parts = [code.replaceAll("-", " "), field && `(${field})`, expected && `expected ${expected}`, got && `got ${got}`];
+  return parts.filter(Boolean).join(", ").replace(", (", " (");
 }
 
 /** Refuse; an expression, so that it can stand behind `??`. */

@@ -7,12 +7,16 @@ import type { TrustAnchors } from "./anchors";
 import type { Bytes } from "./bytes";
 import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
+import { parseAzureEvidence } from "./azure/forms";
+import { azureCpu } from "./azure/verify";
 import { MEDIA } from "./envelope";
 import type { AttestError } from "./errors";
 import { type NamedGpu, judgeDevices } from "./gpu/topology";
 import { isVerifiedGpu, parseGpuDevice, parseGpuReport } from "./gpu/verify";
 import { readIntelQuote } from "./intel/verify";
 import type { Endorsements } from "./pool";
+import { type SnpEvidence, parseConfigfsTsm, parseSnpEvidence } from "./snp/evidence";
+import { verifySnp } from "./snp/verify";
 
 /** What every procedure is given. */
 export interface Given {
@@ -61,7 +65,15 @@ type Parse<T> = (value: Bytes) => T | Promise<T>;
 /** Evidence of CPUs by media type, in lower case and without parameters. */
 export const CPU_FORMATS: Readonly<Record<string, Parse<ParsedCpu>>> = {
   [MEDIA.intelQuote]: readIntelQuote,
+  [MEDIA.snpReport]: (value) => snpCpu(parseSnpEvidence(value)),
+  [MEDIA.snpExtended]: (value) => snpCpu(parseSnpEvidence(value)),
+  [MEDIA.configfsTsm]: (value) => snpCpu(parseConfigfsTsm(value)),
+  [MEDIA.azureCvm]: async (value) => azureCpu(await parseAzureEvidence(value, readIntelQuote)),
 };
+
+function snpCpu(evidence: SnpEvidence): ParsedCpu {
+  return { kind: "sev-snp", reportData: evidence.report.report_data, verify: (given) => verifySnp(evidence, given) };
+}
 
 /** Evidence of devices beside the CPU, likewise. */
 export const DEVICE_FORMATS: Readonly<Record<string, Parse<ParsedDevice>>> = {

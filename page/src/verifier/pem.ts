@@ -1,0 +1,18 @@
+/** PEM (RFC 7468): text between blocks is ignored. */
+
+import { type Bytes, base64Bytes, latin1 } from "./bytes";
+
+export interface PemBlock {
+  readonly label: string;
+  readonly content: Bytes;
+}
+
+const BLOCK = /-----BEGIN ([A-Z0-9 ]{1,40})-----\s([A-Za-z0-9+/=\s]*)-----END \1-----/g;
+
+/** Every block, in order: `base64-invalid` when the content of one is none. */
+export function readPemBlocks(data: Uint8Array): PemBlock[] {
+  return [...latin1(data).matchAll(BLOCK)].map(([, label = "", content = ""]) => ({
+    label,
+    content: base64Bytes(content.replace(/\s/g, ""), `PEM ${label}`),
+  }));
+}
