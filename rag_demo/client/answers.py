@@ -1,0 +1,334 @@
+"""What the service says, as types: read strictly, since it is shown to people and acted on by programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from attest.encoding import JsonValue, rfc3339
+from attest.errors import AttestError
+from rag_demo.client.events import Event, malformed
+
+__all__ = [
+    "Answer",
+    "Citation",
+    "Document",
+    "Passage",
+    "Progress",
+    "Reply",
+    "ServiceState",
+    "Text",
+    "answer_of",
+    "document_of",
+    "documents_of",
+    "is_document_id",
+    "reply_of",
+    "state_of",
+]
+
+MAX_TEXT: Final = 256 * 1024
+MAX_LIST: Final = 10_000
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """What the service says of itself.
+
+    Attributes:
+        state: ``locked``, ``unlocking``, ``ready`` or ``stopped``.
+        why: for people, why it is not ready; empty where there is nothing to say.
+        simulated: whether it says that its machine is one of the simulator.
+        answers: ``passages``: sentences of the documents; ``generated``: written by a language model.
+    """
+
+    state: str
+    why: str
+    simulated: bool
+    answers: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A stored document.
+
+    Attributes:
+        id: 32 hexadecimal digits.
+        name: what its owner calls it.
+        media_type: what it was.
+        size: bytes.
+        pages: how many have text.
+        passages: into how many it was split.
+        added: when.
+    """
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    pages: int
+    passages: int
+    added: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an upload is.
+
+    Attributes:
+        pages: read.
+        of: of how many; None where that is not known yet.
+        passages: stored so far.
+    """
+
+    pages: int
+    of: int | None
+    passages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A passage that an answer rests on.
+
+    Attributes:
+        number: by which the answer cites it.
+        document: its document's id.
+        name: its document's name.
+        page: from 1.
+        score: greater is better.
+        text: verbatim.
+        sentences: which sentences of it answer, verbatim.
+    """
+
+    number: int
+    document: str
+    name: str
+    page: int
+    score: float
+    text: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """What a ``[n]`` in an answer stands for.
+
+    Attributes:
+        number: n.
+        document: the document's id.
+        name: the document's name.
+        page: from 1.
+    """
+
+    number: int
+    document: str
+    name: str
+    page: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """The next piece of an answer that is being written.
+
+    Attributes:
+        delta: the piece.
+    """
+
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer, whole.
+
+    Attributes:
+        known: whether the documents say something about it.
+        kind: ``passages``: sentences of the documents; ``generated``: written by a language model in the machine.
+        text: what to show.
+        citations: what it rests on.
+    """
+
+    known: bool
+    kind: Literal["passages", "generated"]
+    text: str
+    citations: tuple[Citation, ...]
+
+
+Reply: TypeAlias = Passage | Text | Answer
+
+
+class _Members:
+    """Members of an object, taken with their types."""
+
+    def __init__(self, members: Mapping[str, JsonValue], what: str) -> None:
+        self._members = members
+        self._what = what
+
+    def text(self, name: str) -> str:
+        value = self._take(name, str)
+        if len(value) > MAX_TEXT:
+            raise malformed(f"{self._what}.{name}: more than {MAX_TEXT} characters")
+        return value
+
+    def flag(self, name: str) -> bool:
+        return self._take(name, bool)
+
+    def count(self, name: str, *, least: int = 0) -> int:
+        value = self._take(name, int)
+        if isinstance(value, bool) or not least <= value < 1 << 53:
+            raise malformed(f"{self._what}.{name}: expected a whole number of at least {least}")
+        return value
+
+    def number(self, name: str) -> float:
+        value = self._members.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise malformed(f"{self._what}.{name}: expected a number")
+        return float(value)
+
+    def several(self, name: str) -> list[JsonValue]:
+        value = self._take(name, list)
+        if len(value) > MAX_LIST:
+            raise malformed(f"{self._what}.{name}: more than {MAX_LIST}")
+        return value
+
+    def object(self, name: str) -> Mapping[str, JsonValue]:
+        return self._take(name, dict)
+
+    def get(self, name: str) -> JsonValue:
+        return self._members.get(name)
+
+    def _take(self, name: str, kind: type[_T]) -> _T:
+        value = self._members.get(name)
+        if not isinstance(value, kind):
+            raise malformed(f"{self._what}.{name}: expected {kind.__name__}, got {type(value).__name__}")
+        return value
+
+
+def state_of(document: JsonValue) -> ServiceState:
+    """Read ``rag.state/1``.
+
+    Raises:
+        RagAnswerError: ``rag-answer-malformed``.
+    """
+    members = _Members(_object(document, "state"), "state")
+    if members.text("schema") != "rag.state/1":
+        raise malformed("state.schema: expected rag.state/1")
+    return ServiceState(
+        state=members.text("state"),
+        why=_why(members.get("why")),
+        simulated=members.flag("simulated"),
+        answers=members.text("answers"),
+    )
+
+
+def _why(value: JsonValue) -> str:
+    if value is None:
+        return ""
+    members = _Members(_object(value, "state.why"), "state.why")
+    failed = ", ".join(one for one in members.several("failed_checks") if isinstance(one, str))
+    return f"{members.text('detail')} ({members.text('code')}{': ' * bool(failed)}{failed})"
+
+
+def documents_of(document: JsonValue) -> tuple[Document, ...]:
+    """Read a list of documents; errors as ``state_of``."""
+    members = _Members(_object(document, "documents"), "documents")
+    return tuple(document_of(one) for one in members.several("documents"))
+
+
+def is_document_id(text: str) -> bool:
+    """Say whether a text can be the id of a document."""
+    return _ID.fullmatch(text) is not None
+
+
+def document_of(document: JsonValue) -> Document:
+    """Read a document; errors as ``state_of``."""
+    members = _Members(_object(document, "document"), "document")
+    identity = members.text("id")
+    if not is_document_id(identity):
+        raise malformed("document.id: expected 32 hexadecimal digits")
+    try:
+        added = rfc3339(members.text("added"), what="document.added")
+    except AttestError as exc:
+        raise malformed(exc.message) from exc
+    return Document(
+        id=identity,
+        name=members.text("name"),
+        media_type=members.text("media_type"),
+        size=members.count("size"),
+        pages=members.count("pages"),
+        passages=members.count("passages"),
+        added=added,
+    )
+
+
+def progress_of(event: Event) -> Progress:
+    """Read how far an upload is; errors as ``state_of``."""
+    members = _Members(event.members, "progress")
+    of = None if members.get("of") is None else members.count("of")
+    return Progress(pages=members.count("pages"), of=of, passages=members.count("passages"))
+
+
+def reply_of(event: Event) -> Reply:
+    """Read an event of an answer; errors as ``state_of``."""
+    match event.name:
+        case "passage":
+            return _passage(_Members(event.members, "passage"))
+        case "text":
+            return Text(delta=_Members(event.members, "text").text("delta"))
+        case "answer":
+            return answer_of(event.members)
+        case _:
+            raise malformed(f"an event {ascii(event.name)[:40]} in an answer")
+
+
+def answer_of(document: Mapping[str, JsonValue]) -> Answer:
+    """Read an answer; errors as ``state_of``."""
+    members = _Members(document, "answer")
+    kind = members.text("kind")
+    if kind not in {"passages", "generated"}:
+        raise malformed("answer.kind: expected passages or generated")
+    return Answer(
+        known=members.flag("known"),
+        kind="generated" if kind == "generated" else "passages",
+        text=members.text("text"),
+        citations=tuple(_citation(one) for one in members.several("citations")),
+    )
+
+
+def _passage(members: _Members) -> Passage:
+    text = members.text("text")
+    return Passage(
+        number=members.count("number", least=1),
+        document=members.text("document"),
+        name=members.text("name"),
+        page=members.count("page", least=1),
+        score=members.number("score"),
+        text=text,
+        sentences=tuple(_sentence(one) for one in members.several("sentences")),
+    )
+
+
+def _citation(value: JsonValue) -> Citation:
+    members = _Members(_object(value, "answer.citations"), "answer.citations")
+    return Citation(
+        number=members.count("number", least=1),
+        document=members.text("document"),
+        name=members.text("name"),
+        page=members.count("page", least=1),
+    )
+
+
+def _sentence(value: JsonValue) -> str:
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
+        raise malformed("passage.sentences: expected texts")
+    return value
+
+
+def _object(document: JsonValue, what: str) -> Mapping[str, JsonValue]:
+    if not isinstance(document, dict):
+        raise malformed(f"{what}: expected an object")
+    return document

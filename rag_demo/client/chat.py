@@ -1,0 +1,222 @@
+"""The conversation in the terminal: questions, commands behind a slash, and the machine's standing always there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TextIO
+
+from attest.errors import AttestError, ConfigurationError
+from rag_demo.client.answers import Document, ServiceState, Text
+from rag_demo.client.client import Asking, RagClient
+from rag_demo.client.screen import Screen, facts_of
+from rag_demo.client.watching import Watch
+
+__all__ = ["Chat"]
+
+_HELP: Final = (
+    "a line without a slash is a question",
+    "/upload FILE       seal a document and send it",
+    "/documents         what the service has of yours",
+    "/delete N|ID|all   delete a document, or all of them",
+    "/check             let the machine prove itself now",
+    "/policy            what you demand of the machine",
+    "/evidence          what the machine proved",
+    "/why               every check, and how it came out",
+    "/quit              end",
+)
+_MAX_LINE: Final = 100_000
+
+
+class Chat:
+    """A conversation.
+
+    Args:
+        client: asks.
+        screen: shows.
+        lines: what the person writes.
+        watch_seconds: how often the machine proves itself unasked.
+    """
+
+    def __init__(self, client: RagClient, screen: Screen, lines: TextIO, *, watch_seconds: float) -> None:
+        """Wait for the first line."""
+        self._client = client
+        self._screen = screen
+        self._lines = lines
+        self._watch_seconds = watch_seconds
+        self._listed: tuple[Document, ...] = ()
+        self._shown = ""
+        self._commands: dict[str, Callable[[str], object]] = {
+            "check": self._check,
+            "delete": self._delete,
+            "documents": self._documents,
+            "evidence": self._evidence,
+            "help": self._help,
+            "policy": self._policy,
+            "upload": self._upload,
+            "why": self._why,
+        }
+
+    def run(self) -> None:
+        """Talk until the person has enough."""
+        self._attempt(self._check, "")
+        self._screen.line("ask, or /help")
+        with Watch(self._client, seconds=self._watch_seconds, heard=self._heard):
+            while (line := self._read()) is not None and line not in {"/quit", "/exit", "/q"}:
+                if line:
+                    self._attempt(self._obey if line.startswith("/") else self._ask, line)
+
+    # -- lines
+
+    def _read(self) -> str | None:
+        """Return the next line, or None at the end. The prompt says how the machine stands."""
+        prompt = f"{self._screen.sign(self._client.standing)} > "
+        self._shown = self._state()
+        if self._lines.isatty() and self._screen.terminal:
+            with suppress(EOFError):
+                return input(prompt).strip()
+            return None
+        self._screen.line(prompt.strip())
+        line = self._lines.readline(_MAX_LINE)
+        return line.strip() if line else None
+
+    def _attempt(self, act: Callable[[str], object], line: str) -> None:
+        try:
+            act(line)
+        except AttestError as exc:
+            self._screen.error(exc)
+        except KeyboardInterrupt:
+            self._screen.line("stopped", "odd")
+
+    def _obey(self, line: str) -> None:
+        word, _, rest = line[1:].partition(" ")
+        command = self._commands.get(word)
+        if command is None:
+            self._screen.line(f"there is no command /{word}: /help lists them", "odd")
+        else:
+            command(rest.strip())
+
+    def _heard(self, found: ServiceState | AttestError) -> None:
+        """Say at once when the machine stands otherwise than the prompt says."""
+        del found
+        state = self._state()
+        if state != self._shown:
+            self._shown = state
+            self._screen.line()
+            self._screen.standing(self._client.standing)
+
+    def _state(self) -> str:
+        standing = self._client.standing
+        return f"{standing.affirmed} {standing.error.code if standing.error else ''}"
+
+    # -- questions
+
+    def _ask(self, question: str) -> None:
+        asking = self._client.ask(question)
+        try:
+            self._show(asking)
+        finally:
+            asking.close()
+
+    def _show(self, asking: Asking) -> None:
+        written = False
+        for reply in asking:
+            if isinstance(reply, Text):
+                written = True
+                self._screen.piece(reply.delta)
+        if written:
+            self._screen.line()
+        if written and asking.answer.known:
+            self._screen.sources(asking.answer)
+        else:
+            self._screen.answer(asking.answer)
+        self._screen.line(f"  (sealed to {asking.sent_to})", "dim")
+
+    # -- commands
+
+    def _help(self, rest: str) -> None:
+        del rest
+        for one in _HELP:
+            self._screen.line(f"  {one}")
+
+    def _check(self, rest: str) -> None:
+        del rest
+        try:
+            state = self._client.check()
+        finally:
+            self._screen.standing(self._client.standing)
+        self._screen.line(f"  the service is {state.state}" + (f": {state.why}" if state.why else ""))
+
+    def _upload(self, rest: str) -> None:
+        try:
+            words = shlex.split(rest)
+        except ValueError as exc:
+            raise _usage(f"/upload FILE: {exc}") from exc
+        if len(words) != 1:
+            raise _usage("/upload FILE: expected one file, in quotes where its name has blanks")
+        stored = self._client.upload(Path(words[0]).expanduser(), progress=self._screen.progress)
+        document = stored.document
+        self._screen.line(
+            f"stored {document.name}: {document.pages} pages, {document.passages} passages (sealed to {stored.sent_to})"
+        )
+
+    def _documents(self, rest: str) -> None:
+        del rest
+        self._listed = self._client.documents()
+        self._screen.documents(self._listed)
+
+    def _delete(self, rest: str) -> None:
+        if rest == "all":
+            self._client.delete_all()
+            self._screen.line("deleted all of your documents")
+            return
+        document = rest
+        if rest.isascii() and rest.isdigit() and len(rest) < 6:
+            number = int(rest)
+            if not 0 < number <= len(self._listed):
+                raise _usage(f"/delete {number}: /documents lists the numbers")
+            document = self._listed[number - 1].id
+        if not document:
+            raise _usage("/delete N|ID|all: say which")
+        self._client.delete(document)
+        self._screen.line("deleted")
+
+    def _policy(self, rest: str) -> None:
+        del rest
+        policy = self._client.demands.reader()().policy
+        source = self._client.demands.policy
+        if isinstance(source, Path):
+            self._screen.line(f"  file    {source}")
+        self._screen.line(f"  name    {policy.name}, version {policy.version}")
+        self._screen.line(f"  digest  {policy.digest.hex()}")
+        if policy.simulated is not None:
+            self._screen.line(f"  accepts simulated machines: {policy.simulated}", "odd")
+        for kind, rules in policy.rules.items():
+            for rule in rules:
+                self._screen.line(f"  {kind}: {rule.id}")
+
+    def _evidence(self, rest: str) -> None:
+        del rest
+        standing = self._client.standing
+        self._screen.standing(standing)
+        if standing.result is None:
+            return
+        for item in standing.result.verified.items:
+            self._screen.line(f"{item.name}: {item.kind}")
+            self._screen.facts(facts_of(item.claims))
+
+    def _why(self, rest: str) -> None:
+        del rest
+        standing = self._client.standing
+        self._screen.standing(standing)
+        checks = standing.result.checks if standing.result is not None else ()
+        if standing.error is not None:
+            checks = standing.error.checks
+        for check in checks:
+            self._screen.check(check)
+
+
+def _usage(problem: str) -> ConfigurationError:
+    return ConfigurationError(problem, code="rag-command-invalid")

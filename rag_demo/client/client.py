@@ -1,0 +1,351 @@
+"""A client that sends nothing to a machine that has not met its user's policy.
+
+::
+
+    demands = read_demands(audience="rag.example", policy=Path("policy.yaml"), at=now())
+    with RagClient("https://rag.example", demands=demands, token=token) as client:
+        client.upload(Path("contract.pdf"), progress=print)
+        asking = client.ask("When does the contract end?")
+        for reply in asking:                        # passages, then text, then the answer
+            ...
+        print(asking.answer.text, asking.sent_to)
+
+Every message says to which key it went. The machine is asked for new evidence when a proof has ended, when the policy's
+file has changed, before each upload, and by ``watch`` at every tick of a clock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlencode
+
+import httpx
+
+from attest.errors import ConfigurationError
+from attest.session.connecting import trusting
+from rag_demo.client.answers import (
+    Answer,
+    Document,
+    Progress,
+    Reply,
+    ServiceState,
+    documents_of,
+    is_document_id,
+    reply_of,
+    state_of,
+)
+from rag_demo.client.clock import now
+from rag_demo.client.demands import Demands
+from rag_demo.client.errors import RagRefusedError, refused
+from rag_demo.client.events import malformed
+from rag_demo.client.exchange import Exchange, Messenger
+from rag_demo.client.token import UserToken
+from rag_demo.client.trust import MachineTrust, SentTo, Standing
+from rag_demo.client.uploads import (
+    Sent,
+    document_name,
+    incomplete,
+    media_type_of,
+    pieces_of,
+    size_of,
+    status_of,
+    stored_by,
+    unheard,
+)
+
+__all__ = ["Asking", "RagClient", "Sent", "Stored"]
+
+TIMEOUT: Final = httpx.Timeout(connect=10.0, read=150.0, write=60.0, pool=10.0)
+_STALE: Final = "evidence-stale"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A document that the service has.
+
+    Attributes:
+        document: what it made of it.
+        sent_to: the key that it was sealed to.
+    """
+
+    document: Document
+    sent_to: SentTo
+
+
+class Asking:
+    """The replies to one question, as they come. Iterate to the end; what came before it may not be all.
+
+    Args:
+        exchange: the question, sent.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        """Wait for the first reply."""
+        self._exchange = exchange
+        self._replies = _until_answered(exchange)
+        self._answer: Answer | None = None
+
+    @property
+    def sent_to(self) -> SentTo:
+        """The key that the question was sealed to."""
+        return self._exchange.sent_to
+
+    @property
+    def answer(self) -> Answer:
+        """The answer; what was not read yet is read now.
+
+        Raises:
+            AttestError: as iterating; ``rag-answer-incomplete`` also where the replies were closed before.
+        """
+        for _ in self:
+            pass
+        if self._answer is None:
+            raise incomplete("an answer")
+        return self._answer
+
+    def __iter__(self) -> Iterator[Reply]:
+        """Yield each reply; raise where they are cut, or are not what they should be."""
+        for reply in self._replies:
+            if isinstance(reply, Answer):
+                self._answer = reply
+            yield reply
+
+    def close(self) -> None:
+        """Read no more: the service stops working on it."""
+        self._replies.close()
+        self._exchange.close()
+
+
+class RagClient:
+    """Asks one service for one user. Safe to use from several threads.
+
+    Args:
+        url: where the service is; whoever answers there has to prove itself.
+        demands: what its machine has to meet.
+        token: the user's; documents hang on it.
+        tls_ca: who may vouch for its TLS certificate, where there is TLS; nothing rests on that.
+        clock: returns the present moment, aware.
+        random: returns so many random bytes.
+        timeout: of the network.
+        transport: sends what is sealed; None: httpx's own.
+
+    Raises:
+        ConfigurationError: ``url-invalid``, ``tls-ca-unusable``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        demands: Demands,
+        token: UserToken,
+        tls_ca: Path | None = None,
+        clock: Callable[[], datetime] = now,
+        random: Callable[[int], bytes] = os.urandom,
+        timeout: httpx.Timeout = TIMEOUT,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Remember whom to ask; nothing is sent yet."""
+        self.url = checked_url(url)
+        self.demands = demands
+        self._trust = MachineTrust(demands.reader(), random=random)
+        self._network = transport or httpx.HTTPTransport(verify=trusting(tls_ca), trust_env=False)
+        self._messenger = Messenger(
+            url=self.url,
+            authority=demands.audience.partition("/")[0],
+            token=token,
+            trust=self._trust,
+            network=self._network,
+            clock=clock,
+            timeout=timeout,
+        )
+
+    # -- the machine
+
+    @property
+    def standing(self) -> Standing:
+        """What is known of the machine, by the last proof."""
+        return self._trust.standing
+
+    def check(self) -> ServiceState:
+        """Let the machine prove itself anew, and ask it how it is.
+
+        Raises:
+            AttestError: it does not prove itself, or does not meet the policy; ``standing`` keeps why.
+        """
+        with self._messenger.open("GET", "/v1/state", anew=True) as exchange:
+            return state_of(exchange.whole())
+
+    def state(self) -> ServiceState:
+        """Ask the service how it is, through the channel.
+
+        Raises:
+            AttestError: as ``check``.
+        """
+        with self._messenger.open("GET", "/v1/state") as exchange:
+            return state_of(exchange.whole())
+
+    # -- documents
+
+    def upload(
+        self, file: Path, *, name: str | None = None, progress: Callable[[Sent | Progress], object] | None = None
+    ) -> Stored:
+        """Send a document, after the machine has proved itself anew.
+
+        Args:
+            file: its file.
+            name: what it is called; None: as the file.
+            progress: called as it goes on.
+
+        Raises:
+            RagRefusedError: the service does not take it; see ``code``.
+            ConfigurationError: ``file-unreadable``, ``rag-name-invalid``.
+            AttestError: as ``check``; or the answer was cut, and whether the document is stored is not known.
+        """
+        called = document_name(file.name if name is None else name)
+        upload = _Upload(file=file, name=called, size=size_of(file), told=progress or unheard)
+        try:
+            return self._upload(upload)
+        except RagRefusedError as exc:
+            # The service has forgotten the proof that was just given, and saw nothing of the document: once more.
+            if exc.code != _STALE:
+                raise
+        return self._upload(upload)
+
+    def documents(self) -> tuple[Document, ...]:
+        """Return the user's documents, oldest first.
+
+        Raises:
+            AttestError: as ``check``.
+        """
+        with self._messenger.open("GET", "/v1/documents") as exchange:
+            return documents_of(exchange.whole())
+
+    def delete(self, document: str) -> None:
+        """Delete a document.
+
+        Args:
+            document: its id.
+
+        Raises:
+            ConfigurationError: ``rag-document-invalid``: no id of a document.
+            RagRefusedError: there is none of this id.
+            AttestError: as ``check``.
+        """
+        if not is_document_id(document):
+            raise ConfigurationError(
+                "that is no id of a document",
+                code="rag-document-invalid",
+                field="document",
+                expected="32 hexadecimal digits",
+                got=ascii(document)[:60],
+                hint="the list of documents shows the ids",
+            )
+        with self._messenger.open("DELETE", f"/v1/documents/{document}") as exchange:
+            exchange.whole()
+
+    def delete_all(self) -> None:
+        """Delete all of the user's documents.
+
+        Raises:
+            AttestError: as ``check``.
+        """
+        with self._messenger.open("DELETE", "/v1/documents") as exchange:
+            exchange.whole()
+
+    # -- questions
+
+    def ask(self, question: str) -> Asking:
+        """Ask, and return the replies as they come.
+
+        Args:
+            question: the service says how long it may be.
+
+        Raises:
+            RagRefusedError: the service does not answer it.
+            AttestError: as ``check``.
+        """
+        return Asking(self._messenger.open("POST", "/v1/questions", {"question": question}))
+
+    # -- life
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._network.close()
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    def _upload(self, upload: _Upload) -> Stored:
+        opened = self._messenger.open(
+            "POST",
+            "/v1/documents?" + urlencode({"name": upload.name}),
+            lambda: pieces_of(upload.file, upload.size, upload.told),
+            media_type=media_type_of(upload.name),
+            anew=True,
+        )
+        with opened as exchange:
+            return Stored(document=stored_by(exchange.events(), upload.told), sent_to=exchange.sent_to)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Upload:
+    """A document that is to be sent, and who is told how far it is."""
+
+    file: Path
+    name: str
+    size: int
+    told: Callable[[Sent | Progress], object]
+
+
+def checked_url(url: str) -> str:
+    """Return an address without its path.
+
+    Raises:
+        ConfigurationError: ``url-invalid``.
+    """
+    try:
+        found = httpx.URL(url)
+        good = found.scheme in {"http", "https"} and bool(found.host) and found.path in {"", "/"}
+        good = good and not found.query and not found.userinfo and not found.fragment
+    except (httpx.InvalidURL, ValueError, TypeError):
+        good = False
+    if not good:
+        raise ConfigurationError(
+            f"{ascii(url)[:120]} is no address of a service",
+            code="url-invalid",
+            field="url",
+            expected="http:// or https://, a host, and perhaps a port",
+        )
+    return url.rstrip("/")
+
+
+# -- what comes back
+
+
+def _until_answered(exchange: Exchange) -> Generator[Reply]:
+    over = False
+    with exchange:
+        for event in exchange.events():
+            if over:
+                raise malformed("events behind the answer")
+            if event.name == "refused":
+                raise refused(event.members.get("problem"), status_of(event.members.get("problem")))
+            reply = reply_of(event)
+            over = isinstance(reply, Answer)
+            yield reply
+    if not over:
+        raise incomplete("an answer")

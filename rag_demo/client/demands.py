@@ -1,0 +1,171 @@
+"""What a user demands of the machine. The policy's file is read again whenever it changes: that counts at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from attest.channel import ChannelExpectation
+from attest.endorsements.anchors import TrustAnchors, read_anchor_file
+from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
+from attest.errors import ConfigurationError
+from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.envelope import Evidence
+from attest.policy import Policy, load_policy
+from attest.policy.load import MAX_POLICY_BYTES
+from attest.session.vendors import fetch_from_vendors
+
+__all__ = ["RECORD_SECONDS", "Demands", "read_demands"]
+
+RECORD_SECONDS: Final = 300.0
+"""How long a proof counts, unless somebody says less."""
+MAX_ANCHOR_BYTES: Final = 1024 * 1024
+_Identity = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """Where what is demanded stands.
+
+    Attributes:
+        audience: the service's name, which its evidence has to carry.
+        policy: a policy, or the file that holds it.
+        anchors: whose hardware counts.
+        endorsements: what vendors say, as far as it is at hand.
+        fetch: asks them for the rest; None asks nobody.
+        max_age: how long a proof counts.
+    """
+
+    audience: str
+    policy: Policy | Path
+    anchors: TrustAnchors
+    endorsements: Endorsements = NO_ENDORSEMENTS
+    fetch: Callable[[Evidence, datetime], Endorsements] | None = None
+    max_age: timedelta = timedelta(seconds=RECORD_SECONDS)
+
+    def reader(self) -> Callable[[], ChannelExpectation]:
+        """Return what gives the demands as they are now.
+
+        It raises ``ConfigurationError`` or ``PolicyError`` where the policy's file cannot be read: a policy that is
+        gone accepts nobody.
+        """
+        if isinstance(self.policy, Policy):
+            expected = self._with(self.policy)
+            return lambda: expected
+        return _Reader(self, self.policy)
+
+    def _with(self, policy: Policy) -> ChannelExpectation:
+        return ChannelExpectation(
+            audience=self.audience,
+            policy=policy,
+            anchors=self.anchors,
+            endorsements=self.endorsements,
+            fetch=self.fetch,
+            max_age=self.max_age,
+        )
+
+
+class _Reader:
+    """Reads a policy's file when it is another one than before."""
+
+    def __init__(self, demands: Demands, file: Path) -> None:
+        self._demands = demands
+        self._file = file
+        self._seen: tuple[_Identity, ChannelExpectation] | None = None
+
+    def __call__(self) -> ChannelExpectation:
+        try:
+            with self._file.open("rb") as stream:
+                facts = os.fstat(stream.fileno())
+                identity = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+                if self._seen is not None and self._seen[0] == identity:
+                    return self._seen[1]
+                data = stream.read(MAX_POLICY_BYTES + 1)
+        except OSError as exc:
+            raise _unreadable("policy", self._file, exc) from exc
+        expected = self._demands._with(load_policy(data, name=str(self._file)))  # noqa: SLF001  its own reader
+        self._seen = (identity, expected)
+        return expected
+
+
+def read_demands(
+    *,
+    audience: str,
+    policy: Path,
+    endorsements: tuple[Path, ...] = (),
+    anchors: Path | None = None,
+    allow_simulated: bool = False,
+    offline: bool = False,
+    max_age: timedelta = timedelta(seconds=RECORD_SECONDS),
+    at: datetime,
+) -> Demands:
+    """Read everything that a user names.
+
+    Args:
+        audience: the service's name.
+        policy: file; read again when it changes.
+        endorsements: files and directories with what vendors say.
+        anchors: file that adds and removes roots.
+        allow_simulated: also accept machines of the simulator, which prove nothing.
+        offline: ask no vendor.
+        max_age: how long a proof counts.
+        at: now.
+
+    Raises:
+        ConfigurationError: a file is missing or wrong.
+        AttestError: an endorsement cannot be read.
+    """
+    roots = TrustAnchors.vendors()
+    if anchors is not None:
+        roots = read_anchor_file(_read(anchors, MAX_ANCHOR_BYTES, "anchors"), base=roots)
+    if allow_simulated:
+        roots = roots.with_anchors(TrustAnchors.simulation().anchors)
+    files = ((str(one), _read(one, MAX_BUNDLE_BYTES, "endorsements")) for one in _files(endorsements))
+    pool = read_endorsements(files, at=at).endorsements
+    demands = Demands(
+        audience=audience,
+        policy=policy,
+        anchors=roots,
+        endorsements=pool,
+        fetch=None if offline else partial(_fetched, pool),
+        max_age=max_age,
+    )
+    demands.reader()()  # a wrong policy is told before anything else happens
+    return demands
+
+
+def _fetched(pool: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:
+    return fetch_from_vendors(evidence, at=at, pool=pool, environ=os.environ)
+
+
+def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(one for one in path.rglob("*") if one.is_file())
+        else:
+            yield path
+
+
+def _read(file: Path, limit: int, what: str) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(limit + 1)
+    except OSError as exc:
+        raise _unreadable(what, file, exc) from exc
+
+
+def _unreadable(what: str, file: Path, exc: OSError) -> ConfigurationError:
+    problem = exc.strerror or str(exc)
+    return ConfigurationError(
+        f"{what}: {file} cannot be read: {problem}",
+        code="file-unreadable",
+        field=what,
+        got=problem,
+        hint="nothing is sent without it" if what == "policy" else None,
+    )

@@ -1,0 +1,76 @@
+"""What a user of the service is told that gets no answer, sorted by who has to act.
+
+::
+
+    AttestError
+    ├── AppraisalError, VerificationError, …   the machine is not what the user demands; nothing was sent      exit 1, 4
+    ├── RagRefusedError                        the service itself said no, inside the encryption               exit 1
+    ├── RagAnswerError                         what it said is not what its interface says, or ends too soon   exit 3
+    ├── RagUnreachableError                    nothing answered: try later                                     exit 5
+    ├── ChannelError                           somebody on the way altered, cut or refused                     exit 3-5
+    └── ConfigurationError                     a file or a setting of the user's is wrong                      exit 2
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import httpx
+
+from attest.encoding import JsonValue
+from attest.errors import AttestError, ChannelError, EndorsementError
+
+__all__ = ["RagAnswerError", "RagRefusedError", "RagUnreachableError", "refused", "unreachable"]
+
+_MAX_TEXT: Final = 500
+"""Characters that are kept of what a service says for people."""
+_PASSING: Final = frozenset({429, 502, 503, 504})
+
+
+class RagRefusedError(AttestError):
+    """The service said no, inside the encryption, so it is the service's own word.
+
+    Attributes:
+        status: of its answer.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, code: str, status: int, hint: str | None = None) -> None:
+        """Keep the status."""
+        super().__init__(message, code=code, hint=hint, retryable=status in _PASSING)
+        self.status = status
+
+
+class RagAnswerError(ChannelError):
+    """What the service answered is not what its interface says, or it ended before it said how it ends."""
+
+
+class RagUnreachableError(EndorsementError):
+    """The service could not be asked."""
+
+
+def refused(document: JsonValue, status: int) -> RagRefusedError:
+    """Make an error of problem details; of a document that is none as well, since the answer was a no."""
+    members = document if isinstance(document, dict) else {}
+
+    def text(name: str) -> str | None:
+        value = members.get(name)
+        return value[:_MAX_TEXT] if isinstance(value, str) and value else None
+
+    said = text("detail") or text("title") or f"status {status}"
+    return RagRefusedError(
+        f"the service refused: {said}", code=text("code") or "rag-refused", status=status, hint=text("hint")
+    )
+
+
+def unreachable(url: str, exc: httpx.HTTPError) -> RagUnreachableError:
+    """Say that nothing answers; whether what was being sent arrived is not known."""
+    late = isinstance(exc, httpx.TimeoutException)
+    return RagUnreachableError(
+        f"{url} {'does not answer in time' if late else 'cannot be reached'}: {type(exc).__name__}",
+        code="rag-unreachable",
+        got=str(exc)[:_MAX_TEXT] or None,
+        hint="check the address, and that the service runs; nothing but sealed bytes was sent",
+        retryable=True,
+    )

@@ -1,0 +1,215 @@
+"""One message to the service and what comes back, sealed both ways; each failure is an error that people can act on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Final, Self
+
+import httpx
+
+from attest.channel.transport import ChannelTransport
+from attest.encoding import JsonValue, json_value
+from attest.errors import AttestError
+from rag_demo.client.errors import RagAnswerError, refused, unreachable
+from rag_demo.client.events import Event, malformed, read_events
+from rag_demo.client.token import UserToken
+from rag_demo.client.trust import MachineTrust, SentTo, TrustView
+
+__all__ = ["MAX_WHOLE_BYTES", "Exchange", "Messenger"]
+
+MAX_WHOLE_BYTES: Final = 8 * 1024 * 1024
+"""An answer that is no stream: a list of documents, say."""
+_EVENTS: Final = "text/event-stream"
+_REFUSED: Final = 400
+
+
+class Exchange:
+    """A message that was answered; close it, or read it to its end.
+
+    Attributes:
+        sent_to: the key that the message was sealed to.
+    """
+
+    def __init__(self, response: httpx.Response, sent_to: SentTo, *, url: str) -> None:
+        """Wait for content."""
+        self.sent_to = sent_to
+        self._response = response
+        self._url = url
+
+    def whole(self) -> JsonValue:
+        """Return all of the answer, in JSON; None where it is empty.
+
+        Raises:
+            AttestError: it was cut, or is not JSON; or ``rag-unreachable``.
+        """
+        body = self._bytes()
+        if not body:
+            return None
+        try:
+            return json_value(body, what="answer")
+        except AttestError as exc:
+            raise malformed(exc.message) from exc
+
+    def events(self) -> Iterator[Event]:
+        """Yield events as they come.
+
+        Raises:
+            AttestError: as ``whole``.
+        """
+        kind = self._response.headers.get("content-type", "").partition(";")[0].strip()
+        if kind != _EVENTS:
+            raise malformed(f"expected a stream of events, got {ascii(kind)[:60]}")
+        with _told(self._url):
+            yield from read_events(self._response.iter_raw())
+
+    def require_accepted(self) -> None:
+        """Raise what the service refused with, if it did.
+
+        Raises:
+            RagRefusedError: with the service's own code.
+        """
+        status = self._response.status_code
+        if status < _REFUSED:
+            return
+        try:
+            said = json_value(self._bytes(), what="refusal")
+        except RagAnswerError:
+            raise
+        except AttestError:  # no JSON: that it is a no stands in the status
+            said = None
+        raise refused(said, status)
+
+    def close(self) -> None:
+        """Read no more of it."""
+        self._response.close()
+
+    def __enter__(self) -> Self:
+        """Return the exchange."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _bytes(self) -> bytes:
+        found = bytearray()
+        with _told(self._url):
+            for piece in self._response.iter_raw():
+                found += piece
+                if len(found) > MAX_WHOLE_BYTES:
+                    raise malformed(f"an answer of more than {MAX_WHOLE_BYTES} bytes")
+        return bytes(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messenger:
+    """Sends messages through the channel.
+
+    Attributes:
+        url: where the service is.
+        authority: whom messages are for, inside the encryption.
+        token: whose messages they are.
+        trust: what may be sealed to.
+        network: sends what is sealed.
+        clock: returns the present moment, aware.
+        timeout: of the network.
+    """
+
+    url: str
+    authority: str
+    token: UserToken
+    trust: MachineTrust
+    network: httpx.BaseTransport
+    clock: Callable[[], datetime]
+    timeout: httpx.Timeout
+
+    def open(
+        self,
+        method: str,
+        target: str,
+        content: Callable[[], Iterable[bytes]] | Mapping[str, JsonValue] | None = None,
+        *,
+        media_type: str = "application/octet-stream",
+        anew: bool = False,
+    ) -> Exchange:
+        """Send a message, and return its answer with the content still to come.
+
+        Args:
+            method: of HTTP.
+            target: path and query.
+            content: makes the content, or a document for JSON.
+            media_type: of content that is made.
+            anew: let the machine prove itself for this message, whatever is held.
+
+        Raises:
+            RagRefusedError: the service refused it.
+            RagUnreachableError: nothing answered.
+            AttestError: the machine does not prove itself or does not meet the policy, and nothing was sent; or what
+                came back is altered, cut or no answer.
+        """
+        view = self.trust.view(anew=anew)
+        transport = ChannelTransport(self.url, view, clock=self.clock, transport=self.network)
+        with self._noted(view), _told(self.url):
+            response = transport.handle_request(self._request(method, target, content, media_type))
+        exchange = Exchange(response, _known(view), url=self.url)
+        try:
+            exchange.require_accepted()
+        except BaseException:
+            exchange.close()
+            raise
+        return exchange
+
+    def _request(
+        self,
+        method: str,
+        target: str,
+        content: Callable[[], Iterable[bytes]] | Mapping[str, JsonValue] | None,
+        media_type: str,
+    ) -> httpx.Request:
+        headers = {"authorization": self.token.header()}
+        body: bytes | Iterable[bytes] | None = None
+        if callable(content):
+            headers["content-type"] = media_type
+            body = content()
+        elif content is not None:
+            headers["content-type"] = "application/json"
+            body = json.dumps(content).encode()
+        return httpx.Request(
+            method,
+            f"https://{self.authority}{target}",
+            headers=headers,
+            content=body,
+            extensions={"timeout": self.timeout.as_dict()},
+        )
+
+    @contextmanager
+    def _noted(self, view: TrustView) -> Iterator[None]:
+        """Keep why nothing is sent, where nothing may be: a machine that fails once is not believed any more."""
+        try:
+            yield
+        except AttestError as exc:
+            if view.sent_to is None:
+                self.trust.failed(exc, self.clock())
+            raise
+
+
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    try:
+        yield
+    except httpx.HTTPError as exc:
+        raise unreachable(url, exc) from exc
+
+
+def _known(view: TrustView) -> SentTo:
+    if view.sent_to is None:  # the transport seals to nothing else
+        msg = "a message was sent without a key"
+        raise AssertionError(msg)
+    return view.sent_to

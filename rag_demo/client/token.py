@@ -1,0 +1,125 @@
+"""The user's token: 32 random bytes in a file that the user alone can read. Who has it has the user's documents."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from attest.encoding import base64url_bytes, base64url_text
+from attest.errors import AttestError, ConfigurationError
+
+__all__ = ["TOKEN_BYTES", "UserToken", "default_token_file", "token_in"]
+
+TOKEN_BYTES: Final = 32
+_MAX_FILE_BYTES: Final = 256
+
+
+class UserToken:
+    """A token that shows itself nowhere but in the header of a sealed request.
+
+    Args:
+        value: 32 bytes.
+
+    Raises:
+        ValueError: another length.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: bytes) -> None:
+        """Keep it."""
+        if len(value) != TOKEN_BYTES:
+            msg = f"a token has {TOKEN_BYTES} bytes"
+            raise ValueError(msg)
+        self._value = value
+
+    def header(self) -> str:
+        """Return the value of ``authorization``."""
+        return f"Bearer {base64url_text(self._value)}"
+
+    def __repr__(self) -> str:
+        """Show nothing of it."""
+        return "UserToken(…)"
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled."""
+        msg = "a token is not pickled"
+        raise TypeError(msg)
+
+
+def default_token_file(environ: Mapping[str, str]) -> Path:
+    """Return where the token is kept, after the XDG base directory specification."""
+    base = environ.get("XDG_STATE_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path(environ.get("HOME", "/")) / ".local" / "state"
+    return folder / "attest-rag" / "token"
+
+
+def token_in(file: Path, *, random: Callable[[int], bytes]) -> UserToken:
+    """Return the token of a file, which is made where there is none.
+
+    Args:
+        file: nobody but its owner may read it.
+        random: returns so many random bytes.
+
+    Raises:
+        ConfigurationError: ``rag-token-unusable``: it cannot be read or written, others can read it, or it is none.
+    """
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return _read(file)
+        except FileNotFoundError:
+            return _make(file, random)
+    except OSError as exc:
+        raise _unusable(file, exc.strerror or str(exc), "a file that its owner can read and write") from exc
+
+
+def _make(file: Path, random: Callable[[int], bytes]) -> UserToken:
+    """Write a whole file or none: two that begin at once end with the same token."""
+    value = random(TOKEN_BYTES)
+    beside = file.with_name(f".{file.name}.{os.getpid()}.{random(8).hex()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(base64url_text(value).encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        try:
+            os.link(beside, file)
+        except FileExistsError:
+            return _read(file)
+    finally:
+        beside.unlink(missing_ok=True)
+    return UserToken(value)
+
+
+def _read(file: Path) -> UserToken:
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise _unusable(file, "no regular file", "a regular file")
+        if facts.st_mode & 0o077 or facts.st_uid != os.geteuid():
+            raise _unusable(file, f"mode {facts.st_mode & 0o777:04o} of user {facts.st_uid}", "mode 0600, your own")
+        text = stream.read(_MAX_FILE_BYTES + 1)
+    try:
+        value = base64url_bytes(text.decode("ascii").strip(), what="token")
+    except (AttestError, UnicodeDecodeError):
+        value = b""
+    if len(value) != TOKEN_BYTES:
+        raise _unusable(file, "something else", f"base64url of {TOKEN_BYTES} bytes")
+    return UserToken(value)
+
+
+def _unusable(file: Path, got: str, expected: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the token in {file} cannot be used: {got}",
+        code="rag-token-unusable",
+        field="token",
+        expected=expected,
+        got=got,
+        hint="your documents hang on it: repair the file, or name another with --token to begin anew",
+    )

@@ -1,0 +1,146 @@
+"""A document on its way: read piece by piece, and followed until the service says that it is stored."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError
+from rag_demo.client.answers import Document, Progress, document_of, progress_of
+from rag_demo.client.errors import RagAnswerError, refused
+from rag_demo.client.events import Event, malformed
+
+__all__ = [
+    "Sent",
+    "document_name",
+    "incomplete",
+    "media_type_of",
+    "pieces_of",
+    "size_of",
+    "status_of",
+    "stored_by",
+    "unheard",
+]
+
+_PIECE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """How far an upload was sealed and sent.
+
+    Attributes:
+        sent: bytes of the file.
+        of: bytes of the whole file.
+    """
+
+    sent: int
+    of: int
+
+
+def document_name(text: str) -> str:
+    """Return a name that can be sent.
+
+    Raises:
+        ConfigurationError: ``rag-name-invalid``.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise ConfigurationError(
+            "the document's name is no text",
+            code="rag-name-invalid",
+            field="name",
+            got=ascii(text)[:120],
+            hint="give it another name with --name",
+        ) from exc
+    return text
+
+
+def media_type_of(name: str) -> str:
+    """Return what a name says of its content; the service looks for itself."""
+    kind, coding = guess_type(name, strict=True)
+    known = {"md": "text/markdown", "markdown": "text/markdown"}.get(name.rpartition(".")[2].lower())
+    return known or (kind if kind is not None and coding is None else "application/octet-stream")
+
+
+def size_of(file: Path) -> int:
+    """Return how long a file is.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    try:
+        facts = file.stat()
+    except OSError as exc:
+        raise _unreadable(file, exc.strerror or str(exc)) from exc
+    if not stat.S_ISREG(facts.st_mode):
+        raise _unreadable(file, "no regular file")
+    return facts.st_size
+
+
+def pieces_of(file: Path, size: int, told: Callable[[Sent | Progress], object]) -> Iterator[bytes]:
+    """Yield a file as it is read, and tell how far that is; errors as ``size_of``."""
+    sent = 0
+    try:
+        with file.open("rb") as stream:
+            while data := stream.read(_PIECE):
+                yield data
+                sent += len(data)
+                told(Sent(sent=sent, of=max(size, sent)))
+    except OSError as exc:
+        raise _unreadable(file, exc.strerror or str(exc)) from exc
+
+
+def _unreadable(file: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"{file} cannot be read: {problem}", code="file-unreadable", field=str(file), got=problem)
+
+
+def unheard(step: Sent | Progress) -> None:
+    """Be told, and tell nobody."""
+    del step
+
+
+def stored_by(events: Iterable[Event], told: Callable[[Sent | Progress], object]) -> Document:
+    """Read to the end: a document counts as stored when its stream is whole.
+
+    Raises:
+        RagRefusedError: the service does not take it.
+        AttestError: the stream is cut, or is not what it should be.
+    """
+    document: Document | None = None
+    for event in events:
+        if document is not None:
+            raise malformed("events behind the last one")
+        match event.name:
+            case "progress":
+                told(progress_of(event))
+            case "stored":
+                document = document_of(event.members.get("document"))
+            case "refused":
+                raise refused(event.members.get("problem"), status_of(event.members.get("problem")))
+            case _:
+                raise malformed(f"an event {ascii(event.name)[:40]} in an upload")
+    if document is None:
+        raise incomplete("how the upload ended")
+    return document
+
+
+def status_of(problem: object) -> int:
+    """Return the status that problem details state; 422 where they state none."""
+    status = problem.get("status") if isinstance(problem, dict) else None
+    return status if isinstance(status, int) and not isinstance(status, bool) else 422
+
+
+def incomplete(what: str) -> RagAnswerError:
+    """Say that an answer is neat and not all of it."""
+    return RagAnswerError(
+        f"the service ended its answer before it said {what}",
+        code="rag-answer-incomplete",
+        hint="it may have been stopped; ask it how it is, and ask again",
+        retryable=True,
+    )

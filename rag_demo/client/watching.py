@@ -1,0 +1,54 @@
+"""A clock that lets the machine prove itself again and again, so that one that changed is noticed unasked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from attest.errors import AttestError
+from rag_demo.client.answers import ServiceState
+from rag_demo.client.client import RagClient
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Checks the machine in a thread of its own until the block ends.
+
+    Args:
+        client: whose machine.
+        seconds: between the end of one check and the beginning of the next.
+        heard: called after each check with what the service says of itself, or with why it is not to be trusted.
+    """
+
+    def __init__(
+        self, client: RagClient, *, seconds: float, heard: Callable[[ServiceState | AttestError], object]
+    ) -> None:
+        """Wait for the block to begin."""
+        self._client = client
+        self._seconds = seconds
+        self._heard = heard
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rag-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End; a check under way ends with the connections."""
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._seconds):
+            try:
+                found: ServiceState | AttestError = self._client.check()
+            except AttestError as exc:
+                found = exc
+            if not self._over.is_set():
+                self._heard(found)
