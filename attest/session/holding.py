@@ -70,6 +70,9 @@ class Holdings:
 
     def _take(self, reference: KeyReference, one: ReleasedKey, begun: Moment, share: float) -> None:
         seconds = max(0.0, (one.expires_at - one.released_at).total_seconds())
+        soon = self._timing.renew_after
+        if soon is not None and seconds > 0:
+            share = min(share, soon / seconds)
         lease = Lease(released=replace(one, material=b""), begun=begun, seconds=seconds, share=share)
         held = self._held.get(reference)
         if held is None:

@@ -46,6 +46,8 @@ class SessionTiming:
         pause: waits so many seconds before a request is repeated; None waits until then, or until the session is
             closed.
         pause_async: the same for ``AsyncSession``; None is ``asyncio.sleep``.
+        renew_after: seconds after which a lease is renewed, where that is sooner than after two thirds of its time: a
+            policy that was tightened counts that much sooner, and the service is asked that much more often.
     """
 
     now: Callable[[], datetime] = now
@@ -53,6 +55,7 @@ class SessionTiming:
     random: Callable[[], float] = _chance.random
     pause: Callable[[float], None] | None = None
     pause_async: Callable[[float], Awaitable[None]] | None = None
+    renew_after: float | None = None
 
     def moment(self) -> Moment:
         """Read both clocks."""

@@ -758,3 +758,16 @@ def test_the_deadline_holds_for_the_turn_as_well(scene: Scene) -> None:
         with pytest.raises(ServiceUnreachableError) as caught:
             session.key("model", timeout=0.01)
         assert "another request was under way" in caught.value.message
+
+
+def test_a_lease_is_renewed_sooner_where_the_program_wants_that_and_never_later(scene: Scene) -> None:
+    with scene.session(timing=replace(scene.clock.timing, renew_after=60)) as session:
+        session.key("model")
+        assert session.renew() == pytest.approx(60)
+        scene.harness.clock.forward(seconds=60)
+        before = scene.line.releases
+        session.renew()
+        assert scene.line.releases == before + 1
+    with scene.session(timing=replace(scene.clock.timing, renew_after=2 * DAY)) as session:
+        session.key("model")
+        assert session.renew() == pytest.approx(TWO_THIRDS)

@@ -71,7 +71,7 @@ class Service:
         if settings.prompt_key is not None:
             sources["prompt"] = settings.prompt_key
         self.enclave = Enclave(
-            keyring=open_keyring(sources, attester=proves),
+            keyring=open_keyring(sources, attester=proves, renew_after=settings.limits.renew_seconds),
             open_bench=open_bench,
             unlocked=self._unlocked,
             wiped=self._wiped,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from attest.release.exchange import Attester
 from attest.release.refusals import LeaseLostError
 from attest.session import AsyncSession, SessionKey
+from attest.session.timing import SYSTEM_TIMING
 from rag_demo.enclave.service.settings import KeySource
 
 __all__ = ["Keyring", "LeaseState", "OpenKeyring", "Renewed", "open_keyring"]
@@ -45,6 +46,7 @@ class Keyring:
         attester: gives this machine's evidence; None is the machine's own.
         lost: is told at once when a lease is lost, before the key is overwritten.
         renewed: is told of each new lease.
+        renew_after: seconds after which a lease is renewed, where that is sooner than it has to be.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class Keyring:
         attester: Attester | None,
         lost: Callable[[LeaseLostError], object],
         renewed: Renewed = lambda _purpose, _key: None,
+        renew_after: float | None = None,
     ) -> None:
         """Ask for nothing yet."""
         self._sources = dict(sources)
         self._attester = attester
         self._lost = lost
         self._renewed = renewed
+        self._timing = replace(SYSTEM_TIMING, renew_after=renew_after)
         self._keys: dict[str, SessionKey] = {}
         self._stack = AsyncExitStack()
 
@@ -74,6 +78,7 @@ class Keyring:
                 session = AsyncSession(
                     settings=source.service,
                     attester=self._attester,
+                    timing=self._timing,
                     on_lost=lambda _key, error: self._lost(error),
                     on_renewed=lambda key, purpose=purpose: self._renewed(purpose, key),  # type: ignore[misc]  # mypy infers no default of a lambda
                 )
@@ -115,10 +120,12 @@ class OpenKeyring(Protocol):
         ...
 
 
-def open_keyring(sources: Mapping[str, KeySource], *, attester: Attester | None) -> OpenKeyring:
-    """Return what makes a keyring for each life of the service."""
+def open_keyring(
+    sources: Mapping[str, KeySource], *, attester: Attester | None, renew_after: float | None = None
+) -> OpenKeyring:
+    """Return what makes a keyring for each life of the service; arguments as ``Keyring``."""
 
     def opened(*, lost: Callable[[LeaseLostError], object], renewed: Renewed) -> Keyring:
-        return Keyring(sources, attester=attester, lost=lost, renewed=renewed)
+        return Keyring(sources, attester=attester, lost=lost, renewed=renewed, renew_after=renew_after)
 
     return opened

@@ -104,6 +104,8 @@ class Limits:
         connections: open at a time.
         drain_seconds: for what has begun, when the service is ended.
         retry_seconds: longest pause between attempts to get the keys.
+        renew_seconds: after which a lease is renewed, where that is sooner than after two thirds of its time: so soon
+            does a policy that was tightened stop the service.
     """
 
     document_bytes: int = 64 * 1024 * 1024
@@ -125,6 +127,7 @@ class Limits:
     connections: int = 512
     drain_seconds: float = 10.0
     retry_seconds: float = 30.0
+    renew_seconds: float = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
