@@ -9,7 +9,20 @@ from functools import partial
 from importlib.metadata import version
 
 from attest.errors import ConfigurationError
-from benchmarks import channel, cli, gpu, intel, load, many, policy, release, sealed_tensors, sealing, snp
+from benchmarks import (
+    channel,
+    cli,
+    gpu,
+    intel,
+    load,
+    many,
+    policy,
+    rag_embedding,
+    release,
+    sealed_tensors,
+    sealing,
+    snp,
+)
 from benchmarks.measure import Figure
 
 BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
@@ -33,6 +46,8 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "sealed-safetensors-load": sealed_tensors.load_ratio,
     "channel-request-us": channel.request,
     "channel-chunks-vs-aes-gcm": channel.chunks,
+    "rag-embed-query-ms": rag_embedding.query,
+    "rag-embed-passages": rag_embedding.passages,
     "cli-help-ms": cli.help_time,
 }
 
