@@ -13,7 +13,8 @@ from kms.leases.records import LEASE_ID_BYTES, SUPERSEDED, Attester, Lease, Leas
 
 __all__ = ["LONGEST_LEASE_SECONDS", "NOTHING_GRANTED", "SHORTEST_LEASE_SECONDS", "Granted", "LeaseDesk"]
 
-SHORTEST_LEASE_SECONDS: Final = 60
+SHORTEST_LEASE_SECONDS: Final = 5
+"""Long enough for a renewal that has to be tried twice; whoever wants to be obeyed sooner has no lease at all."""
 LONGEST_LEASE_SECONDS: Final = 366 * 86_400
 
 
