@@ -1,6 +1,6 @@
 /** Digests and signatures by WebCrypto: a closed table of algorithms. Nothing here knows a date, a name or an anchor. */
 
-import { type Bytes, concat, hasAt, hex, unhex } from "./bytes";
+import { type Bytes, concat, hasAt, hex, latin1, unhex } from "./bytes";
 import { DerError, DerReader, TAG, ecdsaRaw, integer, onlyElement, tlv, wholeBits } from "./der";
 import { fail } from "./errors";
 
@@ -152,14 +152,32 @@ export function algorithmOf(identifier: Bytes): SignatureAlgorithm | undefined {
   return algorithms.get(hex(identifier));
 }
 
+const REMEMBERED = 512;
+/** Certificates and answers are smaller; a list may have a mebibyte. */
+const REMEMBERED_BYTES = 16 * 1024;
+const remembered = new Map<string, Promise<boolean>>();
+
 /**
- * Whether a signature of a certificate, list or answer holds.
+ * Whether a signature of a certificate, list or answer holds: a pure function of four byte strings, remembered in a
+ * bounded table, as chains share their upper certificates. What is remembered knows of no date, name or anchor.
  *
  * @param signature as it stands in the BIT STRING
  * @param algorithm the DER AlgorithmIdentifier; one that is not in the table never verifies
  * @param spki of the supposed signer: `public-key-invalid` when it is no key
  */
-export async function signatureHolds(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {
+export function signatureHolds(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {
+  if (signed.length > REMEMBERED_BYTES) return verifies(signed, signature, algorithm, spki);
+  const key = [signed, signature, algorithm, spki].map(latin1).join("\u{ffff}");
+  let holds = remembered.get(key);
+  if (holds === undefined) {
+    if (remembered.size === REMEMBERED) remembered.clear();
+    holds = verifies(signed, signature, algorithm, spki);
+    remembered.set(key, holds);
+  }
+  return holds;
+}
+
+async function verifies(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {
   const kind = keyKind(spki);
   const named = algorithmOf(algorithm);
   if (named === RSA_PSS_SHA384) return kind === "RSA" && rsaHolds("RSA-PSS", spki, "SHA-384", signature, signed);
