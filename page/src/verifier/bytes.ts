@@ -107,10 +107,14 @@ export function base64urlBytes(text: string, what: string): Bytes {
   return decode64(text, what, "url");
 }
 
-export function base64urlText(data: Uint8Array): string {
+export function base64Text(data: Uint8Array): string {
   let plain = "";
   for (const byte of data) plain += String.fromCharCode(byte);
-  return btoa(plain).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return btoa(plain);
+}
+
+export function base64urlText(data: Uint8Array): string {
+  return base64Text(data).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 export function utf8(text: string): Bytes {
@@ -126,11 +130,11 @@ export function utf8Text(data: Uint8Array): string | undefined {
   }
 }
 
-/** Each byte as one character: for looking at bytes with expressions. */
+const LATIN = new TextDecoder("latin1");
+
+/** Each byte as one character, ASCII as it is: for looking at bytes with expressions. */
 export function latin1(data: Uint8Array): string {
-  let text = "";
-  for (let at = 0; at < data.length; at += 8192) text += String.fromCharCode(...data.subarray(at, at + 8192));
-  return text;
+  return LATIN.decode(data);
 }
 
 /** Unsigned integer of any size, little-endian. */

@@ -1,13 +1,72 @@
-/** NVIDIA's SDK JSON: one object or array of devices, cut into items of one device each. */
+/**
+ * NVIDIA's JSON cut into items of one device each: the array of NVIDIA's SDK, the object that `nvattest
+ * collect-evidence` puts around it, one device alone, or Confidential Containers' list (nvidia-gpu.md 16).
+ */
 
-import type { Item } from "./envelope";
-import type { JsonValue } from "./json";
+import { jsonText } from "./azure/json_text";
+import { base64Text, hexBytes, utf8 } from "./bytes";
+import { type Item, MEDIA, itemOf } from "./envelope";
+import { malformed, words } from "./gpu/evidence";
+import { type JsonObject, type JsonValue, isObject } from "./json";
 
-export function isNvidiaJson(_document: JsonValue): boolean {
-  return false;
+/** Devices in one file; the largest board has eight GPUs and four switches. */
+const MAX_DEVICES = 32;
+
+/** Whether a document is NVIDIA's by its members, well formed or not. */
+export function isNvidiaJson(document: JsonValue): boolean {
+  if (Array.isArray(document)) return looksLikeDevice(document[0]);
+  return isObject(document) && ("device_evidence_list" in document || "evidences" in document || looksLikeDevice(document));
 }
 
-/** Items named `gpu0`, `nvswitch0`, …, numbered among their like. */
-export function splitNvidiaJson(_document: JsonValue): Item[] {
-  return [];
+/** A device is told by two of three members. */
+function looksLikeDevice(value: JsonValue | undefined): boolean {
+  return isObject(value) && ["arch", "evidence", "certificate"].filter((name) => name in value).length > 1;
+}
+
+/** Items named `gpu0`, `nvswitch0`, …, numbered among their like: `gpu-device-malformed`. */
+export function splitNvidiaJson(document: JsonValue): Item[] {
+  const [path, devices] = devicesOf(document);
+  if (!Array.isArray(devices) || !devices.length || devices.length > MAX_DEVICES) {
+    throw malformed(path, `1 to ${MAX_DEVICES} devices`, Array.isArray(devices) ? String(devices.length) : "another value");
+  }
+  const counts: Record<string, number> = { gpu: 0, nvswitch: 0 };
+  return devices.map((device, position) => {
+    const value = deviceOf(device, `${path}[${position}]`, path === "device_evidence_list");
+    const kind = /^ls10$/i.test(String(value["arch"])) ? "nvswitch" : "gpu";
+    const number = counts[kind] ?? 0;
+    counts[kind] = number + 1;
+    return itemOf(`${kind}${number}`, MEDIA.nvidiaDevice, utf8(jsonText(sorted(value))));
+  });
+}
+
+/** The list of devices in the object around it, in which nothing else may be, and where it stands. */
+function devicesOf(document: JsonValue): [path: string, devices: JsonValue | undefined] {
+  if (!isObject(document)) return ["devices", document];
+  for (const [path, members] of Object.entries({ evidences: ["result_code", "result_message"], device_evidence_list: [] as string[] })) {
+    if (!(path in document)) continue;
+    const unknown = Object.keys(document).find((name) => name !== path && !members.includes(name));
+    if (unknown !== undefined) throw malformed("document", `no member but ${[path, ...members].join(", ")}`, unknown.slice(0, 40));
+    const { result_code: code = 0 } = document;
+    if (code !== 0) throw malformed("result_code", "0, the collection succeeded", "another value");
+    return [path, document[path]];
+  }
+  return ["devices", [document]];
+}
+
+/** The object of one device, which has at least a report and a chain; a report in hex is written as base64. */
+function deviceOf(device: JsonValue, path: string, maybeHex: boolean): JsonObject {
+  if (!isObject(device)) throw malformed(path, "object", "another value");
+  words(device, "certificate", path);
+  const evidence = words(device, "evidence", path);
+  // Hex digits alone are no base64 of a report, which begins `EeAB`.
+  if (!maybeHex || /[^0-9a-fA-F]/.test(evidence)) return device;
+  return { ...device, evidence: base64Text(hexBytes(evidence, `${path}.evidence`)) };
+}
+
+/** The canonical form: members in the order of their names. */
+function sorted(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isObject(value)) return value;
+  const names = Object.keys(value).sort();
+  return Object.fromEntries(names.map((name) => [name, sorted(value[name] as JsonValue)]));
 }

@@ -115,7 +115,7 @@ function requireClosed(members: JsonObject, known: readonly string[], path: stri
   if (unknown !== undefined) throw malformed(path, `no member but ${known.join(", ")}`, unknown.slice(0, 40));
 }
 
-function words(members: JsonObject, name: string, path: string): string {
+export function words(members: JsonObject, name: string, path: string): string {
   const value = members[name];
   if (typeof value === "string" && value) return value;
   throw malformed(`${path}.${name}`, "text", value === undefined ? "none" : "another value");

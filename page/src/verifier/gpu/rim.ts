@@ -29,7 +29,6 @@ export type RimSigners = readonly [Certificate, Certificate, Certificate];
 
 /** A readable RIM. Its text is a stranger's word: good for choosing among RIMs, not for relying on. */
 export interface ParsedRim extends RimContent {
-  readonly document: RimDocument;
   /** Digest of the document in hex, which tells issues of one id apart. */
   readonly sha256: string;
   /** As embedded, signer first; the signature was verified with the key of the first. */
@@ -49,26 +48,33 @@ export interface VerifiedRim {
   readonly notAfter: number;
 }
 
-const read = new WeakMap<RimDocument, Promise<ParsedRim>>();
+/** Few, because a RIM may have 256 KiB, and the Attester may present what it likes. */
+const REMEMBERED = 32;
+const remembered = new Map<string, Promise<ParsedRim>>();
 
 /**
- * Read a RIM and verify its XML signature with the key of its first certificate: a pure function of the bytes, done
- * once for all devices of a machine.
+ * Read a RIM and verify its XML signature with the key of its first certificate: a pure function of the bytes,
+ * remembered in a bounded table by their digest. Neither dates nor anchors are looked at.
  *
  * @throws AttestError `rim-malformed` or `rim-unsupported`.
  */
-export function readRim(document: RimDocument): Promise<ParsedRim> {
-  const remembered = read.get(document) ?? readAnew(document);
-  read.set(document, remembered);
-  return remembered;
+export async function readRim(document: RimDocument): Promise<ParsedRim> {
+  const digest = hex(await sha256(document.der));
+  let rim = remembered.get(digest);
+  if (!rim) {
+    if (remembered.size === REMEMBERED) remembered.clear();
+    rim = readAnew(document, digest);
+    remembered.set(digest, rim);
+  }
+  return rim;
 }
 
-async function readAnew(document: RimDocument): Promise<ParsedRim> {
+async function readAnew(document: RimDocument, digest: string): Promise<ParsedRim> {
   const { root, certificates, state } = await readSignedDocument(document.der);
   const content = readContent(root);
   // Nothing can be compared with values that nobody signed.
   const referenceValues = state === "valid" ? content.referenceValues : new Map<number, readonly string[]>();
-  return { ...content, referenceValues, document, sha256: hex(await sha256(document.der)), certificates, signature: state };
+  return { ...content, referenceValues, sha256: digest, certificates, signature: state };
 }
 
 /** Require both halves of the XML signature to hold: `rim-signature-invalid`. */
