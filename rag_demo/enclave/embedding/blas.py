@@ -11,9 +11,9 @@ import ctypes
 from pathlib import Path
 from typing import Final
 
-__all__ = ["single_threaded"]
+__all__ = ["MAPS", "single_threaded"]
 
-_MAPS: Final = Path("/proc/self/maps")
+MAPS: Final = Path("/proc/self/maps")
 _SETTERS: Final = (
     "scipy_openblas_set_num_threads64_",  # NumPy's own wheels.
     "scipy_openblas_set_num_threads",
@@ -22,16 +22,20 @@ _SETTERS: Final = (
 )
 
 
-def single_threaded() -> bool:
-    """Let OpenBLAS use one thread, in the whole process from now on; return whether there is one that can be told."""
-    told = [_tell(path) for path in _libraries()]
+def single_threaded(maps: Path = MAPS) -> bool:
+    """Let OpenBLAS use one thread, in the whole process from now on; return whether there is one that can be told.
+
+    Args:
+        maps: the kernel's list of what this process has loaded.
+    """
+    told = [_tell(path) for path in _libraries(maps)]
     return bool(told) and all(told)
 
 
-def _libraries() -> list[str]:
+def _libraries(maps: Path) -> list[str]:
     """Return the OpenBLAS libraries that this process has loaded."""
     try:
-        lines = _MAPS.read_text(errors="replace").splitlines()
+        lines = maps.read_text(errors="replace").splitlines()
     except OSError:
         return []
     paths = {line.split(maxsplit=5)[-1] for line in lines}

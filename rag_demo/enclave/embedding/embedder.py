@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from rag_demo.enclave.embedding.refusals import WEIGHTS, unsuitable
 from rag_demo.enclave.embedding.wordpiece import WordPiece
 from rag_demo.enclave.parts import Vectors
 
-__all__ = ["TextEmbedder"]
+__all__ = ["WINDOW_TEXTS", "TextEmbedder"]
 
-_SMALLEST_LENGTH = np.float32(1e-12)
+WINDOW_TEXTS: Final = 1024
+"""Texts that are numbers at a time: some MiB."""
+
+_SMALLEST_LENGTH: Final = np.float32(1e-12)
 
 
 class TextEmbedder:
@@ -93,12 +96,16 @@ class TextEmbedder:
             raise TypeError(msg)
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
         with self._in_use():
-            numbers = [self._tokens.encode(text, most=self._max_tokens) for text in texts]
-            order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
-            batches = list(_batches(order, [len(one) for one in numbers]))
-            for batch, rows in zip(batches, self._run([[numbers[at] for at in one] for one in batches]), strict=True):
-                vectors[batch] = rows
+            for begin in range(0, len(texts), WINDOW_TEXTS):
+                self._fill(vectors[begin : begin + WINDOW_TEXTS], texts[begin : begin + WINDOW_TEXTS])
         return vectors
+
+    def _fill(self, vectors: Vectors, texts: Sequence[str]) -> None:
+        numbers = [self._tokens.encode(text, most=self._max_tokens) for text in texts]
+        order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
+        batches = list(_batches(order, [len(one) for one in numbers]))
+        for batch, rows in zip(batches, self._run([[numbers[at] for at in one] for one in batches]), strict=True):
+            vectors[batch] = rows
 
     def _run(self, batches: Sequence[Sequence[Sequence[int]]]) -> Iterator[Vectors]:
         """Give the vectors of batches in their order. One batch, a question's, is not worth the way to a thread."""

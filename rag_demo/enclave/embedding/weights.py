@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,21 +137,21 @@ def read_weights(model: ModelFiles, config: EncoderConfig) -> Weights:
         return take_weights(tensors.load(tensor_shapes(config)), config)
 
 
-def take_weights(arrays: Mapping[str, Any], config: EncoderConfig) -> Weights:
+def take_weights(arrays: Mapping[str, Floats], config: EncoderConfig) -> Weights:
     """Make the weights of an encoder of its tensors, which are used up: those that are not kept are overwritten.
 
     Args:
-        arrays: by name, exactly those of ``tensor_shapes``, float32, writable, each in memory of its own.
+        arrays: by name, those of ``tensor_shapes`` with these shapes, writable, each in memory of its own.
         config: of the encoder.
 
     Raises:
         ConfigurationError: ``embedding-weights-unsuitable``; everything is overwritten then.
     """
     try:
-        _require_arrays(arrays, tensor_shapes(config))
+        _require_finite(arrays)
     except BaseException:
         for array in arrays.values():
-            np.asarray(array).fill(0)
+            array.fill(0)
         raise
     positions = arrays["embeddings.position_embeddings.weight"]
     types = arrays["embeddings.token_type_embeddings.weight"]
@@ -227,13 +227,8 @@ def _require_tensors(tensors: TensorSet, shapes: Mapping[str, tuple[int, ...]]) 
             raise unsuitable(WEIGHTS, f"tensor {name}", expected=f"{_KIND} {shape}", got=got)
 
 
-def _require_arrays(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    _require_names(set(arrays), set(shapes))
-    for name, shape in shapes.items():
-        array = np.asarray(arrays[name])
-        if array.dtype != np.float32 or array.shape != shape:
-            got = f"{array.dtype} {array.shape}"
-            raise unsuitable(WEIGHTS, f"tensor {name}", expected=f"float32 {shape}", got=got)
+def _require_finite(arrays: Mapping[str, Floats]) -> None:
+    for name, array in arrays.items():
         # The smallest and the greatest are not a number where any is not, and cost no second array.
         if not (np.isfinite(array.min()) and np.isfinite(array.max())):
             raise unsuitable(WEIGHTS, f"tensor {name}", expected="finite numbers", got="one that is not")

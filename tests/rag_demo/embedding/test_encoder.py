@@ -1,7 +1,10 @@
 """The encoders against the definitions, on a model that is small enough to be computed number by number."""
 
+import importlib.util
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,8 +12,10 @@ import pytest
 from rag_demo.enclave.embedding import Backend, TextEmbedder, load_embedder
 from rag_demo.enclave.embedding.blas import single_threaded
 from rag_demo.enclave.embedding.configuration import parse_config
+from rag_demo.enclave.embedding.embedder import WINDOW_TEXTS
 from rag_demo.enclave.embedding.encoder import NumpyEncoder
-from rag_demo.enclave.embedding.weights import Floats, take_weights
+from rag_demo.enclave.embedding.onnx_encoder import onnx_encoder
+from rag_demo.enclave.embedding.weights import Floats, Linear, take_weights
 from rag_demo.enclave.embedding.wordpiece import parse_tokenizer
 from tests.rag_demo.embedding.small import CONFIG, TOKENIZER, arrays, raw, reference, small_model
 
@@ -84,6 +89,47 @@ def test_closing_waits_for_what_is_being_computed() -> None:
 def test_the_library_of_products_is_told_to_use_one_thread() -> None:
     # NumPy's own wheels, which the lock files pin, bring an OpenBLAS that can be told.
     assert single_threaded()
+
+
+@pytest.mark.parametrize("kind", ["nothing is loaded", "it is gone", "it has no such function", "no list"])
+def test_a_library_of_products_that_cannot_be_told_is_no_failure(kind: str, tmp_path: Path) -> None:
+    maps, library = tmp_path / "maps", tmp_path / "libopenblas.so"
+    if kind == "it has no such function":
+        library.write_bytes(Path(find_library_file("_bz2")).read_bytes())
+    lines = (
+        [f"7f00-7f01 r-xp 00000000 00:00 1    {library}\n"]
+        if kind.startswith("it ")
+        else ["7f00-7f01 rw-p 0 00:00 0\n"]
+    )
+    if kind != "no list":
+        maps.write_text("".join(lines))
+    assert not single_threaded(maps)
+
+
+def find_library_file(name: str) -> str:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return spec.origin
+
+
+def test_weights_are_overwritten_where_onnx_runtime_refuses_the_graph() -> None:
+    config = parse_config(raw(CONFIG))
+    weights = take_weights(arrays(), config)
+    first = weights.layers[0]
+    spoiled = replace(first, output=Linear(weight=np.ones((8, 5), np.float32), bias=np.ones(8, np.float32)))
+    with pytest.raises(Exception, match="(?i)dimension|shape"):
+        onnx_encoder(replace(weights, layers=(spoiled, weights.layers[1])), config)
+    assert not any(array.any() for array in weights.layers[1].attention.weight)
+    assert not weights.words.any()
+
+
+def test_many_texts_are_taken_some_at_a_time() -> None:
+    texts = [" ".join("abcd"[(at * step) % 4] for step in range(at % 6)) for at in range(WINDOW_TEXTS + 30)]
+    with load_embedder(small_model()) as embedder:
+        together = embedder.embed(texts)
+        alone = np.concatenate([embedder.embed([text]) for text in texts[-40:]])
+    assert np.abs(together[-40:] - alone).max() < 1e-6
 
 
 def test_an_unknown_backend_is_a_mistake_of_the_program() -> None:

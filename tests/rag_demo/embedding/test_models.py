@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
-from rag_demo.enclave.embedding import Backend, load_embedder
+from rag_demo.enclave.embedding import Backend, PlainFolder, installed_model, load_embedder
 from rag_demo.enclave.embedding import files as model_files
 from tests.rag_demo.embedding.small import DOCUMENTS, Arrays, SmallModel, arrays, small_model
 
@@ -58,6 +59,20 @@ def test_a_file_that_is_missing_is_named(name: str) -> None:
     error = refusal(SmallModel(files))
     assert error.code == ("safetensors-missing" if name == "model.safetensors" else "embedding-model-incomplete")
     assert name in error.message
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=tmp_path.name) as caught:
+        load_embedder(PlainFolder(tmp_path))
+    assert caught.value.code == "embedding-model-incomplete"
+
+
+@pytest.mark.parametrize("package", ["no_such_package", "json"])
+def test_a_model_that_is_not_installed_is_told_with_what_installs_it(package: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        installed_model(package)
+    assert caught.value.code == "embedding-model-missing"
+    assert "requirements/model.txt" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
