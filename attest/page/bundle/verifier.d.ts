@@ -34,6 +34,8 @@ export interface VerifyOptions {
     readonly binding?: BindingExpectation | undefined;
     /** Certificates, CRLs, collateral, RIMs, OCSP answers, bundles: candidates, none of them trusted. */
     readonly endorsements?: readonly (Uint8Array | FileBytes)[] | undefined;
+    /** A CCEL or TCG2 log that must replay to the evidence's registers. */
+    readonly eventLog?: Uint8Array | undefined;
     /** `"vendors"` unless said otherwise. A result that rests on `"simulation"` says `simulated: true`. */
     readonly anchors?: "vendors" | "simulation" | undefined;
     readonly unchecked?: readonly UncheckedReason[] | undefined;

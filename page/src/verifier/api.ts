@@ -8,6 +8,7 @@ import { copyOf, hexBytes, rfc3339, utf8 } from "./bytes";
 import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
 import { type Expected, REPORT_DATA_BYTES } from "./composite";
 import { type NamedBytes, readEndorsements } from "./endorsements";
+import { type Evidence, MEDIA, itemOf, requireSound } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import type { Given } from "./formats";
 import { merged } from "./pool";
@@ -50,6 +51,8 @@ export interface VerifyOptions {
   readonly binding?: BindingExpectation | undefined;
   /** Certificates, CRLs, collateral, RIMs, OCSP answers, bundles: candidates, none of them trusted. */
   readonly endorsements?: readonly (Uint8Array | FileBytes)[] | undefined;
+  /** A CCEL or TCG2 log that must replay to the evidence's registers. */
+  readonly eventLog?: Uint8Array | undefined;
   /** `"vendors"` unless said otherwise. A result that rests on `"simulation"` says `simulated: true`. */
   readonly anchors?: "vendors" | "simulation" | undefined;
   readonly unchecked?: readonly UncheckedReason[] | undefined;
@@ -123,7 +126,7 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
     const recognised = readEvidence(inputFiles(input));
     const pool = merged(recognised.presented, (await readEndorsements(endorsements, at)).endorsements);
     const given: Given = { endorsements: pool, anchors, at, unchecked };
-    return verify(recognised.evidence, given, expected);
+    return verify(withLog(recognised.evidence, options.eventLog), given, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
   const { simulated, freshness, items, ignored } = found;
@@ -159,6 +162,11 @@ function onlyCheck({ kind, facts, message }: AttestError): MadeCheck {
 }
 
 // -- what the caller gives
+
+/** Put the event log beside the evidence to whose registers it must replay. */
+function withLog(evidence: Evidence, log: Uint8Array | undefined): Evidence {
+  return log ? requireSound([...evidence, itemOf("eventlog", MEDIA.eventLog, copyOf(log))]) : evidence;
+}
 
 function momentOf(at: Date | number): number {
   const ms = typeof at === "number" ? at : at instanceof Date ? at.getTime() : Number.NaN;

@@ -3,11 +3,11 @@
  * collect-evidence` puts around it, one device alone, or Confidential Containers' list (nvidia-gpu.md 16).
  */
 
-import { jsonText } from "./azure/json_text";
 import { base64Text, hexBytes, utf8 } from "./bytes";
 import { type Item, MEDIA, itemOf } from "./envelope";
 import { malformed, words } from "./gpu/evidence";
 import { type JsonObject, type JsonValue, isObject } from "./json";
+import { jsonText } from "./json_text";
 
 /** Devices in one file; the largest board has eight GPUs and four switches. */
 const MAX_DEVICES = 32;
@@ -35,7 +35,7 @@ export function splitNvidiaJson(document: JsonValue): Item[] {
     const kind = /^ls10$/i.test(String(value["arch"])) ? "nvswitch" : "gpu";
     const number = counts[kind] ?? 0;
     counts[kind] = number + 1;
-    return itemOf(`${kind}${number}`, MEDIA.nvidiaDevice, utf8(jsonText(sorted(value))));
+    return itemOf(`${kind}${number}`, MEDIA.nvidiaDevice, utf8(jsonText(value, true)));
   });
 }
 
@@ -61,12 +61,4 @@ function deviceOf(device: JsonValue, path: string, maybeHex: boolean): JsonObjec
   // Hex digits alone are no base64 of a report, which begins `EeAB`.
   if (!maybeHex || /[^0-9a-fA-F]/.test(evidence)) return device;
   return { ...device, evidence: base64Text(hexBytes(evidence, `${path}.evidence`)) };
-}
-
-/** The canonical form: members in the order of their names. */
-function sorted(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (!isObject(value)) return value;
-  const names = Object.keys(value).sort();
-  return Object.fromEntries(names.map((name) => [name, sorted(value[name] as JsonValue)]));
 }

@@ -7,7 +7,7 @@ import { type Bytes, base64urlBytes, hexBytes } from "../bytes";
 import { rsaSpki } from "../crypto";
 import { fail } from "../errors";
 import { type JsonObject, type JsonValue, isObject, jsonValue } from "../json";
-import { jsonText } from "./json_text";
+import { jsonText } from "../json_text";
 
 const AK_KID = "HCLAkPub";
 const [MIN_AK_BITS, MAX_AK_BITS, MAX_KEYS, EXPONENT] = [2048, 4096, 16, "010001"];

@@ -1,0 +1,141 @@
+"""Debian's Chromium with the page's verifier in it, and the questions that tests put to it."""
+
+import base64
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+from playwright.sync_api import Page, sync_playwright
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUNDLE = REPOSITORY / "attest" / "page" / "bundle"
+CHROMIUM = "/usr/bin/chromium"
+
+_TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css"}
+_TEST_PAGE = b"<!doctype html><meta charset=utf-8><title>verifier</title>"
+_PREPARE = """
+async () => {
+    const { verifyEvidence } = await import("/verifier.js");
+    const files = new Map();
+    const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    globalThis.attest = {
+        verifyEvidence,
+        bytesOf,
+        hold: (more) => more.forEach(([name, text]) => files.set(name, bytesOf(text))),
+        async ask({ input, at, endorsements, eventLog, ...rest }) {
+            const file = (name) => ({ name, bytes: files.get(name) });
+            const options = { at: new Date(at), endorsements: endorsements.map(file), ...rest };
+            if (eventLog) options.eventLog = files.get(eventLog);
+            return verifyEvidence(input.map(file), options);
+        },
+        async askAll(questions) {
+            const answers = [];
+            for (const question of questions) answers.push(await attest.ask(question));
+            return JSON.stringify(answers);
+        },
+    };
+}
+"""
+
+
+def browser_is_there() -> bool:
+    """Say whether there is a browser; where one was promised, a missing one fails the tests instead."""
+    return bool(shutil.which(CHROMIUM)) or os.environ.get("ATTEST_REQUIRE_BROWSER") == "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One call of ``verifyEvidence``; files are named, and held by the page once."""
+
+    input: Sequence[str]
+    at: str
+    endorsements: Sequence[str] = ()
+    nonce: str | None = None
+    report_data: str | None = None
+    event_log: str | None = None
+    unchecked: Mapping[str, str] = field(default_factory=dict[str, str])
+    anchors: str = "vendors"
+
+    def document(self) -> dict[str, object]:
+        """What the page is told."""
+        told: dict[str, object] = {
+            "input": list(self.input),
+            "at": self.at,
+            "endorsements": list(self.endorsements),
+            "anchors": self.anchors,
+            "unchecked": [{"check": name, "reason": reason} for name, reason in self.unchecked.items()],
+        }
+        optional = {"nonce": self.nonce, "reportData": self.report_data, "eventLog": self.event_log}
+        return told | {name: value for name, value in optional.items() if value is not None}
+
+
+class Verifier:
+    """The verifier in a page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._held: set[str] = set()
+
+    def hold(self, files: Mapping[str, bytes]) -> None:
+        """Give files to the page; one that it has under this name is not sent again."""
+        more = [(name, base64.b64encode(data).decode()) for name, data in files.items() if name not in self._held]
+        self._held |= {name for name, _ in more}
+        self.page.evaluate("(files) => attest.hold(files)", more)
+
+    def ask_all(self, questions: Iterable[Question]) -> list[dict[str, Any]]:
+        """Verify several pieces of evidence, one after the other."""
+        told = [question.document() for question in questions]
+        answers: str = self.page.evaluate("(questions) => attest.askAll(questions)", told)
+        return cast("list[dict[str, Any]]", json.loads(answers))
+
+    def ask(self, question: Question) -> dict[str, Any]:
+        """Verify one piece of evidence."""
+        return self.ask_all([question])[0]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        path = BUNDLE / Path(self.path).name
+        there = self.path != "/" and path.is_file()
+        self.send_response(200 if there or self.path == "/" else 404)
+        self.send_header("Content-Type", _TYPES.get(path.suffix, "text/html"))
+        self.end_headers()
+        self.wfile.write(path.read_bytes() if there else _TEST_PAGE)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name of the base class
+        """Say nothing."""
+
+
+@contextmanager
+def _serving() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def verifier() -> Iterator[Verifier]:
+    """Start a browser with the bundle in a page of the loopback address, which is a secure context."""
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with _serving() as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        try:
+            page = browser.new_page()
+            page.goto(url)
+            page.evaluate(_PREPARE)
+            yield Verifier(page)
+        finally:
+            browser.close()

@@ -1,0 +1,87 @@
+"""The Python verifier's answer to the same question, in process."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from attest.checks import Unchecked
+from attest.encoding import rfc3339
+from attest.endorsements.anchors import TrustAnchors
+from attest.errors import AttestError
+from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
+from attest.evidence.forms import read_evidence
+from attest.results.document import refused_document, verified_document
+from attest.verification import ExpectedFreshness, verify
+from tests.page.browser import Question
+
+
+def answer(question: Question, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Verify as ``attest verify --json --offline`` does."""
+    at = rfc3339(question.at, what="at")
+    unchecked = tuple(Unchecked(check=name, reason=reason) for name, reason in question.unchecked.items())
+    try:
+        recognised = read_evidence([(name, files[name]) for name in question.input])
+        endorsements = read_endorsements([(name, files[name]) for name in question.endorsements], at=at).endorsements
+        verified = verify(
+            _with_log(recognised.evidence, question, files),
+            endorsements=endorsements,
+            anchors=TrustAnchors.vendors() if question.anchors == "vendors" else TrustAnchors.simulation(),
+            at=at,
+            expected=_expected(question),
+            unchecked=unchecked,
+        )
+    except AttestError as exc:
+        return cast("dict[str, Any]", refused_document(exc, command="verify", at=at, unchecked=unchecked))
+    return cast("dict[str, Any]", verified_document(verified))
+
+
+def _with_log(evidence: Evidence, question: Question, files: Mapping[str, bytes]) -> Evidence:
+    if question.event_log is None:
+        return evidence
+    log = EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=files[question.event_log])
+    return replace(evidence, items=(*evidence.items, log))
+
+
+def _expected(question: Question) -> ExpectedFreshness | None:
+    if question.nonce is None and question.report_data is None:
+        return None
+    nonce, report_data = (
+        None if text is None else bytes.fromhex(text) for text in (question.nonce, question.report_data)
+    )
+    return ExpectedFreshness(nonce=nonce, report_data=report_data)
+
+
+def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
+    """Say in what two results differ: verdict, code, freshness, checks with their outcomes, items and claims."""
+    found = [
+        f"{name}: expected {expected[name]!r}, got {got.get(name)!r}"
+        for name in ("outcome", "at", "simulated", "freshness", "unchecked")
+        if expected[name] != got.get(name)
+    ]
+    code, other = ((result["error"] or {}).get("code") for result in (expected, got))
+    if code != other:
+        found.append(f"error: expected {code}, got {other} ({(got['error'] or {}).get('message')})")
+    checks, others = ([(c.get("item"), c["id"], c["outcome"]) for c in result["checks"]] for result in (expected, got))
+    if checks != others:
+        odd = [c for c in checks if c not in others], [c for c in others if c not in checks]
+        found.append(f"checks: missing {odd[0]}, not expected {odd[1]}" if any(odd) else "checks: in another order")
+    return found + _claims(expected["items"], got["items"], "items")
+
+
+def _claims(expected: object, got: object, path: str) -> list[str]:
+    """Compare claims, order of members included; an integer beyond what a number holds is text in the page."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        wanted, other = cast("dict[str, object]", expected), cast("dict[str, object]", got)
+        if set(wanted) != set(other):
+            return [f"{path}: members {sorted(set(wanted) ^ set(other))} on one side only"]
+        return [text for name, value in wanted.items() for text in _claims(value, other[name], f"{path}.{name}")]
+    if isinstance(expected, list) and isinstance(got, list):
+        pairs = list(zip(cast("list[object]", expected), cast("list[object]", got), strict=False))
+        if len(cast("list[object]", expected)) != len(cast("list[object]", got)):
+            return [f"{path}: expected {len(pairs)} entries"]
+        return [text for number, (a, b) in enumerate(pairs) for text in _claims(a, b, f"{path}[{number}]")]
+    if isinstance(expected, int) and not isinstance(expected, bool) and abs(expected) > 2**53:
+        expected = str(expected)
+    same = expected == got and isinstance(expected, bool) == isinstance(got, bool)
+    return [] if same else [f"{path}: expected {expected!r}, got {got!r}"]
