@@ -146,12 +146,11 @@ class TextEmbedder:
 
 
 def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Cut texts sorted by their length into batches, each counted by its longest, as what pads would compute it."""
+    """Cut texts, one or more, sorted by their length into batches, counted as what pads would compute."""
     batch: list[int] = []
     for at in order:
         if batch and (len(batch) + 1) * lengths[at] > BATCH_TOKENS:
             yield batch
             batch = []
         batch.append(at)
-    if batch:
-        yield batch
+    yield batch
