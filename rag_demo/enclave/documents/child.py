@@ -1,0 +1,198 @@
+"""The process that reads a document: started afresh, fed, listened to with suspicion, and ended.
+
+It is started by ``exec`` and never by ``fork`` alone, so that nothing of this process's memory, keys among it, is ever
+in it. Once it has seen a byte of the document, what it says may be what the document says: each frame is bounded and
+checked before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from rag_demo.enclave.documents import wire
+from rag_demo.enclave.documents.errors import DocumentLimitError, DocumentReaderError
+from rag_demo.enclave.documents.kinds import Kind
+from rag_demo.enclave.documents.limits import Limits
+from rag_demo.enclave.documents.refusals import crashed, misbehaved
+
+__all__ = ["Child", "command"]
+
+_WORKER = Path(__file__).with_name("worker.py")
+_ROOT = Path(__file__).resolve().parents[3]
+_GIVE_UP_SECONDS = 2.0
+"""After SIGKILL."""
+_PIECE = 256 << 10
+_READ = 64 << 10
+
+Source = Callable[[int, int], bytes]
+"""Gives so many bytes of the document from an offset; fewer only where it ends."""
+
+
+def command(*, limits: Limits, promised: Kind | None, size: int, unconfined: str | None) -> list[str]:
+    """Return what is started to read a document."""
+    order = {
+        "root": str(_ROOT),
+        "limits": asdict(limits),
+        "promised": promised,
+        "size": size,
+        "unconfined": unconfined,
+    }
+    # -I: no module of the working directory or of the user's, no PYTHON… variable.
+    return [sys.executable, "-I", str(_WORKER), json.dumps(order)]
+
+
+class Child:
+    """A reader of one document.
+
+    Args:
+        command: program and arguments.
+        source: the document.
+        size: how many bytes it has.
+        limits: ``seconds`` is kept here; ``max_page_characters`` bounds a frame.
+
+    Raises:
+        DocumentReaderError: ``document-reader-unavailable``: it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], *, source: Source, size: int, limits: Limits) -> None:
+        self._source = source
+        self._size = size
+        self._sent = 0
+        self._pending = memoryview(b"")
+        self._limits = limits
+        self._left = float(limits.seconds)
+        self._heard = bytearray()
+        self._silent = False
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  our own program; no shell reads it
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as exc:
+            raise DocumentReaderError(
+                f"the process that reads documents cannot be started: {exc.strerror}",
+                code="document-reader-unavailable",
+                got=exc.strerror,
+            ) from exc
+        self._in = self._pipe(self._process.stdin)
+        self._out = self._pipe(self._process.stdout)
+
+    @staticmethod
+    def _pipe(file: object) -> int:
+        descriptor: int = file.fileno()  # type: ignore[attr-defined]  # Popen was asked for both pipes
+        os.set_blocking(descriptor, False)
+        return descriptor
+
+    def frame(self) -> tuple[bytes, bytes]:
+        """Return the next frame: its kind and what it holds.
+
+        Raises:
+            DocumentLimitError: it took longer than allowed, or the process was killed at a limit.
+            DocumentReaderError: the process crashed, or says what cannot be.
+        """
+        kind, size = wire.HEAD.unpack(self._take(wire.HEAD.size))
+        allowed = {
+            wire.KIND: wire.MAX_KIND_BYTES,
+            wire.TOTAL: wire.NUMBER.size,
+            wire.PAGE: 4 * self._limits.max_page_characters * wire.NFC_GROWTH,
+            wire.PROBLEM: wire.MAX_PROBLEM_BYTES,
+            wire.END: wire.NUMBER.size,
+        }
+        if kind not in allowed or size > allowed[kind]:
+            raise misbehaved("a frame of no kind, or one that is too long")
+        return kind, self._take(size)
+
+    def finish(self) -> None:
+        """Require that nothing follows the last frame.
+
+        Raises:
+            DocumentReaderError: something does.
+        """
+        while not self._silent:
+            self._wait()
+            if self._heard:
+                raise misbehaved("more after its last word")
+
+    def close(self) -> None:
+        """End the process, whatever it does, and wait for it; again does nothing."""
+        if self._process.returncode is None:  # not waited for yet, so its number is still its own
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GIVE_UP_SECONDS)
+
+    def _take(self, count: int) -> bytes:
+        while len(self._heard) < count:
+            if self._silent:
+                raise self._ended()
+            self._wait()
+        taken = bytes(self._heard[:count])
+        del self._heard[:count]
+        return taken
+
+    def _ended(self) -> DocumentReaderError | DocumentLimitError:
+        """Say how the process ended without having said everything."""
+        try:
+            code = self._process.wait(_GIVE_UP_SECONDS)
+        except subprocess.TimeoutExpired:
+            return misbehaved("nothing more, and lives on")
+        return crashed(code, self._limits)
+
+    def _wait(self) -> None:
+        """Wait until the process takes or says something, and let it."""
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN)
+        if self._sent < self._size or self._pending:
+            poll.register(self._in, select.POLLOUT)
+        begun = time.monotonic()
+        ready = poll.poll(max(0.0, self._left) * 1000)
+        self._left -= time.monotonic() - begun
+        if not ready or self._left <= 0:
+            raise DocumentLimitError(
+                f"reading the document took longer than {self._limits.seconds:g} s",
+                code="document-limit",
+                field="seconds",
+                expected=f"at most {self._limits.seconds:g} s",
+                hint="split the document, or raise the limit",
+            )
+        for descriptor, _ in ready:
+            if descriptor == self._in:
+                self._feed()
+            else:
+                self._hear()
+
+    def _hear(self) -> None:
+        with suppress(BlockingIOError):
+            said = os.read(self._out, _READ)
+            self._heard += said
+            self._silent = not said
+
+    def _feed(self) -> None:
+        if not self._pending:
+            self._pending = memoryview(self._source(self._sent, min(_PIECE, self._size - self._sent)))
+            self._sent += len(self._pending)
+        try:
+            self._pending = self._pending[os.write(self._in, self._pending) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # it has seen enough to refuse, or is dead; what it says next tells
+            self._sent, self._pending = self._size, memoryview(b"")

@@ -1,0 +1,90 @@
+"""What a document is, by its first bytes, and whether that is what it was said to be."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from rag_demo.enclave.documents.kinds import Kind
+from rag_demo.enclave.documents.out import RefusedError
+from rag_demo.enclave.documents.zips import is_docx
+
+__all__ = ["detect"]
+
+_PDF_WITHIN = 1024
+"""Readers of PDF look for ``%PDF-`` in so many bytes (PDF 1.7, appendix H, note 13)."""
+_HTML = re.compile(
+    r"(?:\s|<\?xml[^>]{0,200}\?>|<!--(?:(?!-->).){0,4000}-->)*+<(?:!doctype\s+html|html|head|body)[\s>/]",
+    re.IGNORECASE | re.DOTALL,
+)
+_HEAD = 16 << 10
+_OTHERS = (
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\x00", "a TIFF image"),
+    (b"MM\x00*", "a TIFF image"),
+    (b"{\\rtf", "an RTF document"),
+    (b"%!PS", "a PostScript document"),
+    (b"\x1f\x8b", "gzip-compressed data"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a program"),
+    (b"SQLite format 3", "a database"),
+)
+_UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+for _, _codec in _UTF_16:
+    codecs.lookup(_codec)  # loads it: when it is used, no file can be opened any more
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
+
+
+def detect(data: bytes, promised: Kind | None) -> Kind:
+    """Return what a document is.
+
+    PDF, DOCX and whole HTML pages are known by their bytes. What is text without a mark of its own is what it was said
+    to be, since any text is Markdown and the text of a page of HTML.
+
+    Raises:
+        RefusedError: ``type-unknown``, ``type-mismatch``, ``encrypted``, ``malformed`` or ``limit``.
+    """
+    found = _marked(data)
+    if found is None:
+        if promised in {Kind.PDF, Kind.DOCX}:
+            raise RefusedError("type-mismatch", "text" if _looks_like_text(data) else "something else")
+        return promised or Kind.TEXT
+    if promised not in {found, None}:
+        raise RefusedError("type-mismatch", found.value)
+    return found
+
+
+def _marked(data: bytes) -> Kind | None:
+    """Return the kind whose mark the bytes carry; None for what may be text."""
+    if data.startswith(b"PK\x03\x04"):
+        if is_docx(data):
+            return Kind.DOCX
+        raise RefusedError("type-unknown", "a zip archive that is no DOCX")
+    if data.startswith(_OLE):
+        if _ENCRYPTED_PACKAGE in data:
+            raise RefusedError("encrypted", "an encrypted Office document")
+        raise RefusedError("type-unknown", "a document of an old Office")
+    for mark, name in _OTHERS:
+        if data.startswith(mark) and not (mark == b"MZ" and _looks_like_text(data)):
+            raise RefusedError("type-unknown", name)
+    if (place := data.find(b"%PDF-", 0, _PDF_WITHIN)) >= 0 and (place == 0 or not _looks_like_text(data)):
+        return Kind.PDF
+    return Kind.HTML if _HTML.match(_head(data)) else None
+
+
+def _looks_like_text(data: bytes) -> bool:
+    return data[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" not in data[:_HEAD]
+
+
+def _head(data: bytes) -> str:
+    """Return the beginning as letters, only to look for a mark in it."""
+    head = data[:_HEAD]
+    for mark, codec in _UTF_16:
+        if head.startswith(mark):
+            return head[2:].decode(codec, "replace")
+    return head.removeprefix(b"\xef\xbb\xbf").decode("latin-1")

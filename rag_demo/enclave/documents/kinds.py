@@ -1,0 +1,84 @@
+"""Which kinds of documents there are, and which one a name and a media type promise."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["SUFFIXES", "Kind", "kind_of_media_type", "kind_of_name"]
+
+
+class Kind(StrEnum):
+    """A kind of document that is read here."""
+
+    PDF = "pdf"
+    DOCX = "docx"
+    HTML = "html"
+    MARKDOWN = "markdown"
+    TEXT = "text"
+
+    @property
+    def media_type(self) -> str:
+        """Its media type, as registered with IANA."""
+        return _MEDIA_TYPES[self]
+
+
+_MEDIA_TYPES = {
+    Kind.PDF: "application/pdf",
+    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    Kind.HTML: "text/html",
+    Kind.MARKDOWN: "text/markdown",
+    Kind.TEXT: "text/plain",
+}
+_BY_MEDIA_TYPE = {value: kind for kind, value in _MEDIA_TYPES.items()} | {
+    "application/x-pdf": Kind.PDF,
+    "application/xhtml+xml": Kind.HTML,
+    "text/x-markdown": Kind.MARKDOWN,
+}
+SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/x-download"})
+"""What browsers and programs send for a file of which they know nothing."""
+
+SUFFIXES = {
+    ".pdf": Kind.PDF,
+    ".docx": Kind.DOCX,
+    ".html": Kind.HTML,
+    ".htm": Kind.HTML,
+    ".xhtml": Kind.HTML,
+    ".md": Kind.MARKDOWN,
+    ".markdown": Kind.MARKDOWN,
+    ".txt": Kind.TEXT,
+    ".text": Kind.TEXT,
+}
+_OTHERS = frozenset(
+    """
+    .bmp .csv .doc .docm .dotx .epub .exe .gif .gz .jpeg .jpg .json .mp3 .mp4 .odp .ods .odt .pages .png .ppt
+    .pptx .ps .rtf .svg .tar .tif .tiff .tsv .webp .xls .xlsm .xlsx .xml .zip
+    """.split()  # noqa: SIM905  words in quotes are harder to read
+)
+"""Names of files that promise something else. Any other ending promises nothing: ``minutes.2026``."""
+
+
+def kind_of_name(name: str) -> Kind | None:
+    """Return the kind that a file's name promises; None where it promises none.
+
+    Raises:
+        LookupError: it promises a kind that is not read here; the argument is its ending.
+    """
+    _, dot, ending = name.rpartition(".")
+    suffix = (dot + ending).lower()
+    if suffix in _OTHERS:
+        raise LookupError(suffix)
+    return SUFFIXES.get(suffix)
+
+
+def kind_of_media_type(media_type: str) -> Kind | None:
+    """Return the kind that a media type promises, its parameters left aside; None where it promises none.
+
+    Raises:
+        LookupError: it promises a kind that is not read here; the argument is the media type.
+    """
+    essence = media_type.split(";", 1)[0].strip().lower()
+    if essence in SAYS_NOTHING:
+        return None
+    if essence not in _BY_MEDIA_TYPE:
+        raise LookupError(essence[:80])
+    return _BY_MEDIA_TYPE[essence]

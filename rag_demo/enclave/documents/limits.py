@@ -1,0 +1,40 @@
+"""How large a document may be, and what reading it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is allowed to one document. Each number is the greatest that is still accepted.
+
+    Attributes:
+        max_bytes: of the file.
+        max_pages: those without text counted too.
+        max_page_characters: of one page, before what is invisible is taken out.
+        max_characters: of all pages together.
+        max_unpacked_bytes: of one part of a DOCX, unpacked.
+        seconds: that may be spent waiting for the reader; what the taker of the pages does meanwhile does not count.
+        cpu_seconds: of its processor time, whole seconds.
+        memory_bytes: of its addresses, the interpreter's own among them (30 to 60 MiB).
+    """
+
+    max_bytes: int = 64 << 20
+    max_pages: int = 20_000
+    max_page_characters: int = 500_000
+    max_characters: int = 50_000_000
+    max_unpacked_bytes: int = 256 << 20
+    seconds: float = 180.0
+    cpu_seconds: int = 120
+    memory_bytes: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that is none."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            kinds = (int, float) if field.name == "seconds" else (int,)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 1 << 40:
+                raise ValueError(f"{field.name}: expected a number from 1 to 2**40, got {value!r}")

@@ -1,0 +1,114 @@
+"""PDF: the text of each page, by PDFium. Nothing in a page is run, and nothing that it names is fetched."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from rag_demo.enclave.documents.out import Out, RefusedError
+
+__all__ = ["read"]
+
+_PARAGRAPH_GAP = 1.4
+"""As a multiple of the usual gap between two lines, or of the height of a letter if that is more."""
+_SIZE_CHANGE = 1.25
+# PDFium puts U+FFFE where it took out a hyphen and the end of the line behind it.
+_TAKEN_HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
+
+
+def read(data: bytes, out: Out) -> None:
+    """Read all pages."""
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as exc:
+        if exc.err_code in {pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY}:
+            raise RefusedError("encrypted", "a PDF with a password") from exc
+        raise RefusedError("malformed", "no PDF that can be opened") from exc
+    with document:
+        count = len(document)
+        if count < 1:
+            raise RefusedError("malformed", "a PDF without pages")
+        out.total(count)
+        for index in range(count):
+            out.page(_page(document, index, out.limits.max_page_characters), lines_of_paper=True)
+
+
+def _page(document: pypdfium2.PdfDocument, index: int, limit: int) -> str:
+    try:
+        page = document[index]
+        try:
+            text = page.get_textpage()
+            try:
+                return _text(text, limit)
+            finally:
+                text.close()
+        finally:
+            page.close()
+    except pypdfium2.PdfiumError as exc:
+        raise RefusedError("malformed", "page", index + 1) from exc
+
+
+def _text(page: pypdfium2.PdfTextPage, limit: int) -> str:
+    count = page.count_chars()
+    if count > limit:
+        raise RefusedError("limit", "max_page_characters", limit)
+    if count < 1:
+        return ""
+    return _TAKEN_HYPHEN.sub(_mended, _paragraphs(page, page.get_text_range()))
+
+
+def _mended(found: re.Match[str]) -> str:
+    return found[1] if found[1].islower() else "-" + found[1]
+
+
+def _paragraphs(page: pypdfium2.PdfTextPage, text: str) -> str:
+    """Put an empty line where lines stand further apart than most, the letters change size, or a column begins."""
+    lines = text.split("\r\n")
+    steps = list(_steps(page, lines))
+    gaps = sorted(step.gap for step in steps if step is not None and step.gap > 0)
+    usual = gaps[len(gaps) // 4] if gaps else 0.0
+    made = lines[:1]
+    for line, step in zip(lines[1:], steps, strict=True):
+        if step is not None and step.apart(usual):
+            made.append("")
+        made.append(line)
+    return "\n".join(made)
+
+
+class _Step(NamedTuple):
+    """From the last letter of a line to the first of the next, in points; ``gap`` is downwards."""
+
+    gap: float
+    height_before: float
+    height: float
+
+    def apart(self, usual: float) -> bool:
+        larger, smaller = max(self.height_before, self.height), min(self.height_before, self.height)
+        if larger > _SIZE_CHANGE * smaller or self.gap < -smaller:
+            return True
+        return self.gap > _PARAGRAPH_GAP * max(usual, smaller)
+
+
+def _steps(page: pypdfium2.PdfTextPage, lines: list[str]) -> Iterator[_Step | None]:
+    """Yield the step to each line but the first; None to or from a letter that cannot be placed."""
+    index = 0
+    before: tuple[float, float] | None = None
+    for number, line in enumerate(lines):
+        first = _place(page, index + len(line) - len(line.lstrip())) if line.strip() else None
+        if number:
+            yield _Step(before[0] - first[0], before[1], first[1]) if before and first else None
+        before = _place(page, index + len(line.rstrip()) - 1) if line.strip() else None
+        index += len(line) + 2
+
+
+def _place(page: pypdfium2.PdfTextPage, index: int) -> tuple[float, float] | None:
+    """Return the baseline and the height of a letter, in points."""
+    box = pdfium.FS_RECTF()
+    if not pdfium.FPDFText_GetLooseCharBox(page, index, ctypes.byref(box)) or box.top <= box.bottom:
+        return None
+    return box.bottom, box.top - box.bottom

@@ -1,0 +1,40 @@
+"""Plain text: UTF-8, or UTF-16 with a byte order mark. Anything else would be guessing."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from rag_demo.enclave.documents.out import Out, Parts, RefusedError
+
+__all__ = ["decoded", "read"]
+
+_PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+for _, _codec in _MARKS:
+    codecs.lookup(_codec)  # loads it: when it is used, no file can be opened any more
+
+
+def decoded(data: bytes) -> str:
+    """Return text as letters, line ends as line feeds.
+
+    Raises:
+        RefusedError: ``encoding``, ``type-unknown``.
+    """
+    encoding, mark = next(((name, mark) for mark, name in _MARKS if data.startswith(mark)), ("utf-8", b""))
+    try:
+        text = data[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as exc:
+        raise RefusedError("encoding", f"bytes that are not {encoding.upper()}", exc.start) from exc
+    if "\0" in text:
+        raise RefusedError("type-unknown", "bytes that are no text")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read(data: bytes, out: Out) -> None:
+    """Read paragraphs into parts; a form feed ends a page."""
+    parts = Parts(out, lines_of_paper=True)
+    for sheet in decoded(data).split("\f"):
+        for paragraph in _PARAGRAPH_END.split(sheet):
+            parts.block(paragraph)
+        parts.end()

@@ -1,0 +1,182 @@
+"""What is told of a document that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+
+from rag_demo.enclave.documents import wire
+from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
+from rag_demo.enclave.documents.limits import Limits
+
+__all__ = ["crashed", "misbehaved", "mismatch", "problem"]
+
+_WHAT = re.compile(r"[A-Za-z0-9 ./+_-]{0,80}")
+_READ_HERE = "PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16"
+_LIMITS = frozenset(Limits.__dataclass_fields__)
+
+
+def misbehaved(what: str) -> DocumentReaderError:
+    """Return the error for a reader that says what cannot be: a document may have taken it over."""
+    return DocumentReaderError(
+        f"the process that read the document says {what}; nothing that it said is used",
+        code="document-reader-misbehaved",
+        got=what,
+        hint="treat the document as hostile",
+    )
+
+
+def crashed(code: int, limits: Limits) -> DocumentReaderError | DocumentLimitError:
+    """Return the error for a reader that ended before it had said everything.
+
+    Args:
+        code: its exit code; below zero the number of the signal that ended it, negated.
+        limits: that it had.
+    """
+    if code == -signal.SIGXCPU:
+        return DocumentLimitError(
+            f"reading the document took more than {limits.cpu_seconds} s of processor time",
+            code="document-limit",
+            field="cpu_seconds",
+            expected=f"at most {limits.cpu_seconds} s",
+            hint="split the document, or raise the limit",
+        )
+    if code == -signal.SIGSYS:
+        return DocumentReaderError(
+            "the process that read the document asked the system for what no reader needs, and was ended",
+            code="document-reader-forbidden-call",
+            got="SIGSYS",
+            hint="treat the document as hostile",
+        )
+    name = signal.Signals(-code).name if -code in {one.value for one in signal.Signals} else f"exit code {code}"
+    return DocumentReaderError(
+        f"the process that read the document ended unexpectedly ({name}): the document is malformed in a way that its "
+        f"library does not survive, or needs more memory than {limits.memory_bytes} bytes of addresses",
+        code="document-reader-crashed",
+        got=name,
+        hint="save the document anew with another program, or raise memory_bytes",
+    )
+
+
+def mismatch(*, name: str, promised: str, found: str) -> DocumentError:
+    """Return the error for a document that is not what it was said to be."""
+    return DocumentError(
+        f"{name!r} is said to be {promised}, but holds {found}",
+        code="document-type-mismatch",
+        expected=promised,
+        got=found,
+        hint="give the file the name and media type of what it is",
+    )
+
+
+def problem(payload: bytes, *, name: str, promised: str | None) -> DocumentError:
+    """Return the error for what a reader says of a document; what it says is checked first."""
+    try:
+        told = json.loads(payload)
+        reason, what, number = told["reason"], told["what"], told["number"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return misbehaved("a refusal that cannot be read")
+    if (
+        reason not in wire.REASONS
+        or not isinstance(what, str)
+        or not _WHAT.fullmatch(what)
+        or type(number) is not int
+        or not 0 <= number < 1 << 63
+    ):
+        return misbehaved("a refusal that cannot be")
+    if reason == "type-mismatch":
+        return mismatch(name=name, promised=promised or "another", found=what)
+    if reason == "limit":
+        return _limit(what, number)
+    return _TOLD[reason](name, what, number)
+
+
+def _limit(what: str, number: int) -> DocumentLimitError:
+    allowed = f"more than {number}" if number else "too much"
+    return DocumentLimitError(
+        f"the document needs {allowed} of {what}",
+        code="document-limit",
+        field=what,
+        expected=f"at most {number}" if number else None,
+        hint="split the document, or raise the limit" if what in _LIMITS else None,
+    )
+
+
+def _unknown(name: str, what: str, _number: int) -> DocumentError:
+    return DocumentError(
+        f"{name!r} holds {what}, which is not read here",
+        code="document-type-unknown",
+        expected=_READ_HERE,
+        got=what,
+        hint="save it as PDF or DOCX",
+    )
+
+
+def _encoding(name: str, what: str, number: int) -> DocumentError:
+    return DocumentError(
+        f"{name!r} holds {what} (offset {number})",
+        code="document-encoding-unsupported",
+        offset=number,
+        expected="UTF-8, or UTF-16 with a byte order mark; for HTML what its first 1024 bytes say",
+        got=what,
+        hint="save it as UTF-8",
+    )
+
+
+def _encrypted(name: str, what: str, _number: int) -> DocumentError:
+    return DocumentError(
+        f"{name!r} is {what}",
+        code="document-encrypted",
+        got=what,
+        hint="save it without a password: what is uploaded is encrypted on its way and where it lies",
+    )
+
+
+def _malformed(name: str, what: str, number: int) -> DocumentError:
+    where = f"{what} {number}" if number else what
+    return DocumentError(
+        f"{name!r} cannot be read: {where}",
+        code="document-malformed",
+        field=where or None,
+        hint="save the document anew with the program that made it",
+    )
+
+
+def _confinement(_name: str, what: str, _number: int) -> DocumentError:
+    return DocumentReaderError(
+        f"the process that reads documents cannot confine itself here: {what}; no document was read",
+        code="document-reader-unconfined",
+        got=what,
+        expected="a kernel with seccomp filters, on x86-64 or aarch64",
+        hint="run where seccomp is allowed; unconfined='reason' reads documents without it",
+    )
+
+
+def _library(_name: str, what: str, _number: int) -> DocumentError:
+    return DocumentReaderError(
+        f"a library that reads documents cannot be loaded: {what}",
+        code="document-reader-unavailable",
+        got=what,
+        hint="install the extra 'rag'",
+    )
+
+
+def _defect(name: str, what: str, _number: int) -> DocumentError:
+    return DocumentReaderError(
+        f"{name!r} met a defect of its reader: {what}",
+        code="document-reader-defect",
+        got=what,
+        hint="report it, if the document may be shown",
+    )
+
+
+_TOLD = {
+    "type-unknown": _unknown,
+    "encoding": _encoding,
+    "encrypted": _encrypted,
+    "malformed": _malformed,
+    "confinement": _confinement,
+    "library": _library,
+    "defect": _defect,
+}

@@ -1,0 +1,43 @@
+"""What the worker says to the process that started it, and how: frames of a kind, a length and so many bytes.
+
+::
+
+    K  kind      what the document is, once, first
+    N  4 bytes   of how many pages, where that is known, once, before the first page
+    P  UTF-8     the text of the next page; empty for a page without any. Pages count from 1 by their order alone
+    E  JSON      why it cannot be read; the last frame
+    Z  4 bytes   how many pages there were; the last frame
+"""
+
+from __future__ import annotations
+
+import struct
+
+__all__ = ["END", "HEAD", "KIND", "PAGE", "PROBLEM", "REASONS", "TOTAL", "frame"]
+
+HEAD = struct.Struct(">cI")
+NUMBER = struct.Struct(">I")
+KIND, TOTAL, PAGE, PROBLEM, END = b"K", b"N", b"P", b"E", b"Z"
+MAX_KIND_BYTES = 16
+MAX_PROBLEM_BYTES = 1024
+NFC_GROWTH = 3
+"""A text can get longer in NFC: at most threefold (Unicode FAQ on normalization)."""
+
+REASONS = frozenset(
+    {
+        "confinement",  # it cannot give up what it should; ``what`` says which
+        "library",  # a library cannot be imported
+        "type-unknown",
+        "type-mismatch",
+        "encoding",
+        "encrypted",
+        "malformed",
+        "limit",
+        "defect",  # an error of ours
+    }
+)
+
+
+def frame(kind: bytes, payload: bytes) -> bytes:
+    """Put a frame together."""
+    return HEAD.pack(kind, len(payload)) + payload

@@ -1,0 +1,111 @@
+"""The program that reads one document: confined before the first byte, and ended after the last.
+
+Started by ``child.py`` as ``python -I worker.py ORDER`` with an empty environment and two pipes. ORDER is JSON: where
+this package lies, the limits, what the document was said to be, its size, and why it may go unconfined, if it may. The
+document comes on standard input; what is said on standard output is in ``wire.py``.
+
+What reads documents is imported first and used afterwards, because nothing can be opened any more then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+_PIECE = 1 << 20
+
+
+def main(order: Mapping[str, Any], readers: Mapping[str, str] | None = None) -> None:
+    """Read one document.
+
+    Args:
+        order: see above.
+        readers: modules by kind, where they are not those of this package.
+    """
+    if order["root"] not in sys.path:
+        sys.path.insert(0, order["root"])
+    from rag_demo.enclave.documents.kinds import Kind
+    from rag_demo.enclave.documents.limits import Limits
+    from rag_demo.enclave.documents.out import Out, RefusedError, write_to
+
+    promised = Kind(order["promised"]) if order["promised"] else None
+    out = Out(Limits(**order["limits"]), promised, write_to(1))
+    try:
+        _read(order, out, readers or {kind: f"rag_demo.enclave.documents.readers.{_module(kind)}" for kind in Kind})
+    except RefusedError as exc:
+        out.problem(exc)
+    except MemoryError:
+        out.problem(RefusedError("limit", "memory_bytes", out.limits.memory_bytes))
+    except RecursionError:
+        out.problem(RefusedError("limit", "nesting"))
+    except BrokenPipeError:
+        pass  # nobody listens any more
+    except Exception as exc:  # noqa: BLE001  whatever it is, it is said and this process ends
+        out.problem(RefusedError("defect", type(exc).__name__))
+
+
+def _module(kind: str) -> str:
+    return "plain" if kind == "text" else kind
+
+
+def _read(order: Mapping[str, Any], out: Any, readers: Mapping[str, str]) -> None:  # noqa: ANN401  imported later
+    from rag_demo.enclave.documents.confine import ConfinementError, confine
+    from rag_demo.enclave.documents.detect import detect
+    from rag_demo.enclave.documents.out import RefusedError
+
+    loaded = _load(readers, out.promised)
+    try:
+        confine(
+            memory_bytes=out.limits.memory_bytes,
+            cpu_seconds=out.limits.cpu_seconds,
+            unconfined=bool(order["unconfined"]),
+        )
+    except ConfinementError as exc:
+        raise RefusedError("confinement", str(exc)) from exc
+    data = _document(int(order["size"]))
+    kind = detect(data, out.promised)
+    out.kind(kind)
+    loaded[kind].read(data, out)
+    out.end()
+
+
+def _load(readers: Mapping[str, str], promised: str | None) -> dict[str, ModuleType]:
+    """Import what reads the kind that was promised, or all where none was.
+
+    A promise that the content breaks ends in a refusal, so no other reader is ever needed.
+    """
+    from rag_demo.enclave.documents.out import RefusedError
+
+    wanted = {kind: name for kind, name in readers.items() if promised in {kind, None}}
+    try:
+        return {kind: import_module(name) for kind, name in wanted.items()}
+    except (ImportError, OSError) as exc:
+        raise RefusedError("library", str(getattr(exc, "name", "") or type(exc).__name__)) from exc
+
+
+def _document(size: int) -> bytes:
+    """Read all of a document from standard input."""
+    pieces = bytearray()
+    while len(pieces) < size:
+        piece = os.read(0, min(_PIECE, size - len(pieces)))
+        if not piece:
+            raise BrokenPipeError("the document ended early")
+        pieces += piece
+    return bytes(pieces)
+
+
+def run(work: Callable[[], None]) -> None:
+    """Do the work and end without the clean-up of libraries, which may be in any state."""
+    try:
+        work()
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    run(lambda: main(json.loads(sys.argv[1])))
