@@ -10,6 +10,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 JOBS ?= 2
 ONLY ?=
+ARGS ?=
 UPGRADE ?=
 
 BIN := .venv/bin
@@ -88,8 +89,8 @@ $(PAGE_STAMP): page/package.json page/package-lock.json
 
 # --- using --------------------------------------------------------------------------------------------------------------
 
-demo: install ## verify, appraise and release on simulated hardware, and see it refuse
-	@$(BIN)/attest demo
+demo: install $(MODEL_STAMP) ## two owners and a confidential service on simulated hardware; ARGS=--script tells the whole story
+	@$(BIN)/python -m rag_demo $(ARGS)
 
 # --- checking -----------------------------------------------------------------------------------------------------------
 

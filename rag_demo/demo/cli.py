@@ -1,0 +1,115 @@
+"""``python -m rag_demo``: two owners, an operator and a confidential machine on this computer, simulated."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+
+from attest.cli.boundary import guarded
+from attest.cli.lazy import ExampleCommand
+from attest.cli.signals import stopped_by_signals
+from attest.simulator.machines import MachineKind
+from rag_demo.demo.narrator import Narrator
+from rag_demo.demo.stage import NAME, Options, Stage, staged
+from rag_demo.demo.story import tell
+
+__all__ = ["demo", "main"]
+
+SCRIPT_LEASE_SECONDS: Final = 8
+_SIMULATED: Final = "SIMULATED: the machine and its GPUs are software, and everybody has their keys"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it, and return its exit code."""
+    return guarded(lambda: demo(list(arguments), prog_name="python -m rag_demo", standalone_mode=False))
+
+
+@click.command(
+    cls=ExampleCommand,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=(
+        "python -m rag_demo                    # starts everything, and waits; ask it from another terminal",
+        "python -m rag_demo --script           # tells the whole story in half a minute",
+        "python -m rag_demo --script --json",
+        "python -m rag_demo --machine tdx --gpus 2",
+    ),
+)
+@click.option("--script", is_flag=True, help="Tell the story step by step, and end: 0 if everything came out right.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document a line (schema rag.demo/1).")
+@click.option("--machine", type=click.Choice(get_args(MachineKind)), default="snp", show_default=True)
+@click.option("--gpus", type=click.IntRange(0, 4), default=1, show_default=True, help="How many simulated GPUs.")
+@click.option(
+    "--lease-seconds",
+    type=click.IntRange(5, 3600),
+    help=f"How long a key may be used before the machine proves itself again. Default: 60; {SCRIPT_LEASE_SECONDS} "
+    "with --script.",
+)
+@click.option("--keep", is_flag=True, help="Leave the folders behind: keys, logs, recorded traffic.")
+@click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1.")
+def demo(
+    *,
+    script: bool,
+    as_json: bool,
+    machine: str,
+    gpus: int,
+    lease_seconds: int | None,
+    keep: bool,
+    no_colour: bool,
+) -> int:
+    """Two owners, one machine: a model and documents meet in an enclave whose operator sees neither.
+
+    Three parties are made in a temporary folder, each with its own files: the model's owner and the documents' owner
+    with a key-release service each, and the operator who runs the enclave. Nothing outside this computer is asked.
+
+    Exit codes: 0 everything came out as it should, 1 something did not, 2 usage or something is missing, 130 stopped.
+    """
+    out = Narrator(sys.stdout, as_json=as_json, colour=not no_colour)
+    lease = lease_seconds or (SCRIPT_LEASE_SECONDS if script else 60)
+    out.warn(_SIMULATED)
+    with stopped_by_signals(), staged(Options(machine=machine, gpus=gpus, lease_seconds=lease, keep=keep)) as stage:
+        if keep:
+            out.tell(f"folders: {stage.folder}")
+        if script:
+            tell(out, stage)
+            return out.end()
+        _serve(out, stage)
+    return 0
+
+
+def _serve(out: Narrator, stage: Stage) -> None:
+    """Say what is there, and wait until somebody has enough."""
+    owner = stage.document_owner
+    client = [
+        f"{sys.executable} -m rag_demo.client {stage.url}",
+        f"--service {NAME} --allow-simulated --offline",
+        f"--policy {owner / 'policy.json'}",
+        f"--endorsements {owner / 'vendors'}",
+        f"--token {owner / 'token'}",
+    ]
+    told = stage.told["documents"]
+    out.title("Three parties, each with a folder of its own")
+    out.tell(f"the model's owner      {stage.model_owner}", folder=str(stage.model_owner))
+    out.tell(f"the documents' owner   {stage.document_owner}", folder=str(stage.document_owner))
+    out.tell(
+        f"the operator           {stage.operator}   (enclave.log, documents.db, wire/)", folder=str(stage.operator)
+    )
+    out.title("The service", proves="it starts without a key, and serves once both owners' services have let it")
+    out.tell(f"listens on {stage.url}, and is called {NAME}", url=stage.url, name=NAME)
+    out.title("Talk to it, from another terminal")
+    out.tell(" ".join(client) if out.as_json else " \\\n     ".join(client), command=" ".join(client))
+    out.title("Take the documents' key back, from another terminal", proves="the service stops within its lease")
+    out.tell(
+        f"{Path(sys.executable).with_name('kms')} key disable {told['key']} --config {told['config']}",
+    )
+    out.tell("")
+    out.tell("Ctrl-C ends everything, and removes the folders")
+    with suppress(KeyboardInterrupt):
+        while True:
+            signal.pause()
+    out.tell("ending")

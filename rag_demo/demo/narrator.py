@@ -1,0 +1,123 @@
+"""Tells the story: to people in short lines, to programs as one JSON document a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TextIO
+
+from attest.cli.text import visible
+from attest.encoding import JsonValue
+
+__all__ = ["Narrator"]
+
+SCHEMA: Final = "rag.demo/1"
+_GREEN, _RED, _YELLOW, _DIM, _RESET = "\x1b[32m", "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+
+
+@dataclass(slots=True)
+class Narrator:
+    """Writes lines.
+
+    Attributes:
+        out: where to.
+        as_json: for programs.
+        colour: whether colours are wanted, where there is a terminal.
+        ticks: seconds that never run backwards.
+        failed: how many steps came out otherwise than they should.
+    """
+
+    out: TextIO
+    as_json: bool = False
+    colour: bool = True
+    ticks: Callable[[], float] = time.monotonic
+    failed: int = 0
+    _began: float = 0.0
+    _step: int = 0
+    _title: str = ""
+    _told: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        """Begin to count."""
+        self._began = self.ticks()
+        self.colour = self.colour and self.out.isatty() and not os.environ.get("NO_COLOR")
+
+    def title(self, text: str, *, proves: str = "") -> None:
+        """Begin a step, and say what it shows."""
+        self._step += 1
+        self._title = text
+        if self.as_json:
+            self._line("step", text, proves=proves)
+            return
+        self._write("")
+        self._write(f"{self._step}. {text}")
+        if proves:
+            self._write(self._painted(f"   shows: {proves}", _DIM))
+
+    def tell(self, text: str, **members: JsonValue) -> None:
+        """Say something."""
+        if self.as_json:
+            self._line("told", text, **members)
+        else:
+            self._write(f"   {visible(text)}")
+
+    def good(self, text: str, **members: JsonValue) -> None:
+        """Say that something came out as it should."""
+        self._outcome("pass", text, **members)
+
+    def bad(self, text: str, **members: JsonValue) -> None:
+        """Say that something came out otherwise."""
+        self.failed += 1
+        self._outcome("fail", text, **members)
+
+    def expect(self, text: str, *, holds: bool, got: str = "") -> None:
+        """Say how something came out; what was found instead is told."""
+        if holds:
+            self.good(text)
+        else:
+            self.bad(f"{text}: NO" + (f"; got {got}" if got else ""))
+
+    def warn(self, text: str) -> None:
+        """Say what nobody should overlook."""
+        if self.as_json:
+            self._line("warning", text)
+        else:
+            self._write(self._painted(f"*** {text} ***", _YELLOW))
+
+    def end(self) -> int:
+        """Say how it ended, and return the exit code."""
+        seconds = self.ticks() - self._began
+        if self.as_json:
+            self._line("end", "", outcome="fail" if self.failed else "pass", failed=self.failed)
+        else:
+            said = (
+                f"{self.failed} did NOT come out as they should" if self.failed else "everything came out as it should"
+            )
+            self._write("")
+            self._write(self._painted(f"{said} ({seconds:.0f} s)", _RED if self.failed else _GREEN))
+        return 1 if self.failed else 0
+
+    def _outcome(self, outcome: str, text: str, **members: JsonValue) -> None:
+        if self.as_json:
+            self._line("check", text, outcome=outcome, **members)
+            return
+        unicode = (self.out.encoding or "ascii").lower().startswith("utf")
+        good, bad = ("✓ ", "✗ ") if unicode else ("ok  ", "NO  ")
+        passed = outcome == "pass"
+        self._write(f"   {self._painted(good if passed else bad, _GREEN if passed else _RED)}{visible(text)}")
+
+    def _line(self, kind: str, text: str, **members: JsonValue) -> None:
+        document: dict[str, JsonValue] = {"schema": SCHEMA, "kind": kind, "step": self._step}
+        document |= {"title": self._title, "text": text, **members, "seconds": round(self.ticks() - self._began, 2)}
+        self._write(json.dumps(document))
+
+    def _painted(self, text: str, style: str) -> str:
+        return f"{style}{text}{_RESET}" if self.colour else text
+
+    def _write(self, text: str) -> None:
+        encoding = self.out.encoding or "ascii"
+        self.out.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        self.out.flush()

