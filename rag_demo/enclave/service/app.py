@@ -87,7 +87,7 @@ def create_app(inside: Inside) -> Starlette:
         ("/v1/documents/{id}", {"DELETE": api.delete}),
         ("/v1/questions", {"POST": api.ask}),
     )
-    return Starlette(
+    app = Starlette(
         routes=[
             Route(path, _guarded(handler), methods=[method], name=f"{method} {path}")
             for path, methods in routes
@@ -95,6 +95,8 @@ def create_app(inside: Inside) -> Starlette:
         ],
         exception_handlers={HTTPException: _no_route},
     )
+    app.router.redirect_slashes = False  # one spelling for each path
+    return app
 
 
 def _guarded(handler: Handler) -> Handler:

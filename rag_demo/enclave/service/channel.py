@@ -179,7 +179,7 @@ def _gateway(key: ServiceKey, settings: EnclaveSettings, *, replays: ReplayWindo
     return Gateway(
         ServiceKeys(key),
         replays=replays,
-        authorities={settings.name, *settings.authorities},
+        authorities={settings.name.partition("/")[0], *settings.authorities},
         random=random,
         limits=MessageLimits(content=settings.limits.document_bytes),
     )

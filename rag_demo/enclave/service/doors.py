@@ -156,12 +156,14 @@ class Doors:
         """Hold no more of everybody's requests than fits, and none for longer than it may take to arrive."""
         held, over = 0, False
         end = asyncio.get_running_loop().time() + self._limits.body_seconds
-        arrived = False
+        arrived = left = False
 
         async def measured() -> Message:
-            nonlocal held, over, arrived
+            nonlocal held, over, arrived, left
             if arrived:
-                return await receive()
+                message = await receive()
+                left = message["type"] == "http.disconnect"
+                return message
             try:
                 async with asyncio.timeout_at(end):
                     message = await receive()
@@ -181,6 +183,10 @@ class Doors:
             await channel(scope, measured, send)
             if over:
                 await problem(busy("the request took too long, or too many are on their way"))(scope, receive, send)
+        except Exception:
+            if not left:
+                raise
+            # Whoever asked is gone, and what was being told to them breaks off: no defect of anybody.
         finally:
             self._waiting -= held
 

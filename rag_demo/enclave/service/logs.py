@@ -13,17 +13,18 @@ import traceback
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-__all__ = ["set_up_logs"]
+__all__ = ["JsonLines", "set_up_logs"]
 
 _FIELDS: Final = ("code", "seconds", "state", "pages", "passages", "port")
 _OURS: Final = ("rag.", "attest.session")
 _FRAMES: Final = 12
 
 
-class _JsonLines(logging.Formatter):
+class JsonLines(logging.Formatter):
     """One document a line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
         document: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -48,7 +49,7 @@ def _places(error: BaseException) -> list[str]:
 def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Let everything that is logged go to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonLines())
+    handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)

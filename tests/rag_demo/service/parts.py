@@ -1,5 +1,6 @@
 """Small parts that do what the real ones do, and let a test stand in the middle of it."""
 
+import asyncio
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -125,6 +126,7 @@ class Answers:
 
     generates: bool = False
     words: tuple[str, ...] = ("It is ", "so [1]", " and [7].")
+    pause: asyncio.Event | None = None
 
     def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
         asked = set(re.findall(r"\w{4,}", question.lower()))
@@ -139,6 +141,8 @@ class Answers:
     async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
         for word in self.words:
             yield word
+            if self.pause is not None:
+                await self.pause.wait()
 
 
 @dataclass

@@ -25,7 +25,8 @@ from attest.policy import load_policy
 from attest.session import load_settings
 from attest.simulator.machines import SimulatedMachine
 from kms.clock import system_clock
-from kms.keys.admin import KEY_IMPORTED, add_key
+from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key
+from kms.keys.material import new_material
 from kms.keys.records import KeyName
 from kms.keys.secret import SecretBytes
 from kms.services import initialise, open_vault
@@ -41,6 +42,7 @@ from rag_demo.enclave.service.settings import (
 )
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, FakeRandom
+from tests.kms.warm import run_warm
 from tests.rag_demo.service.parts import Workshop
 
 NAME = "rag.example"
@@ -54,7 +56,32 @@ def machine() -> SimulatedMachine:
     return SimulatedMachine.of("snp", certified_from=since)
 
 
-def prepared(folder: Path, keys: Mapping[str, bytes]) -> Path:
+@dataclass(frozen=True)
+class Owner:
+    """An owner's key-release service."""
+
+    config: Path
+    process: ServedProcess
+
+    def source(self, key: str) -> KeySource:
+        return source(self.process, key)
+
+    def set_policy(self, key: str, policy: bytes) -> None:
+        """Change the policy of a key, as its owner does at the command line."""
+        file = self.config.parent / f"{key}.policy.json"
+        file.write_bytes(policy)
+        done = run_warm("key", "policy", "set", key, "--policy", str(file), "--config", str(self.config))
+        assert done.returncode == 0, done.stderr
+
+
+def policy_of(key: str, *, version: int, other: bool = False) -> bytes:
+    """Return a version of a key's policy; ``other`` is one that the machine does not meet."""
+    made = machine().with_other_image() if other else machine()
+    document = json.loads(made.policy(name=key))
+    return json.dumps(document | {"version": version}).encode()
+
+
+def prepared(folder: Path, keys: Mapping[str, bytes], *, prompts: bool = False) -> Path:
     """Make an owner's key-release service with its keys, each for the simulated machine."""
     config = prepare_directory(folder, origin=f"kms.test/{folder.name}", allow_simulated=True)
     with config.open("a", encoding="utf-8") as file:
@@ -76,6 +103,19 @@ def prepared(folder: Path, keys: Mapping[str, bytes]) -> Path:
             kind=KEY_IMPORTED,
             actor=ACTOR,
             at=system_clock(),
+        )
+    if prompts:
+        algorithm = "hpke-mlkem768-x25519"
+        add_key(
+            vault.store,
+            vault.kek,
+            name=KeyName.parse("prompts"),
+            material=new_material(algorithm, random=os.urandom),
+            policy=machine().policy(name="prompts"),
+            kind=KEY_CREATED,
+            actor=ACTOR,
+            at=system_clock(),
+            algorithm=algorithm,
         )
     vault.store.close()
     return config
