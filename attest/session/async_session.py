@@ -251,7 +251,14 @@ class AsyncSession(Forkable):
         """Renew until the session is closed."""
         while not self._state.closed:
             self._wake.clear()
-            seconds = await self.renew()
+            try:
+                seconds = await self.renew()
+            except ValueError:
+                # Closed in the middle of it, at a moment in which waiting with a deadline loses a cancellation
+                # (CPython 3.11, asyncio.wait_for). Whoever closes waits for the end, and for nothing else.
+                if self._state.closed:
+                    return
+                raise
             with suppress(TimeoutError):
                 await asyncio.wait_for(
                     self._wake.wait(), IDLE_SECONDS if seconds is None else min(seconds, IDLE_SECONDS)

@@ -771,3 +771,20 @@ def test_a_lease_is_renewed_sooner_where_the_program_wants_that_and_never_later(
     with scene.session(timing=replace(scene.clock.timing, renew_after=2 * DAY)) as session:
         session.key("model")
         assert session.renew() == pytest.approx(TWO_THIRDS)
+
+
+def test_on_asyncio_a_session_that_is_closed_while_it_renews_is_closed(scene: Scene) -> None:
+    async def program() -> None:
+        session = scene.async_session(background=True)
+        await session.key("model")
+        await session._turn.acquire()  # noqa: SLF001
+        scene.harness.clock.forward(seconds=TWO_THIRDS)
+        session._wake.set()  # noqa: SLF001  in place of a minute's sleep
+        await asyncio.sleep(0.05)
+        # The renewal has its turn, and has not noticed yet.
+        session._turn.release()  # noqa: SLF001
+        await asyncio.sleep(0)
+        await session.close()
+        assert session.held == ()
+
+    asyncio.run(program())

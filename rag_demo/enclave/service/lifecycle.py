@@ -147,7 +147,6 @@ class Enclave:
         self._resting = State.LOCKED
         self._lost: asyncio.Future[LeaseLostError] | None = None
         self._failures = 0
-        self._told: BaseException | None = None
         self.state = State.LOCKED
         self.why: Why | None = None
         self.model: tuple[str, int] | None = None
@@ -199,7 +198,7 @@ class Enclave:
                 await self._unlocked(keyring)
             keyring.require()
             self._be_ready(self._life)
-            raise await self._lost
+            await self._lost
         finally:
             await self._end(keyring)
 
@@ -228,10 +227,7 @@ class Enclave:
             self._lost.set_result(error)
 
     def _rest(self, error: BaseException) -> None:
-        self.state = self._resting
-        if error is self._told:
-            return
-        self.why, self._told = Why.of(error), error
+        self.state, self.why = self._resting, Why.of(error)
         self._failures += 1
         _log.error("%s: %s", self.state, self.why.detail, extra={"code": self.why.code})
 

@@ -16,12 +16,14 @@ from typing import Any
 
 import httpx
 import uvicorn
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.channel import AttestedTrust, ChannelExpectation
 from attest.channel.transport import ChannelTransport
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.policy import load_policy
+from attest.release.notes import verifier_key
 from attest.session import load_settings
 from attest.simulator.machines import SimulatedMachine
 from kms.clock import system_clock
@@ -48,7 +50,7 @@ from tests.rag_demo.service.parts import Workshop
 NAME = "rag.example"
 BASE = f"https://{NAME}"
 MODEL_KEY, DATABASE_KEY = b"M" * 32, b"D" * 32
-LEASE_SECONDS = 1000
+VERIFIER = verifier_key("kms.test/nowhere", Ed25519PrivateKey.generate().public_key()).text
 
 
 def machine() -> SimulatedMachine:
@@ -123,6 +125,12 @@ def prepared(folder: Path, keys: Mapping[str, bytes], *, prompts: bool = False) 
 
 def source(process: ServedProcess, key: str) -> KeySource:
     given = {"url": f"http://127.0.0.1:{process.port}", "key": process.identity, "timeout_seconds": 10.0}
+    return KeySource(name=key, service=load_settings(given, environ={}, files=()))
+
+
+def source_nowhere(key: str) -> KeySource:
+    """A key whose service does not answer."""
+    given = {"url": "http://127.0.0.1:9", "key": VERIFIER, "timeout_seconds": 0.2}
     return KeySource(name=key, service=load_settings(given, environ={}, files=()))
 
 

@@ -1,0 +1,432 @@
+"""Locked before the keys, ready with them, stopped without: with real key-release services, and at every bad moment."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from attest.channel import Form
+from attest.channel.asgi import GATEWAY_PATH
+from attest.channel.transport import ChannelTransport
+from attest.encoding import JsonValue
+from attest.errors import AttestError, CollectionError, ConfigurationError
+from attest.release.refusals import LeaseLostError, PolicyNotMetError
+from kms.clock import system_clock
+from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.bench import Bench, KeyMaterial
+from rag_demo.enclave.service.keyring import Keyring, LeaseState
+from rag_demo.enclave.service.lifecycle import Enclave, State, Why
+from rag_demo.enclave.service.refusals import RefusedError
+from rag_demo.enclave.service.settings import Limits
+from tests.rag_demo.service.parts import Workshop
+from tests.rag_demo.service.support import (
+    DATABASE_KEY,
+    MODEL_KEY,
+    Owner,
+    Site,
+    ask,
+    events,
+    policy_of,
+    serving,
+    settings_of,
+    source_nowhere,
+    upload,
+)
+
+LEASE = b"The lease ends in March."
+
+
+def limits(**more: Any) -> Limits:  # noqa: ANN401  fields of the limits
+    return Limits(retry_seconds=0.2, renew_seconds=0.2, **more)
+
+
+@pytest.mark.loopback
+def test_without_its_keys_it_proves_itself_says_why_and_does_nothing_else(document_owner: Owner) -> None:
+    workshop = Workshop()
+    settings = settings_of(source_nowhere("model"), document_owner.source("quiet"), limits=limits())
+    with serving(Service(settings, open_bench=workshop), workshop) as site:
+        found = site.wait_for("locked")
+        while found["why"] is None:
+            found = site.state()
+        assert found["why"]["code"] == "service-unreachable"
+        assert (found["model"], found["simulated"]) == (None, True)
+        assert httpx.get(f"{site.url}/healthz", trust_env=False).status_code == 200
+        assert httpx.get(f"{site.url}/readyz", trust_env=False).status_code == 503
+        with site.client("anna") as client:
+            assert client.get("/v1/state").json()["state"] == "locked"
+            for method, path in (
+                ("GET", "/v1/documents"),
+                ("POST", "/v1/documents?name=a"),
+                ("DELETE", "/v1/documents"),
+                ("DELETE", "/v1/documents/" + "0" * 32),
+                ("POST", "/v1/questions"),
+            ):
+                answer = client.request(method, path, content=b"x" if method == "POST" else None)
+                assert (answer.status_code, answer.json()["code"]) == (503, "rag-locked")
+                assert int(answer.headers["retry-after"]) > 0
+    assert workshop.keys == []
+
+
+@pytest.mark.loopback
+def test_a_policy_that_is_tightened_stops_it_at_once_and_a_relaxed_one_brings_it_back(
+    model_owner: Owner, document_owner: Owner
+) -> None:
+    workshop = Workshop()
+    settings = settings_of(model_owner.source("tightened"), document_owner.source("tightened"), limits=limits())
+    with serving(Service(settings, open_bench=workshop), workshop) as site, ThreadPoolExecutor(2) as threads:
+        site.wait_for("ready")
+        assert workshop.keys == [(MODEL_KEY, DATABASE_KEY)]
+        reading, go_on = threading.Event(), threading.Event()
+        with site.client("anna") as client, site.client("anna") as other, site.client("anna") as third:
+            upload(client, "lease.txt", LEASE)
+            recorded = _recorded(site)
+            # (1) A question is being worded and a document read when the owner of the documents changes its mind.
+            workshop.answers.generates, workshop.answers.pause = True, asyncio.Event()
+            workshop.reader.before_page = lambda _: _paused(reading, go_on)
+            asking = threads.submit(ask, client, "When ends the lease?")
+            coming = threads.submit(other.post, "/v1/documents?name=b.txt", content=b"more")
+            assert reading.wait(30)
+            document_owner.set_policy("tightened", policy_of("tightened", version=2, other=True))
+            # (2) It has stopped, and says why; what was under way has ended.
+            found = site.wait_for("stopped")
+            assert found["why"]["code"] in {"lease-renewal-refused", "policy-not-met"}  # of then, or asked again
+            assert "policy.snp.measurement" in found["why"]["failed_checks"]
+            assert found["leases"] == []
+            assert asking.result(30)[-1][1]["problem"]["code"] == "rag-stopped"
+            assert events(coming.result(30).text)[-1][1]["problem"]["code"] == "rag-stopped"
+            go_on.set()
+            # (3) Nothing that it had can be used.
+            bench = workshop.opened[0]
+            _wait_until(lambda: bench.embedder.closed and bench.store.closed)  # type: ignore[attr-defined]  # the tests' own
+            answer = third.get("/v1/documents")
+            assert (answer.status_code, answer.json()["code"]) == (503, "rag-stopped")
+            # (4) Nor opened: the channel's keys went as well.
+            again = httpx.post(site.url + GATEWAY_PATH, content=recorded, headers=_SEALED, trust_env=False)
+            assert (again.status_code, again.json()["code"]) == (422, "channel-not-opened")
+            # (5) It goes on asking, and is what it was when it may be; the half document was never there.
+            workshop.answers.generates, workshop.answers.pause = False, None
+            workshop.reader.before_page = lambda _: None
+            site.wait_for("stopped")
+            document_owner.set_policy("tightened", policy_of("tightened", version=3))
+            site.wait_for("ready")
+            assert len(workshop.opened) == 2
+            listed = third.get("/v1/documents").json()["documents"]
+            assert [one["name"] for one in listed] == ["lease.txt"]
+            assert ask(third, "When ends the lease?")[-1][1]["known"] is True
+
+
+_SEALED = {"content-type": Form.CHUNKED.request_type}
+
+
+def _paused(reached: threading.Event, go_on: threading.Event) -> None:
+    reached.set()
+    assert go_on.wait(30)
+
+
+def _recorded(site: Site) -> bytes:
+    """Return a request as somebody on the way sees it, not sent yet."""
+    seen: list[bytes] = []
+
+    class Recorder(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path == GATEWAY_PATH:
+                seen.append(b"".join(request.stream))  # type: ignore[arg-type]  # of a client that blocks
+                return httpx.Response(502)
+            with httpx.Client(trust_env=False) as real:
+                answer = real.get(request.url)
+            return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
+
+    transport = ChannelTransport(site.url, site.trust(), clock=system_clock, transport=Recorder())
+    with httpx.Client(transport=transport, base_url="https://rag.example") as client, pytest.raises(AttestError):
+        client.get("/v1/state")
+    return seen[0]
+
+
+def _wait_until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+# -- every bad moment, with a keyring of the test's own
+
+
+class FakeKeyring:
+    """Releases what the test says."""
+
+    def __init__(self, scene: "Scene", lost: Callable[[LeaseLostError], object]) -> None:
+        self.scene, self.lost = scene, lost
+        self.closed = False
+        self.over: LeaseLostError | None = None
+
+    async def obtain(self) -> None:
+        self.scene.asked += 1
+        if self.scene.refusals:
+            raise self.scene.refusals.pop(0)
+
+    def key(self, purpose: str) -> Any:  # noqa: ANN401  stands in for a session's key
+        class Key:
+            material = memoryview(purpose.encode())
+
+        return Key
+
+    def require(self) -> None:
+        if self.over is not None:
+            raise self.over
+
+    @property
+    def leases(self) -> tuple[LeaseState, ...]:
+        return (LeaseState(key="model", until=datetime(2026, 1, 1, tzinfo=UTC)),)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Scene:
+    """An enclave whose keys and pauses the test holds."""
+
+    def __init__(self) -> None:
+        self.refusals: list[BaseException] = []
+        self.asked = 0
+        self.pauses: list[float] = []
+        self.wiped = 0
+        self.keyrings: list[FakeKeyring] = []
+        self.workshop = Workshop()
+        self.open_bench: Callable[[KeyMaterial], Bench] = self.workshop
+        self.enclave = Enclave(
+            keyring=self._keyring,  # type: ignore[arg-type]  # stands in for the real one
+            open_bench=self._opened,
+            unlocked=self._unlocked,
+            wiped=self._wiped,
+            retry_seconds=30,
+            pause=self._pause,
+        )
+        self.unlocking: BaseException | None = None
+
+    def _keyring(self, *, lost: Callable[[LeaseLostError], object], renewed: object) -> FakeKeyring:
+        self.keyrings.append(FakeKeyring(self, lost))
+        return self.keyrings[-1]
+
+    async def _unlocked(self, _: Keyring) -> None:
+        if self.unlocking is not None:
+            raise self.unlocking
+
+    def _opened(self, keys: KeyMaterial) -> Bench:
+        return self.open_bench(keys)
+
+    def _wiped(self) -> None:
+        self.wiped += 1
+
+    async def _pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0.03)  # long enough for a test to look
+
+    async def until(self, true: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not true():  # noqa: ASYNC110  what is waited for is anything
+                await asyncio.sleep(0.001)
+
+    def play(self, story: Callable[[], Any]) -> None:
+        async def run() -> None:
+            living = asyncio.create_task(self.enclave.run())
+            try:
+                await story()
+            finally:
+                living.cancel()
+                await asyncio.gather(living, return_exceptions=True)
+
+        asyncio.run(run())
+
+
+def lost(code: str = "lease-lost") -> LeaseLostError:
+    return LeaseLostError("the lease is over", code=code)
+
+
+def refusal() -> PolicyNotMetError:
+    checks: tuple[JsonValue, ...] = ({"id": "snp.measurement"}, {"id": "snp.measurement"}, "no check")
+    return PolicyNotMetError("not this machine", code="policy-not-met", status=403, failed_checks=checks)
+
+
+def test_pauses_grow_to_their_most_and_begin_anew_after_a_success() -> None:
+    scene = Scene()
+    scene.refusals = [refusal() for _ in range(12)]
+
+    async def story() -> None:
+        await scene.until(lambda: scene.enclave.state is State.READY)
+        assert len(scene.pauses) == 12
+        for number, pause in enumerate(scene.pauses):
+            most = min(30, 0.5 * 2**number)
+            assert most / 2 <= pause <= most
+        scene.keyrings[-1].lost(lost())
+        await scene.until(lambda: len(scene.pauses) == 13)
+        assert scene.pauses[-1] <= 0.5
+
+    scene.play(story)
+    assert all(one.closed for one in scene.keyrings)
+
+
+def test_a_lost_lease_ends_what_is_under_way_before_the_callback_returns() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        await scene.until(lambda: scene.enclave.state is State.READY)
+        life = scene.enclave.require_ready()
+        work = asyncio.create_task(life.during(asyncio.sleep(3600)))
+        await asyncio.sleep(0)
+        scene.keyrings[-1].lost(lost())
+        assert life.over
+        assert scene.wiped == 1
+        assert scene.enclave.state is State.STOPPED
+        with pytest.raises(RefusedError) as refused:
+            scene.enclave.require_ready()
+        assert refused.value.code == "rag-stopped"
+        with pytest.raises(RefusedError) as refused:
+            await work
+        assert refused.value.code == "rag-stopped"
+        await scene.until(lambda: scene.workshop.opened[0].embedder.closed)  # type: ignore[attr-defined]  # the tests' own
+        assert scene.wiped == 1
+
+    scene.play(story)
+
+
+def test_a_result_that_is_ready_when_the_lease_is_lost_is_nobodys() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        await scene.until(lambda: scene.enclave.state is State.READY)
+        life = scene.enclave.require_ready()
+
+        async def finish() -> str:
+            life.end()
+            return "secret"
+
+        with pytest.raises(RefusedError) as refused:
+            await life.during(finish())
+        assert refused.value.code == "rag-stopped"
+
+    scene.play(story)
+
+
+def test_a_lease_that_ended_by_itself_stops_it_also_where_no_timer_has_noticed() -> None:
+    scene = Scene()
+
+    async def story() -> None:
+        await scene.until(lambda: scene.enclave.state is State.READY)
+        scene.keyrings[-1].over = lost()
+        with pytest.raises(RefusedError) as refused:
+            scene.enclave.require_ready()
+        assert refused.value.code == "rag-stopped"
+        assert scene.enclave.why == Why(code="lease-lost", detail="the lease is over")
+        await scene.until(lambda: len(scene.keyrings) == 2 and scene.enclave.state is State.READY)
+
+    scene.play(story)
+
+
+def test_a_lease_that_is_lost_while_it_is_opened_lets_nobody_in() -> None:
+    scene = Scene()
+    opening, go_on = threading.Event(), threading.Event()
+
+    def slow(keys: KeyMaterial) -> Bench:
+        opening.set()
+        assert go_on.wait(10)
+        return scene.workshop(keys)
+
+    async def story() -> None:
+        scene.open_bench = slow
+        await scene.until(opening.is_set)
+        assert scene.enclave.state is State.UNLOCKING
+        with pytest.raises(RefusedError) as refused:
+            scene.enclave.require_ready()
+        assert refused.value.code == "rag-unlocking"
+        ring = scene.keyrings[-1]
+        ring.over = lost("lease-renewal-refused")
+        ring.lost(ring.over)
+        go_on.set()
+        await scene.until(lambda: ring.closed)
+        assert scene.workshop.opened[0].embedder.closed  # type: ignore[attr-defined]  # the tests' own
+        assert scene.enclave.why is not None
+        assert scene.enclave.why.code == "lease-renewal-refused"
+
+    scene.play(story)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (
+            ConfigurationError("another model", code="embedding-weights-unsuitable"),
+            "embedding-weights-unsuitable",
+        ),
+        (OSError("/secret/path"), "rag-defect"),
+        (MemoryError(), "rag-defect"),
+    ],
+)
+def test_a_model_that_does_not_open_leaves_it_locked_and_says_why(error: Exception, code: str) -> None:
+    scene = Scene()
+    failures = [error, error]
+
+    def fail(keys: KeyMaterial) -> Bench:
+        if failures:
+            raise failures.pop()
+        return scene.workshop(keys)
+
+    async def story() -> None:
+        scene.open_bench = fail
+        await scene.until(lambda: scene.enclave.why)
+        assert scene.enclave.why is not None
+        assert scene.enclave.why.code == code
+        assert "secret" not in scene.enclave.why.detail
+        await scene.until(lambda: scene.enclave.state is State.READY)
+        assert scene.enclave.why is None
+
+    scene.play(story)
+
+
+def test_a_channel_key_that_cannot_be_had_closes_what_was_opened() -> None:
+    scene = Scene()
+    scene.unlocking = CollectionError("no note", code="x-y")
+
+    async def story() -> None:
+        await scene.until(lambda: scene.workshop.opened and scene.enclave.why)
+        assert scene.workshop.opened[0].store.closed  # type: ignore[attr-defined]  # the tests' own
+        assert scene.enclave.state is State.LOCKED
+        scene.unlocking = None
+        await scene.until(lambda: scene.enclave.state is State.READY)
+
+    scene.play(story)
+
+
+def test_ending_while_the_model_is_being_opened_closes_it_afterwards() -> None:
+    scene = Scene()
+    opening, go_on = threading.Event(), threading.Event()
+
+    def slow(keys: KeyMaterial) -> Bench:
+        opening.set()
+        assert go_on.wait(10)
+        return scene.workshop(keys)
+
+    async def story() -> None:
+        living = asyncio.create_task(scene.enclave.run())
+        scene.open_bench = slow
+        await scene.until(opening.is_set)
+        living.cancel()
+        await asyncio.gather(living, return_exceptions=True)
+        go_on.set()
+        await scene.until(lambda: scene.workshop.opened and scene.workshop.opened[0].embedder.closed)  # type: ignore[attr-defined]  # the tests' own
+        assert scene.keyrings[-1].closed
+
+    asyncio.run(story())
+
+
+def test_what_a_service_says_of_failed_checks_is_told_once_each() -> None:
+    assert Why.of(refusal()).failed_checks == ("snp.measurement",)
+    error = LeaseLostError("lost", code="lease-renewal-refused", cause=refusal())
+    assert Why.of(error).failed_checks == ("snp.measurement",)
+    assert Why.of(ValueError("secret")) == Why(code="rag-defect", detail="a defect of the service: ValueError")
