@@ -12,23 +12,26 @@ const here = dirname(fileURLToPath(import.meta.url));
 const folder = resolve(process.argv[2] ?? join(here, "../attest/page/bundle"));
 const compiler = join(here, "node_modules/typescript/bin/tsc");
 
-/** Entry point of each bundle; each is one ES module that imports nothing. */
-const bundles = { "verifier.js": "src/verifier/index.ts" };
+/** Entry points; what several of them need, or what is fetched only when it is needed, goes to files of their own. */
+const entryPoints = { verifier: "src/verifier/index.ts" };
 
+// What an earlier build left behind; the package's Python file stays.
 mkdirSync(folder, { recursive: true });
-for (const [name, entry] of Object.entries(bundles)) {
-  await build({
-    absWorkingDir: here,
-    entryPoints: [entry],
-    outfile: join(folder, name),
-    bundle: true,
-    charset: "utf8",
-    format: "esm",
-    legalComments: "none",
-    minify: true,
-    target: "es2022",
-  });
-}
+for (const name of readdirSync(folder)) if (/\.(?:js|d\.ts|json)$/.test(name)) rmSync(join(folder, name));
+
+await build({
+  absWorkingDir: here,
+  entryPoints,
+  outdir: folder,
+  bundle: true,
+  charset: "utf8",
+  chunkNames: "[name]-[hash]",
+  format: "esm",
+  legalComments: "none",
+  minify: true,
+  splitting: true,
+  target: "es2022",
+});
 
 // The public types stand in one file that imports nothing, so its declarations are the library's.
 const scratch = mkdtempSync(join(tmpdir(), "page-types-"));

@@ -123,7 +123,7 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
   const [expected, anchors, endorsements] = [expectedOf(options), anchorsOf(options.anchors), filesOf(options.endorsements ?? [], "endorsements")];
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
-    const recognised = readEvidence(inputFiles(input));
+    const recognised = await readEvidence(inputFiles(input));
     const pool = merged(recognised.presented, (await readEndorsements(endorsements, at)).endorsements);
     const given: Given = { endorsements: pool, anchors, at, unchecked };
     return verify(withLog(recognised.evidence, options.eventLog), given, expected);

@@ -6,12 +6,20 @@
 import type { Bytes } from "./bytes";
 import { base64Bytes, latin1 } from "./bytes";
 import { parseCrl } from "./crl";
-import { DerError, DerReader, TAG } from "./der";
+import {
+  derKind,
+  derWithoutPadding,
+  hexSequence,
+  looksLikeCollateral,
+  looksLikeOcsp,
+  looksLikePem,
+  looksLikePercentPem,
+  looksLikeRim,
+  looksLikeRimAnswer,
+} from "./endorsement_forms";
 import { AttestError } from "./errors";
-import { COLLATERAL_READER, PERCENT_READER, derWithoutPadding, hexSequence } from "./intel/forms";
-import { looksLikeOcsp, parseOcsp } from "./ocsp_answers";
+import { gpuFormat, intelFormat } from "./lazy";
 import { type Endorsements, type Found, merged, nothingFound } from "./pool";
-import { looksLikeRim, looksLikeRimAnswer, readRimAnswer, readRimDocument } from "./rims";
 import { beginsTable, parseTable } from "./snp/table";
 import { parseCertificate } from "./x509";
 
@@ -36,16 +44,22 @@ export interface EndorsementReader {
 }
 
 /** In the order in which they are asked. */
-export const READERS: readonly EndorsementReader[] = [
+const READERS: readonly EndorsementReader[] = [
   { looks: beginsTable, read: readTable },
   { looks: (data) => derKind(data) === "certificate", read: (data, found) => void found.certificates.push(parseCertificate(data)) },
   { looks: (data) => derKind(data) === "crl", read: (data, found) => void found.crls.push(parseCrl(derWithoutPadding(data))) },
-  COLLATERAL_READER,
-  PERCENT_READER,
-  { looks: looksLikeOcsp, read: (data, found) => void found.ocsp.push(parseOcsp(data)) },
-  { looks: looksLikeRim, read: (data, found) => void found.rims.push(readRimDocument(data)) },
-  { looks: looksLikeRimAnswer, read: async (data, found) => void found.rims.push(await readRimAnswer(data)) },
-  { looks: (data) => /^-----BEGIN [A-Z0-9 ]{1,40}-----/m.test(latin1(data)), read: readPem },
+  {
+    looks: looksLikeCollateral,
+    read: async (data, found, { warn }) => (await intelFormat()).readCollateral(data, found, warn),
+  },
+  {
+    looks: looksLikePercentPem,
+    read: async (data, found) => void found.certificates.push(...(await intelFormat()).certificates(latin1(data))),
+  },
+  { looks: looksLikeOcsp, read: async (data, found) => void found.ocsp.push((await gpuFormat()).parseOcsp(data)) },
+  { looks: looksLikeRim, read: async (data, found) => void found.rims.push((await gpuFormat()).readRimDocument(data)) },
+  { looks: looksLikeRimAnswer, read: async (data, found) => void found.rims.push(await (await gpuFormat()).readRimAnswer(data)) },
+  { looks: looksLikePem, read: readPem },
 ];
 
 function readTable(data: Bytes, found: Found, { warn }: { warn(problem: string): void }): void {
@@ -58,19 +72,6 @@ function readTable(data: Bytes, found: Found, { warn }: { warn(problem: string):
       if (!(error instanceof AttestError)) throw error;
       warn(`${kind} of the certificate table: ${error.message}`);
     }
-  }
-}
-
-/** Tell a certificate from a revocation list by the first element of what is signed. */
-export function derKind(data: Bytes): "certificate" | "crl" | undefined {
-  try {
-    const tbs = new DerReader(data).sequence().sequence();
-    if (tbs.tag === 0xa0) return "certificate";
-    const version = tbs.maybe(TAG.integer);
-    return version?.body.length === 1 && version.body[0] === 1 && tbs.tag === TAG.sequence ? "crl" : undefined;
-  } catch (error) {
-    if (error instanceof DerError) return undefined;
-    throw error;
   }
 }
 

@@ -7,16 +7,11 @@ import type { TrustAnchors } from "./anchors";
 import type { Bytes } from "./bytes";
 import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
-import { parseAzureEvidence } from "./azure/forms";
-import { azureCpu } from "./azure/verify";
 import { MEDIA } from "./envelope";
 import type { AttestError } from "./errors";
-import { type NamedGpu, judgeDevices } from "./gpu/topology";
-import { isVerifiedGpu, parseGpuDevice, parseGpuReport } from "./gpu/verify";
-import { readIntelQuote } from "./intel/verify";
+import { azureFormat, eventLogFormat, gpuFormat, intelFormat } from "./lazy";
 import type { Endorsements } from "./pool";
-import { type SnpEvidence, parseConfigfsTsm, parseSnpEvidence } from "./snp/evidence";
-import { verifySnp } from "./snp/verify";
+import { readConfigfsTsm, readSnp } from "./snp/format";
 
 /** What every procedure is given. */
 export interface Given {
@@ -62,23 +57,19 @@ export interface ParsedDevice {
 
 type Parse<T> = (value: Bytes) => T | Promise<T>;
 
-/** Evidence of CPUs by media type, in lower case and without parameters. */
+/** Evidence of CPUs by media type, in lower case and without parameters. The code of a format is loaded when it is met. */
 export const CPU_FORMATS: Readonly<Record<string, Parse<ParsedCpu>>> = {
-  [MEDIA.intelQuote]: readIntelQuote,
-  [MEDIA.snpReport]: (value) => snpCpu(parseSnpEvidence(value)),
-  [MEDIA.snpExtended]: (value) => snpCpu(parseSnpEvidence(value)),
-  [MEDIA.configfsTsm]: (value) => snpCpu(parseConfigfsTsm(value)),
-  [MEDIA.azureCvm]: async (value) => azureCpu(await parseAzureEvidence(value, readIntelQuote)),
+  [MEDIA.snpReport]: readSnp,
+  [MEDIA.snpExtended]: readSnp,
+  [MEDIA.configfsTsm]: readConfigfsTsm,
+  [MEDIA.intelQuote]: async (value) => (await intelFormat()).readIntelQuote(value),
+  [MEDIA.azureCvm]: async (value) => (await azureFormat()).readAzure(value, async (quote) => (await intelFormat()).readIntelQuote(quote)),
 };
-
-function snpCpu(evidence: SnpEvidence): ParsedCpu {
-  return { kind: "sev-snp", reportData: evidence.report.report_data, verify: (given) => verifySnp(evidence, given) };
-}
 
 /** Evidence of devices beside the CPU, likewise. */
 export const DEVICE_FORMATS: Readonly<Record<string, Parse<ParsedDevice>>> = {
-  [MEDIA.nvidiaReport]: parseGpuReport,
-  [MEDIA.nvidiaDevice]: parseGpuDevice,
+  [MEDIA.nvidiaReport]: async (value) => (await gpuFormat()).parseGpuReport(value),
+  [MEDIA.nvidiaDevice]: async (value) => (await gpuFormat()).parseGpuDevice(value),
 };
 
 /** The kinds that are verified, for messages. */
@@ -93,10 +84,14 @@ export interface ReplayedLog {
 }
 
 /** Judge what the devices beside the CPU must have in common. */
-export function judgeSet(
+export async function judgeSet(
   devices: readonly (readonly [name: string, verified: Verified])[],
   unchecked: readonly Unchecked[],
-): { checks: readonly Check[]; failures: readonly AttestError[] } {
-  const gpus = devices.flatMap(([name, device]): NamedGpu[] => (isVerifiedGpu(device) ? [[name, device]] : []));
-  return judgeDevices(gpus, unchecked);
+): Promise<{ checks: readonly Check[]; failures: readonly AttestError[] }> {
+  return (await gpuFormat()).judgeSet(devices, unchecked);
+}
+
+/** Require that an event log replays to the registers; what it states. */
+export async function replayLog(data: Bytes, registers: Registers, tolerant: boolean): Promise<ReplayedLog> {
+  return (await eventLogFormat()).replayEventLog(data, registers, tolerant);
 }

@@ -12,17 +12,6 @@ import { jsonText } from "./json_text";
 /** Devices in one file; the largest board has eight GPUs and four switches. */
 const MAX_DEVICES = 32;
 
-/** Whether a document is NVIDIA's by its members, well formed or not. */
-export function isNvidiaJson(document: JsonValue): boolean {
-  if (Array.isArray(document)) return looksLikeDevice(document[0]);
-  return isObject(document) && ("device_evidence_list" in document || "evidences" in document || looksLikeDevice(document));
-}
-
-/** A device is told by two of three members. */
-function looksLikeDevice(value: JsonValue | undefined): boolean {
-  return isObject(value) && ["arch", "evidence", "certificate"].filter((name) => name in value).length > 1;
-}
-
 /** Items named `gpu0`, `nvswitch0`, …, numbered among their like: `gpu-device-malformed`. */
 export function splitNvidiaJson(document: JsonValue): Item[] {
   const [path, devices] = devicesOf(document);

@@ -62,13 +62,6 @@ export interface OcspAnswer {
   readonly ends: number;
 }
 
-/** Whether the first bytes are an OCSPResponse's: a SEQUENCE that begins with an ENUMERATED of one byte. */
-export function looksLikeOcsp(data: Bytes): boolean {
-  const size = data[1] ?? 0;
-  const head = 2 + (size > 0x80 ? size - 0x80 : 0);
-  return data[0] === TAG.sequence && data[head] === TAG.enumerated && data[head + 1] === 1;
-}
-
 /**
  * Read one answer: a basic response about exactly one certificate, signed with ECDSA, in DER to the last byte.
  *

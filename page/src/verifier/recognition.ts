@@ -4,14 +4,15 @@
  * certificates and lists accompany them.
  */
 
-import { azureJson, isAzureJson, isRawTpmQuote, readRawTpmQuote } from "./azure/forms";
 import { type Bytes, base64Bytes, base64urlBytes, concat, hexBytes, isZero, latin1 } from "./bytes";
 import { parseCrl } from "./crl";
-import { type NamedBytes, derKind } from "./endorsements";
+import { derKind } from "./endorsement_forms";
+import type { NamedBytes } from "./endorsements";
 import { type Evidence, type Item, MEDIA, itemOf, parseEnvelope, requireSound } from "./envelope";
 import { AttestError, fail } from "./errors";
+import { isAzureJson, isNvidiaJson, isRawTpmQuote } from "./evidence_forms";
 import { type JsonValue, isObject, jsonValue } from "./json";
-import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
+import { azureFormat, gpuFormat } from "./lazy";
 import { readPemBlocks } from "./pem";
 import type { Endorsements, Found } from "./pool";
 import { REPORT_BYTES } from "./snp/structure";
@@ -113,19 +114,19 @@ function isCollection(value: JsonValue | undefined, depth: number): boolean {
   return typeof value.__cmwc_t === "string" || (members.length > 0 && members.every((member) => isRecord(member) || isCollection(member, depth - 1)));
 }
 
-function json(name: string, data: Bytes): Content {
+async function json(name: string, data: Bytes): Promise<Content> {
   const document = jsonValue(data, name);
   if (isRecord(document) || isCollection(document, 4)) return { form: "envelope", items: parseEnvelope(data) };
   if (isObject(document) && "provider" in document && "outblob" in document) return { form: "cpu", items: [itemOf("cpu", MEDIA.configfsTsm, data)] };
   if (isAzureJson(document)) return { form: "cpu", items: [itemOf("cpu", MEDIA.azureCvm, data)] };
-  if (isNvidiaJson(document)) return { form: "device", items: splitNvidiaJson(document) };
+  if (isNvidiaJson(document)) return { form: "device", items: (await gpuFormat()).splitNvidiaJson(document) };
   return refuse("evidence-unrecognised", `${name} is JSON of no known kind`, "evidence", "JSON");
 }
 
 // -- one file
 
 /** Text is decoded once, and what comes out is looked at as binary: there is no hex of base64. */
-function recognise({ name, bytes }: NamedBytes): Content {
+async function recognise({ name, bytes }: NamedBytes): Promise<Content> {
   if (bytes.length > MAX_FILE_BYTES) refuse("evidence-too-large", `${name} is too large`, `at most ${MAX_FILE_BYTES} bytes`);
   const found = binary(bytes);
   if (found) return found;
@@ -175,19 +176,20 @@ function certificate(der: Bytes, name: string): Found["certificates"][number] {
 // -- files together
 
 /** Recognise files of one Attester and put them together. */
-export function readEvidence(files: readonly NamedBytes[]): Recognised {
+export async function readEvidence(files: readonly NamedBytes[]): Promise<Recognised> {
   if (!files.length) refuse("evidence-empty", "no file was given", "evidence", "nothing");
   if (files.length > MAX_FILES) refuse("evidence-too-large", `${files.length} files`, `${MAX_FILES} files`);
   const found = nothingFound();
-  const contents = files.map((file) => {
-    const content = recognise(file);
+  const contents: Content[] = [];
+  for (const file of files) {
+    const content = await recognise(file);
     if (content.form === "certificates") addCertificates(content.bytes ?? file.bytes, file.name, found);
-    return content;
-  });
-  return { evidence: requireSound(together(contents)), presented: found };
+    contents.push(content);
+  }
+  return { evidence: requireSound(await together(contents)), presented: found };
 }
 
-function together(contents: readonly Content[]): Evidence {
+async function together(contents: readonly Content[]): Promise<Evidence> {
   const of = (form: Form): readonly Content[] => contents.filter((content) => content.form === form);
   const [hcl, tpm, table] = [onlyOne(of("hcl")), onlyOne(of("tpm")), onlyOne(of("table"))];
   const speaks = [...of("cpu"), ...of("envelope"), ...of("hcl"), ...(hcl ? [] : of("td-quote"))];
@@ -195,7 +197,10 @@ function together(contents: readonly Content[]): Evidence {
   let items = [...(onlyOne(speaks)?.items ?? [])];
   if (hcl ?? tpm) {
     if (!hcl?.bytes || !tpm?.bytes) refuse("azure-incomplete", "HCL report and TPM quote belong together", "both", "one");
-    else items = [itemOf("cpu", MEDIA.azureCvm, azureJson(hcl.bytes, readRawTpmQuote(tpm.bytes), of("td-quote")[0]?.bytes))];
+    else {
+      const { azureJson, readRawTpmQuote } = await azureFormat();
+      items = [itemOf("cpu", MEDIA.azureCvm, azureJson(hcl.bytes, readRawTpmQuote(tpm.bytes), of("td-quote")[0]?.bytes))];
+    }
   }
   if (table?.bytes) items = withTable(items, table.bytes);
   for (const device of of("device").flatMap((content) => content.items ?? [])) items.push(renamed(device, items));

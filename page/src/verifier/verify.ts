@@ -5,9 +5,8 @@ import { type Check, type Unchecked, check, ofItem } from "./checks";
 import { type Composite, type Expected, judgeComposite } from "./composite";
 import { MEDIA, type Evidence, type Item } from "./envelope";
 import { readEndorsements } from "./endorsements";
-import { replayEventLog } from "./eventlog/verify";
 import { AttestError, fail, refusalOf } from "./errors";
-import { CPU_FORMATS, DEVICE_FORMATS, type Given, KINDS, type ParsedCpu, type ParsedDevice, type Verified, judgeSet } from "./formats";
+import { CPU_FORMATS, DEVICE_FORMATS, type Given, KINDS, type ParsedCpu, type ParsedDevice, type Verified, judgeSet, replayLog } from "./formats";
 import { type Claims } from "./claims";
 import { merged } from "./pool";
 
@@ -55,7 +54,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   }
   for (const { item, parsed } of read.devices) await found.attempt(item.name, () => parsed.verify(pool));
   // (3) Judge the devices as a set, once each of them is what it says.
-  if (read.devices.length && !found.failures.length) found.addSet(read.devices, given.unchecked);
+  if (read.devices.length && !found.failures.length) await found.addSet(read.devices, given.unchecked);
   // (4) The refusal that comes first in the order of exit codes speaks for all and carries every check.
   if (found.failures.length) throw found.refusal();
   const known = new Set(found.verified.keys());
@@ -154,7 +153,7 @@ class Findings {
     const clause = "intel-tdx-sgx.md 19, T13";
     let expected = "the registers of the evidence, and data that was measured";
     try {
-      const { events, unjudged, claims } = await replayEventLog(log.value, registers, reasons.length > 0);
+      const { events, unjudged, claims } = await replayLog(log.value, registers, reasons.length > 0);
       let got = `${events} events replay`;
       if (unjudged.length) {
         expected = `unchecked: ${reasons.join("; ")}`;
@@ -172,12 +171,12 @@ class Findings {
     }
   }
 
-  addSet(devices: Read["devices"], unchecked: readonly Unchecked[]): void {
+  async addSet(devices: Read["devices"], unchecked: readonly Unchecked[]): Promise<void> {
     const set = devices.flatMap(({ item }) => {
       const verified = this.verified.get(item.name);
       return verified ? [[item.name, verified] as const] : [];
     });
-    const { checks, failures } = judgeSet(set, unchecked);
+    const { checks, failures } = await judgeSet(set, unchecked);
     this.checks.push(...checks);
     this.failures.push(...failures);
   }

@@ -1,6 +1,6 @@
 /** Azure evidence as it is written down: the JSON of Trustee and attestation-rs (azure-cvm.md 5 and 9). */
 
-import { type Bytes, Reader, base64urlBytes, base64urlText, hex, hexBytes, latin1, utf8 } from "../bytes";
+import { type Bytes, Reader, base64urlBytes, base64urlText, hex, hexBytes, utf8 } from "../bytes";
 import { readPemBlocks } from "../pem";
 import { fail } from "../errors";
 import { type JsonObject, JsonFloat, type JsonValue, isInteger, isObject, jsonValue } from "../json";
@@ -13,7 +13,6 @@ import { type HclReport, TDX, parseHclReport, platformOf } from "./structure";
 
 const [MAX_SIGNATURE_BYTES, MAX_MESSAGE_BYTES, MAX_CERTIFICATES] = [512, 1024, 8];
 const PLATFORMS: readonly JsonValue[] = ["az-snp", "az-tdx"];
-const TPM_MESSAGE = "\xffTCG";
 
 /** The pieces of a quote, none of them read. */
 export interface RawTpmQuote {
@@ -47,13 +46,6 @@ function typeMismatch(source: string, said: string, reportType: number): never {
     got: platformOf(reportType),
     clause: "azure-cvm.md A01, 11.1",
   });
-}
-
-/** Recognise the paravisor's evidence by members: alone, of no version, or in the outer object of attestation-rs. */
-export function isAzureJson(document: JsonValue): boolean {
-  if (!isObject(document)) return false;
-  const inner = PLATFORMS.includes(document.platform ?? null) ? document.evidence : document;
-  return isObject(inner) && ("tpm_quote" in inner || "hcl_report" in inner || ("report" in inner && isObject(inner.quote)));
 }
 
 /** How one generation names and writes its members. */
@@ -168,12 +160,6 @@ function certificates(value: JsonValue | undefined, form: Form): readonly [Bytes
 }
 
 // -- the pieces as they leave the vTPM
-
-/** Recognise a serialised quote by the length of its signature and by what the message begins with. */
-export function isRawTpmQuote(data: Bytes): boolean {
-  const length = data.length < 8 ? 0 : Number(new DataView(data.buffer, data.byteOffset).getBigUint64(0, true));
-  return [256, 384, 512].includes(length) && latin1(data.subarray(length + 16, length + 20)) === TPM_MESSAGE;
-}
 
 /** Read a quote as az-cvm-vtpm serialises it: u64 length and signature, u64 length and message, u64 count and values. */
 export function readRawTpmQuote(data: Bytes): RawTpmQuote {

@@ -6,9 +6,9 @@
  * read is told, and is then missing (intel-tdx-sgx.md 14, 17, 18).
  */
 
-import { type Bytes, hexBytes, latin1, unhex, utf8 } from "../bytes";
+import { type Bytes, hexBytes, utf8 } from "../bytes";
 import { parseCrl } from "../crl";
-import type { EndorsementReader } from "../endorsements";
+import { derWithoutPadding } from "../endorsement_forms";
 import { AttestError } from "../errors";
 import { isObject, type JsonObject, jsonValue } from "../json";
 import type { Found } from "../pool";
@@ -28,29 +28,11 @@ const LISTS = ["root_ca_crl", "pck_crl"];
 const DOCUMENTS: Readonly<Record<string, DocumentKind>> = { tcb_info: "tcb-info", qe_identity: "qe-identity" };
 const ANSWERS = ["tcbInfo", "enclaveIdentity"];
 const MEMBERS = [...CHAINS, ...LISTS, ...Object.keys(DOCUMENTS), ...ANSWERS];
-const MEMBER = new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`);
 const PEM_LIST = "-----BEGIN X509 CRL-----";
 const PERCENT_CHAIN = /-----BEGIN%20[!-~]+/g;
 
-/** A JSON object in which a member has a name that only Intel's collateral gives it. */
-export const COLLATERAL_READER: EndorsementReader = {
-  looks: (data) => /^[ \t\n\r\0]*\{/.test(latin1(data.slice(0, 64))) && MEMBER.test(latin1(data.slice(0, MAX_COLLATERAL_BYTES))),
-  read: (data, found, { warn }) => readCollateral(data, found, warn),
-};
-
-/** PEM text as it stands in headers of the PCS, percent-encoded. */
-export const PERCENT_READER: EndorsementReader = {
-  looks: (data) => latin1(data).includes("-----BEGIN%20CERTIFICATE-----"),
-  read: (data, found) => void found.certificates.push(...certificates(latin1(data))),
-};
-
-/** The DER SEQUENCE that a whole file of hex digits spells, as mirrors of Intel's root CRL serve it. */
-export function hexSequence(data: Bytes): Bytes | undefined {
-  const text = latin1(data).replace(/^[ \t\n\r\0]+|[ \t\n\r\0]+$/g, "");
-  return text.length % 2 === 0 && /^30[0-9A-Fa-f]{8,}$/.test(text) ? unhex(text) : undefined;
-}
-
-function readCollateral(data: Bytes, found: Found, warn: (problem: string) => void): void {
+/** Read a JSON object of any of these forms; `warn` tells of a part that cannot be read. */
+export function readCollateral(data: Bytes, found: Found, warn: (problem: string) => void): void {
   if (data.length > MAX_COLLATERAL_BYTES) throw malformed("collateral", `at most ${MAX_COLLATERAL_BYTES} bytes`, `${data.length}`);
   // A NUL at the end is part of no JSON, and left out.
   const text = withoutNul(data);
@@ -86,7 +68,8 @@ function textOf(value: JsonObject, name: string): string {
   return text.replace(/\0+$/, "");
 }
 
-function certificates(text: string) {
+/** Read a chain, in PEM or as it stands in headers of the PCS, percent-encoded. */
+export function certificates(text: string) {
   const chains = text.match(PERCENT_CHAIN);
   const plain = chains ? chains.map(percentDecoded).join("\n") : text;
   const blocks = pemBlocks(plain);
@@ -124,19 +107,4 @@ function checked(document: IntelDocument): IntelDocument {
   if (document.kind === "tcb-info") parseTcbInfo(document.body);
   else parseQeIdentity(document.body);
   return document;
-}
-
-/**
- * Cut NUL bytes and line ends behind a DER element, which several clients append to a list.
- *
- * Only what stands behind the length that the element itself states is cut, and only when it is nothing else: a
- * signature may well end in such a byte.
- */
-export function derWithoutPadding(der: Bytes): Bytes {
-  const [, head = 0] = der;
-  const size = head < 0x80 ? 0 : head - 0x80;
-  const length = size ? der.slice(2, 2 + size).reduce((value, byte) => value * 256 + byte, 0) : head;
-  const end = 2 + size + length;
-  const isPadding = der.length > end && der.slice(end).every((byte) => byte === 0 || byte === 13 || byte === 10);
-  return isPadding ? der.slice(0, end) : der;
 }

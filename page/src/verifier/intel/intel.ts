@@ -1,0 +1,4 @@
+/** What is loaded once evidence or collateral of Intel's is met. */
+
+export { certificates, readCollateral } from "./forms";
+export { readIntelQuote } from "./verify";
