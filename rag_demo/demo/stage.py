@@ -141,7 +141,8 @@ def staged(options: Options) -> Iterator[Stage]:
     """
     with _folder(keep=options.keep) as folder, ExitStack() as ending:
         for name in ("model-owner", "document-owner", "operator"):
-            (folder / name / "tmp").mkdir(mode=0o700, parents=True)
+            (folder / name).mkdir(mode=0o700)
+            (folder / name / "tmp").mkdir(mode=0o700)
         wire = folder / "operator" / "wire"
         wire.mkdir()
         stage = Stage(options=options, folder=folder, front=ending.enter_context(Tap("client", port=0, folder=wire)))
