@@ -18,6 +18,7 @@ from benchmarks import (
     many,
     policy,
     rag_embedding,
+    rag_retrieval,
     release,
     sealed_tensors,
     sealing,
@@ -48,6 +49,10 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "channel-chunks-vs-aes-gcm": channel.chunks,
     "rag-embed-query-ms": rag_embedding.query,
     "rag-embed-passages": rag_embedding.passages,
+    "rag-recall-at-5": rag_retrieval.recall,
+    "rag-refusal-rate": rag_retrieval.refusal,
+    "rag-search-ms": rag_retrieval.search,
+    "rag-search": rag_retrieval.search_ratio,
     "cli-help-ms": cli.help_time,
 }
 

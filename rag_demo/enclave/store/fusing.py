@@ -15,8 +15,8 @@ CANDIDATES = 64
 """How many passages each ranking brings."""
 MAX_TELLING = 12
 """How many words of a question are looked up: the rarest."""
-COMMON_SHARE = 4
-"""A word that more than one passage in four has tells little, and costs most; it is left out if another is there."""
+COMMON_SHARE = 8
+"""A word that more than one passage in eight has tells little and costs most; it is left out if another is there."""
 
 
 def nearest(similarities: NDArray[np.float32], count: int = CANDIDATES) -> NDArray[np.intp]:
