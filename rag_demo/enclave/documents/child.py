@@ -113,8 +113,8 @@ class Child:
             wire.PROBLEM: wire.MAX_PROBLEM_BYTES,
             wire.END: wire.NUMBER.size,
         }
-        if kind not in allowed or size > allowed[kind]:
-            raise misbehaved("a frame of no kind, or one that is too long")
+        if kind not in allowed or size > allowed[kind] or (kind in {wire.TOTAL, wire.END} and size != allowed[kind]):
+            raise misbehaved("a frame of no kind, or of a length that it cannot have")
         return kind, self._take(size)
 
     def finish(self) -> None:

@@ -78,8 +78,8 @@ def problem(payload: bytes, *, name: str, promised: str | None) -> DocumentError
     except (ValueError, KeyError, TypeError, RecursionError):
         return misbehaved("a refusal that cannot be read")
     if (
-        reason not in wire.REASONS
-        or not isinstance(what, str)
+        not (isinstance(reason, str) and isinstance(what, str))
+        or reason not in wire.REASONS
         or not _WHAT.fullmatch(what)
         or type(number) is not int
         or not 0 <= number < 1 << 63

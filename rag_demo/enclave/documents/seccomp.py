@@ -20,9 +20,70 @@ _X32 = 0x40000000
 _INSTRUCTION = struct.Struct("=HBBI")
 
 
+# Numbers of calls on x86-64 and on aarch64 (``asm/unistd_64.h``, ``asm-generic/unistd.h``).
+_ALLOWED: dict[str, tuple[int, int]] = {
+    "read": (0, 63),
+    "close": (3, 57),
+    "munmap": (11, 215),
+    "brk": (12, 214),
+    "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "sched_yield": (24, 124),
+    "mremap": (25, 216),
+    "madvise": (28, 233),
+    "getpid": (39, 172),
+    "exit": (60, 93),
+    "sysinfo": (99, 179),
+    "sigaltstack": (131, 132),
+    "gettid": (186, 178),
+    "futex": (202, 98),
+    "sched_getaffinity": (204, 123),
+    "restart_syscall": (219, 128),
+    "clock_gettime": (228, 113),
+    "exit_group": (231, 94),
+    "getrandom": (318, 278),
+}
+"""Whatever their arguments. No open, no stat, no poll: nothing is opened, so there is nothing to ask about."""
+_ENDING: dict[str, tuple[int, int | None]] = {
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "sendto": (44, 206),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "kill": (62, 129),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "mount": (165, 40),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "bpf": (321, 280),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "pidfd_open": (434, 434),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "perf_event_open": (298, 241),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "memfd_create": (319, 279),
+    "open_by_handle_at": (304, 265),
+    "fork": (57, None),
+    "vfork": (58, None),
+}
+"""What ends the process."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The numbers of one architecture (``asm/unistd.h``).
+    """The numbers of one architecture.
 
     Attributes:
         arch: ``AUDIT_ARCH_…``.
@@ -43,60 +104,24 @@ class Machine:
     ending: tuple[int, ...]
 
 
-# In the same order for both: read, close, munmap, brk, rt_sigaction, rt_sigprocmask, rt_sigreturn, sched_yield, mremap,
-# madvise, nanosleep, getpid, exit, sysinfo, sigaltstack, gettid, futex, sched_getaffinity, restart_syscall,
-# clock_gettime, exit_group, getrandom. No open, no stat, no poll: nothing is opened, so there is nothing to ask about.
-# Ending: socket, socketpair, connect, bind, listen, sendto, clone, clone3, execve, execveat, kill, ptrace,
-# process_vm_readv, process_vm_writev, mount, unshare, setns, bpf, userfaultfd, io_uring_setup, pidfd_open, keyctl,
-# add_key, request_key, perf_event_open, init_module, finit_module, memfd_create, open_by_handle_at; fork and vfork
-# where there are such calls.
 MACHINES = {
     "x86_64": Machine(
         arch=0xC000003E,
         seccomp=317,
-        allowed=(0, 3, 11, 12, 13, 14, 15, 24, 25, 28, 35, 39, 60, 99, 131, 186, 202, 204, 219, 228, 231, 318),
+        allowed=tuple(numbers[0] for numbers in _ALLOWED.values()),
         write=1,
         mapping=(9, 10),
         tgkill=234,
-        ending=(
-            *(41, 53, 42, 49, 50, 44, 56, 435, 59, 322, 62, 101, 310, 311, 165, 272, 308, 321, 323, 425, 434, 250),
-            *(248, 249, 298, 175, 313, 319, 304, 57, 58),
-        ),
+        ending=tuple(numbers[0] for numbers in _ENDING.values()),
     ),
     "aarch64": Machine(
         arch=0xC00000B7,
         seccomp=277,
-        allowed=(
-            63,
-            57,
-            215,
-            214,
-            134,
-            135,
-            139,
-            124,
-            216,
-            233,
-            101,
-            172,
-            93,
-            179,
-            132,
-            178,
-            98,
-            123,
-            128,
-            113,
-            94,
-            278,
-        ),
+        allowed=tuple(numbers[1] for numbers in _ALLOWED.values()),
         write=64,
         mapping=(222, 226),
         tgkill=131,
-        ending=(
-            *(198, 199, 203, 200, 201, 206, 220, 435, 221, 281, 129, 117, 270, 271, 40, 97, 268, 280, 282, 425, 434),
-            *(219, 217, 218, 241, 105, 273, 279, 265),
-        ),
+        ending=tuple(numbers[1] for numbers in _ENDING.values() if numbers[1] is not None),
     ),
 }
 

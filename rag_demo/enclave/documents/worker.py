@@ -101,10 +101,12 @@ def _document(size: int) -> bytes:
 
 def run(work: Callable[[], None]) -> None:
     """Do the work and end without the clean-up of libraries, which may be in any state."""
+    code = 1
     try:
         work()
+        code = 0
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 if __name__ == "__main__":
