@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from typing import Final
 
+from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
 from rag_demo.enclave.parts import Found
-from rag_demo.enclave.service.bench import Bench, Cited, Extract
+from rag_demo.enclave.service.bench import Bench
 from rag_demo.enclave.service.events import event
 from rag_demo.enclave.service.lifecycle import Life
 from rag_demo.enclave.service.models import AnswerEvent, Citation, PassageEvent, TextEvent
@@ -43,17 +44,21 @@ async def answered(
     if not (answerer.generates and extract.known):
         yield event("answer", _answer(extract, "passages", extract.text))
         return
-    words = answerer.generate(question, extract)
     text = ""
-    while (piece := await life.during(_next(words))) is not None:
-        text += piece
-        yield event("text", TextEvent(delta=piece))
+    words = answerer.generate(question, extract)
+    try:
+        while (piece := await life.during(anext(words, None))) is not None:
+            text += piece
+            yield event("text", TextEvent(delta=piece))
+    finally:
+        if isinstance(words, AsyncGenerator):  # the language model is told at once that nobody listens
+            await words.aclose()
     yield event("answer", _answer(extract, "generated", text))
 
 
 def _extract(life: Life, collection: bytes, question: str, left: Callable[[], bool]) -> Extract:
     if left() or life.over:
-        return Extract(known=False, text="", passages=())
+        return Extract(known=False, text=UNKNOWN, passages=())
     bench = life.bench
     return bench.answerer.extract(question, _found(bench, collection, question), bench.embedder)
 
@@ -61,10 +66,6 @@ def _extract(life: Life, collection: bytes, question: str, left: Callable[[], bo
 def _found(bench: Bench, collection: bytes, question: str) -> tuple[Found, ...]:
     vector = bench.embedder.embed([question])[0]
     return bench.store.search(collection, question, vector, limit=FOUND)
-
-
-async def _next(words: object) -> str | None:
-    return await anext(words, None)  # type: ignore[call-overload,no-any-return]  # an async iterator of str
 
 
 def _passage(one: Cited) -> PassageEvent:

@@ -6,13 +6,14 @@ another way to read documents.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rag_demo.enclave.answers.extracts import Extract
 from rag_demo.enclave.parts import Embedder, Found, Page, Passage, Store
 
-__all__ = ["Answerer", "Bench", "Cited", "Extract", "KeyMaterial", "OpenBench", "OpenEmbedder", "ReadPages", "Split"]
+__all__ = ["Answerer", "Bench", "KeyMaterial", "OpenBench", "OpenEmbedder", "Progress", "ReadPages", "Split"]
 
 
 class OpenEmbedder(Embedder, Protocol):
@@ -21,38 +22,6 @@ class OpenEmbedder(Embedder, Protocol):
     def close(self) -> None:
         """Overwrite the weights; the model cannot be used afterwards."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cited:
-    """A passage that answers.
-
-    Attributes:
-        number: by which an answer names it, from 1.
-        found: itself.
-        sentences: those of it that answer, verbatim.
-        score: how well.
-    """
-
-    number: int
-    found: Found
-    sentences: tuple[str, ...]
-    score: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extract:
-    """What the documents say to a question, in their own words.
-
-    Attributes:
-        known: whether they say anything.
-        text: the answer; where nothing is known, that.
-        passages: on which it rests, the best first.
-    """
-
-    known: bool
-    text: str
-    passages: tuple[Cited, ...]
 
 
 class Answerer(Protocol):
@@ -79,7 +48,7 @@ Progress = Callable[[int, int | None], object]
 class ReadPages(Protocol):
     """Reads a document, in a process that can do nothing else."""
 
-    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Iterator[Page]:
+    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Generator[Page, None, None]:
         """Yield its pages; closing the iterator ends the reading."""
         ...
 

@@ -172,6 +172,7 @@ class _Reader:
 
 def _settings(reader: _Reader) -> EnclaveSettings:
     listen, model, database = reader.table("listen"), reader.table("model"), reader.table("database")
+    documents = reader.table("documents")
     defaults = {one.name: one.default for one in fields(EnclaveSettings)}
     settings = EnclaveSettings(
         name=_authority(reader.text("name"), "name"),
@@ -186,9 +187,10 @@ def _settings(reader: _Reader) -> EnclaveSettings:
         prompt_key=_key(reader.table("prompt_key"), "prompt_key") if reader.has("prompt_key") else None,
         replay_window=_window(reader),
         llm=_llm(reader.table("llm")) if reader.has("llm") else None,
+        unconfined_documents=documents.maybe("unconfined"),
         limits=_limits(reader.table("limits")),
     )
-    for one in (listen, model, database, reader):
+    for one in (listen, model, database, documents, reader):
         one.done()
     if settings.prompt_key is not None and settings.replay_window is None:
         raise _invalid("replay_window", "where requests to a released key are remembered by all who have it", "none")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -119,9 +120,13 @@ class Ingest:
                 hint="delete one of them first",
             )
 
-    def _embedded(self) -> Iterator[tuple[Sequence[Passage], Vectors]]:
-        bench, batch = self._life.bench, list[Passage]()
-        for passage in bench.split(self._read(), bench.embedder):
+    def _embedded(self) -> Generator[tuple[Sequence[Passage], Vectors], None, None]:
+        with closing(self._read()) as pages:
+            yield from self._batches(self._life.bench.split(pages, self._life.bench.embedder))
+
+    def _batches(self, passages: Iterator[Passage]) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+        batch = list[Passage]()
+        for passage in passages:
             self._passages += 1
             if self._passages > self._limits.passages_per_document:
                 raise RefusedError(
@@ -138,15 +143,15 @@ class Ingest:
         if batch:
             yield self._with_vectors(batch)
 
-    def _read(self) -> Iterator[Page]:
+    def _read(self) -> Generator[Page, None, None]:
         upload = self._upload
         pages = self._life.bench.read(
             upload.data, name=upload.document.name, media_type=upload.document.media_type, progress=self._progress
         )
-        for page in pages:
-            self._pages += 1
-            self._go_on()
-            yield page
+        with closing(pages):
+            for page in pages:
+                self._go_on()
+                yield page
 
     def _with_vectors(self, batch: list[Passage]) -> tuple[Sequence[Passage], Vectors]:
         with self._embedding:
@@ -157,9 +162,10 @@ class Ingest:
 
     def _watched(self) -> Iterator[tuple[Sequence[Passage], Vectors]]:
         """Hand parts over as they come; what is raised here makes the store forget the document."""
-        for part in self._embedded():
-            self._go_on()
-            yield part
+        with closing(self._embedded()) as parts:
+            for part in parts:
+                self._go_on()
+                yield part
         if not self._passages:
             raise RefusedError(
                 "the document holds no text",
@@ -172,7 +178,9 @@ class Ingest:
         self._go_on()
 
     def _progress(self, pages: int, of: int | None) -> None:
-        self._of = of if of is None else max(of, pages)
+        """Take note of how far the reader is; a document whose pages have no text is given up in here as well."""
+        self._pages, self._of = pages, of
+        self._go_on()
 
     def _go_on(self) -> None:
         """Make sure that there is a reason to go on, and tell how far it is."""

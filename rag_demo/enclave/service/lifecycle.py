@@ -31,6 +31,8 @@ from rag_demo.enclave.service.refusals import RefusedError
 __all__ = ["Enclave", "Life", "State", "Why"]
 
 FIRST_PAUSE_SECONDS: Final = 0.5
+CANCEL_SECONDS: Final = 1.0
+"""How long what is given up may take to end in order."""
 MAX_WHY: Final = 500
 MAX_CHECKS: Final = 50
 _T = TypeVar("_T")
@@ -109,8 +111,10 @@ class Life:
             return doing.result()
         finally:
             ending.cancel()
-            doing.cancel()
             doing.add_done_callback(_unheard)
+            if not doing.done():
+                doing.cancel()
+                await asyncio.wait({doing}, timeout=CANCEL_SECONDS)
 
 
 class Enclave:

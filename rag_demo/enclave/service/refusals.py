@@ -9,9 +9,32 @@ from typing import Final
 from starlette.responses import Response
 
 from attest.encoding import JsonValue
-from attest.errors import AttestError, ConfigurationError
+from attest.errors import AttestError, EvidenceError
+from rag_demo.enclave.answers.errors import AnswerError
+from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
+from rag_demo.enclave.store.errors import (
+    StoreClosedError,
+    StoreConflictError,
+    StoreInputError,
+    StoreLimitError,
+    StoreUnavailableError,
+)
 
-__all__ = ["PROBLEM_MEDIA_TYPE", "RefusedError", "invalid", "members_of", "problem"]
+_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
+    (DocumentLimitError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (DocumentReaderError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (StoreInputError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (StoreLimitError, HTTPStatus.CONFLICT),
+    (StoreConflictError, HTTPStatus.CONFLICT),
+    (StoreClosedError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StoreUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (AnswerError, HTTPStatus.BAD_GATEWAY),
+    (EvidenceError, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
+"""The first class that fits counts; anything else is the service's own trouble."""
+
+__all__ = ["PROBLEM_MEDIA_TYPE", "RefusedError", "invalid", "members_of", "problem", "status_of"]
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:rag/"
@@ -67,12 +90,10 @@ def invalid(field: str, expected: str, got: str) -> RefusedError:
 
 
 def status_of(error: AttestError) -> HTTPStatus:
-    """Return the status that an error becomes: of a document it is what was asked that does not hold."""
+    """Return the status that an error becomes."""
     if isinstance(error, RefusedError):
         return error.status
-    if isinstance(error, ConfigurationError):
-        return HTTPStatus.INTERNAL_SERVER_ERROR
-    return HTTPStatus.UNPROCESSABLE_ENTITY
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def members_of(error: AttestError) -> dict[str, JsonValue]:

@@ -147,6 +147,7 @@ class EnclaveSettings:
         prompt_key: a channel key that a key-release service releases to every replica; None: one is born here.
         replay_window: where requests to that key are remembered: a file, or ``postgresql://…``.
         llm: words answers; None answers with passages alone.
+        unconfined_documents: why documents may be read where the kernel offers no filter of system calls.
         limits: how much of everything.
     """
 
@@ -162,6 +163,7 @@ class EnclaveSettings:
     prompt_key: KeySource | None = None
     replay_window: str | None = None
     llm: LlmSettings | None = None
+    unconfined_documents: str | None = None
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -1,39 +1,50 @@
-"""The real parts: the sealed model, the encrypted store, the confined reader of documents, the answers.
-
-They are imported when they are opened, so that a process that only starts, or only fails, loads none of them.
-"""
+"""The real parts: the sealed model, the encrypted store, the confined reader of documents, the answers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from attest.errors import ConfigurationError, EvidenceError
+from attest.errors import ConfigurationError
 from attest.sealed.signing_keys import read_trusted_key
-from rag_demo.enclave.parts import Embedder, Found, Page, Passage
-from rag_demo.enclave.service.bench import Bench, Cited, Extract, KeyMaterial, OpenBench, Progress
+from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesAnswerer
+from rag_demo.enclave.documents import Limits as DocumentLimits
+from rag_demo.enclave.documents import Progress as Read
+from rag_demo.enclave.documents import parse, split
+from rag_demo.enclave.documents.sentences import sentences
+from rag_demo.enclave.embedding import open_sealed_embedder
+from rag_demo.enclave.parts import Embedder, Page, Passage
+from rag_demo.enclave.service.bench import Answerer, Bench, KeyMaterial, OpenBench, Progress
 from rag_demo.enclave.service.settings import EnclaveSettings
+from rag_demo.enclave.store import SqliteStore, StoreLimits
 
 __all__ = ["bench_of"]
 
 MAX_PEM_BYTES: Final = 64 * 1024
 MODEL_NAME: Final = "all-MiniLM-L6-v2"
+ROOM_FOR_MARKS: Final = 2
+"""Of the tokens that a model reads, so many are its own."""
 
 
 def bench_of(settings: EnclaveSettings) -> OpenBench:
     """Return what opens model and store with the keys that were released.
 
     Raises:
-        ConfigurationError: ``model-key-invalid`` or ``file-unreadable``: whose signatures count cannot be read.
+        ConfigurationError: ``model-key-invalid`` or ``file-unreadable``: whose signatures count cannot be read;
+            ``rag-llm-url`` or ``rag-llm-outside``: the language model may be outside of the TEE.
     """
     trusted = tuple(read_trusted_key(_read(path)) for path in settings.model.trust)
+    answerer = _answerer(settings)
+    reading = partial(
+        _pages,
+        limits=DocumentLimits(max_bytes=settings.limits.document_bytes),
+        unconfined=settings.unconfined_documents,
+    )
 
     def opened(keys: KeyMaterial) -> Bench:
-        from rag_demo.enclave.embedding import open_sealed_embedder  # noqa: PLC0415
-        from rag_demo.enclave.store import SqliteStore  # noqa: PLC0415
-
         with ExitStack() as undo:
             embedder = open_sealed_embedder(
                 settings.model.place,
@@ -43,62 +54,49 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
                 backend=settings.model.backend,
             )
             undo.callback(embedder.close)
-            store = SqliteStore.open(settings.database, keys.database, dimensions=embedder.dimensions, model=MODEL_NAME)
-            undo.callback(store.close)
-            bench = Bench(
-                model_name=MODEL_NAME,
-                embedder=embedder,
-                store=store,
-                read=_read_pages,
-                split=_split,
-                answerer=_Answers(),
+            store = SqliteStore.open(
+                settings.database,
+                keys.database,
+                dimensions=embedder.dimensions,
+                model=MODEL_NAME,
+                limits=StoreLimits(documents=max(1, settings.limits.documents_per_user)),
             )
             undo.pop_all()
-        return bench
+        return Bench(
+            model_name=MODEL_NAME, embedder=embedder, store=store, read=reading, split=_passages, answerer=answerer
+        )
 
     return opened
 
 
-def _read_pages(data: bytes, *, name: str, media_type: str, progress: Progress) -> Iterator[Page]:
-    """Read plain text, until documents of every kind are read."""
-    del name, media_type
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as exc:
-        raise EvidenceError("the document is no text in UTF-8", code="evidence-unrecognised") from exc
-    progress(1, 1)
-    yield Page(number=1, text=text)
+def _pages(
+    data: bytes, *, name: str, media_type: str, progress: Progress, limits: DocumentLimits, unconfined: str | None
+) -> Generator[Page, None, None]:
+    """Read a document in its own process, which ends with the iterator."""
+
+    def told(read: Read) -> None:
+        progress(read.pages, read.of)
+
+    reading = parse(data, name=name, media_type=media_type, limits=limits, progress=told, unconfined=unconfined)
+    with closing(reading):
+        yield from reading
 
 
-def _split(pages: Iterator[Page], embedder: Embedder) -> Iterator[Passage]:
-    del embedder
-    ordinal = 0
-    for page in pages:
-        for text in filter(None, map(str.strip, page.text.split("\n\n"))):
-            yield Passage(page=page.number, ordinal=ordinal, text=text)
-            ordinal += 1
+def _passages(pages: Iterator[Page], embedder: Embedder) -> Iterator[Passage]:
+    """Split pages into what the model reads at once."""
+    most = embedder.max_tokens - ROOM_FOR_MARKS
+    return split(pages, count_tokens=embedder.count_tokens, max_tokens=min(PASSAGE_TOKENS, most))
 
 
-class _Answers:
-    """Answers with the passages that are near enough, until answers are chosen sentence by sentence."""
-
-    generates = False
-
-    def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
-        del question, embedder
-        near = [one for one in found if one.similarity >= _NEAR][:3]
-        cited = tuple(
-            Cited(number=number, found=one, sentences=(one.passage.text,), score=one.similarity)
-            for number, one in enumerate(near, 1)
-        )
-        return Extract(known=bool(cited), text=cited[0].sentences[0] if cited else "I don't know.", passages=cited)
-
-    async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
-        del question
-        yield extract.text
+PASSAGE_TOKENS: Final = 200
+"""As the labelled questions were answered best (docs/rag-store.md)."""
 
 
-_NEAR: Final = 0.4
+def _answerer(settings: EnclaveSettings) -> Answerer:
+    passages, llm = PassagesAnswerer(sentences), settings.llm
+    if llm is None:
+        return passages
+    return GeneratedAnswerer(passages, LanguageModel(url=llm.url, model=llm.model, inside_boundary=llm.inside_boundary))
 
 
 def _read(path: Path) -> bytes:

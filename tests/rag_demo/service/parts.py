@@ -3,15 +3,16 @@
 import asyncio
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
 
 from attest.errors import EvidenceError
+from rag_demo.enclave.answers.extracts import Cited, Extract
 from rag_demo.enclave.parts import Document, Embedder, Found, Page, Passage, Vectors
-from rag_demo.enclave.service.bench import Bench, Cited, Extract, KeyMaterial, Progress
+from rag_demo.enclave.service.bench import Bench, KeyMaterial, Progress
 
 DIMENSIONS = 64
 
@@ -97,7 +98,7 @@ class Reader:
     before_page: Callable[[int], object] = lambda _: None
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Iterator[Page]:
+    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Generator[Page, None, None]:
         try:
             if data.startswith(b"%BAD"):
                 raise EvidenceError("the document cannot be read", code="document-malformed")
@@ -138,7 +139,7 @@ class Answers:
         text = cited[0].sentences[0] if cited else "I don't know."
         return Extract(known=bool(cited), text=text, passages=cited)
 
-    async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
+    async def generate(self, question: str, extract: Extract) -> AsyncGenerator[str, None]:
         for word in self.words:
             yield word
             if self.pause is not None:
