@@ -7,9 +7,7 @@ import struct
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,9 +31,9 @@ UNBELIEVABLE = """
 """
 
 
-def hostile(attempt: str, *more: str, unconfined: str | None = None, **limits: Any) -> Reading:
+def hostile(attempt: str, *more: str, unconfined: str | None = None, limits: Limits | None = None) -> Reading:
     """Start a reader that tries something, as ``parse`` starts the real one."""
-    allowed = replace(Limits(), **limits)
+    allowed = limits or Limits()
     order = command(limits=allowed, promised=Kind.TEXT, size=len(attempt), unconfined=unconfined)
     document = attempt.encode()
     child = Child(
@@ -47,8 +45,8 @@ def hostile(attempt: str, *more: str, unconfined: str | None = None, **limits: A
     return Reading(child, name="a.txt", promised=Kind.TEXT, limits=allowed)
 
 
-def refusal(attempt: str, **limits: Any) -> DocumentError:
-    with hostile(attempt, **limits) as reading, pytest.raises(DocumentError) as caught:
+def refusal(attempt: str, limits: Limits | None = None) -> DocumentError:
+    with hostile(attempt, limits=limits) as reading, pytest.raises(DocumentError) as caught:
         list(reading)
     return caught.value
 
@@ -88,14 +86,14 @@ def test_the_same_attempts_succeed_where_nothing_is_confined() -> None:
 
 
 def test_a_reader_that_computes_for_ever_is_ended_by_its_processor_time() -> None:
-    error = refusal("hang", cpu_seconds=1)
+    error = refusal("hang", limits=Limits(cpu_seconds=1))
     assert isinstance(error, DocumentLimitError)
     assert (error.code, error.field) == ("document-limit", "cpu_seconds")
 
 
 def test_a_reader_that_waits_for_ever_is_ended_by_the_clock() -> None:
     begun = time.monotonic()
-    with hostile("wait", seconds=0.5) as reading, pytest.raises(DocumentLimitError) as caught:
+    with hostile("wait", limits=Limits(seconds=0.5)) as reading, pytest.raises(DocumentLimitError) as caught:
         list(reading)
     assert caught.value.field == "seconds"
     assert time.monotonic() - begun < 10
@@ -103,7 +101,7 @@ def test_a_reader_that_waits_for_ever_is_ended_by_the_clock() -> None:
 
 
 def test_a_reader_that_takes_all_memory_is_refused_it() -> None:
-    error = refusal("grow", memory_bytes=128 << 20)
+    error = refusal("grow", limits=Limits(memory_bytes=128 << 20))
     assert (error.code, error.field) == ("document-limit", "memory_bytes")
 
 
