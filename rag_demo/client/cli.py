@@ -24,7 +24,7 @@ from attest.cli.lazy import ExampleCommand, ExampleGroup
 from attest.encoding import JsonValue, rfc3339_text
 from rag_demo.client.answers import Answer, Document, Passage
 from rag_demo.client.chat import Chat
-from rag_demo.client.client import RagClient
+from rag_demo.client.client import RagClient, checked_url
 from rag_demo.client.clock import now
 from rag_demo.client.demands import RECORD_SECONDS, read_demands
 from rag_demo.client.screen import Screen
@@ -52,7 +52,7 @@ def _connected(command: _Command) -> _Command:
     def with_client(**given: Any) -> object:  # noqa: ANN401  what click read
         at = now()
         demands = read_demands(
-            audience=given.pop("service") or urlsplit(given["url"]).hostname or "",
+            audience=given.pop("service") or urlsplit(checked_url(given["url"])).hostname or "",
             policy=given.pop("policy"),
             endorsements=given.pop("endorsements"),
             anchors=given.pop("anchors"),

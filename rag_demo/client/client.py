@@ -59,7 +59,7 @@ from rag_demo.client.uploads import (
     unheard,
 )
 
-__all__ = ["Asking", "RagClient", "Sent", "Stored"]
+__all__ = ["Asking", "RagClient", "Stored", "checked_url"]
 
 TIMEOUT: Final = httpx.Timeout(connect=10.0, read=150.0, write=60.0, pool=10.0)
 _STALE: Final = "evidence-stale"

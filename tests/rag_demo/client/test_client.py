@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -43,17 +42,6 @@ from tests.rag_demo.client.site import ANSWER, CITATION, DOCUMENT, PASSAGE, STAT
 
 pytestmark = pytest.mark.loopback
 SECRET = "the lease of the mill ends in March"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Site(tmp_path_factory.mktemp("site")).running() as site:
-        yield site
-
-
-@pytest.fixture
-def site(server: Site) -> Site:
-    return server.reset()
 
 
 @pytest.fixture
