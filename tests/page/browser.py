@@ -62,6 +62,7 @@ class Question:
     event_log: str | None = None
     unchecked: Mapping[str, str] = field(default_factory=dict[str, str])
     anchors: str = "vendors"
+    binding: Mapping[str, str] | None = None
 
     def document(self) -> dict[str, object]:
         """What the page is told."""
@@ -72,7 +73,12 @@ class Question:
             "anchors": self.anchors,
             "unchecked": [{"check": name, "reason": reason} for name, reason in self.unchecked.items()],
         }
-        optional = {"nonce": self.nonce, "reportData": self.report_data, "eventLog": self.event_log}
+        optional = {
+            "nonce": self.nonce,
+            "reportData": self.report_data,
+            "eventLog": self.event_log,
+            "binding": self.binding,
+        }
         return told | {name: value for name, value in optional.items() if value is not None}
 
 

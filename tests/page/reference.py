@@ -8,6 +8,7 @@ from attest.checks import Unchecked
 from attest.encoding import rfc3339
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AttestError
+from attest.evidence.binding import ExpectedBinding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.forms import read_evidence
@@ -43,7 +44,10 @@ def _with_log(evidence: Evidence, question: Question, files: Mapping[str, bytes]
     return replace(evidence, items=(*evidence.items, log))
 
 
-def _expected(question: Question) -> ExpectedFreshness | None:
+def _expected(question: Question) -> ExpectedFreshness | ExpectedBinding | None:
+    if question.binding is not None:
+        stated = dict(question.binding)
+        return ExpectedBinding(nonce=bytes.fromhex(stated.pop("nonce")), **stated)
     if question.nonce is None and question.report_data is None:
         return None
     nonce, report_data = (

@@ -78,3 +78,9 @@ export function derWithoutPadding(der: Bytes): Bytes {
   const isPadding = der.length > end && der.slice(end).every((byte) => byte === 0 || byte === 13 || byte === 10);
   return isPadding ? der.slice(0, end) : der;
 }
+
+/** Whether the first bytes are a bundle's, of this version or another, signed or not: a map with a certain first name. */
+export function isBundle(data: Bytes): boolean {
+  const [first = 0] = data;
+  return first >= 0xa0 && first <= 0xbb && /^(?:fbundle|fformat.{1,2}attest\.endorsements\/)/s.test(latin1(data.subarray(1, 40)));
+}

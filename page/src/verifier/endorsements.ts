@@ -10,6 +10,7 @@ import {
   derKind,
   derWithoutPadding,
   hexSequence,
+  isBundle,
   looksLikeCollateral,
   looksLikeOcsp,
   looksLikePem,
@@ -18,7 +19,7 @@ import {
   looksLikeRimAnswer,
 } from "./endorsement_forms";
 import { AttestError } from "./errors";
-import { gpuFormat, intelFormat } from "./lazy";
+import { bundleFormat, gpuFormat, intelFormat } from "./lazy";
 import { type Endorsements, type Found, merged, nothingFound } from "./pool";
 import { beginsTable, parseTable } from "./snp/table";
 import { parseCertificate } from "./x509";
@@ -45,6 +46,7 @@ export interface EndorsementReader {
 
 /** In the order in which they are asked. */
 const READERS: readonly EndorsementReader[] = [
+  { looks: isBundle, read: async (data, found, reading) => (await bundleFormat()).readBundle(data, found, reading) },
   { looks: beginsTable, read: readTable },
   { looks: (data) => derKind(data) === "certificate", read: (data, found) => void found.certificates.push(parseCertificate(data)) },
   { looks: (data) => derKind(data) === "crl", read: (data, found) => void found.crls.push(parseCrl(derWithoutPadding(data))) },

@@ -26,10 +26,12 @@ export function nothingFound(): Found {
   return { certificates: [], crls: [], documents: [], rims: [], ocsp: [] };
 }
 
+/** Of equal ones the last stays, in the place of the first: a list out of an expired bundle gives way to a current one. */
 function distinct<T extends { readonly der: Bytes }>(entries: readonly T[]): T[] {
   const kept: T[] = [];
   for (const entry of entries) {
-    if (!kept.some((other) => compareBytes(other.der, entry.der) === 0)) kept.push(entry);
+    const at = kept.findIndex((other) => compareBytes(other.der, entry.der) === 0);
+    kept[at < 0 ? kept.length : at] = entry;
   }
   return kept;
 }

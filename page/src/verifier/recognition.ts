@@ -6,7 +6,7 @@
 
 import { type Bytes, base64Bytes, base64urlBytes, concat, hexBytes, isZero, latin1 } from "./bytes";
 import { parseCrl } from "./crl";
-import { derKind } from "./endorsement_forms";
+import { derKind, isBundle } from "./endorsement_forms";
 import type { NamedBytes } from "./endorsements";
 import { type Evidence, type Item, MEDIA, itemOf, parseEnvelope, requireSound } from "./envelope";
 import { AttestError, fail } from "./errors";
@@ -24,7 +24,7 @@ const [MAX_FILES, MAX_FILE_BYTES, MAX_CERTIFICATES] = [64, 16 * 1024 * 1024, 64]
 const CLAUSE = "CLI.md, Inputs";
 
 /** What a file turns out to be. */
-type Form = "cpu" | "envelope" | "hcl" | "tpm" | "td-quote" | "device" | "table" | "certificates";
+type Form = "cpu" | "envelope" | "hcl" | "tpm" | "td-quote" | "device" | "table" | "bundle" | "certificates";
 
 interface Content {
   readonly form: Form;
@@ -85,6 +85,7 @@ const ROWS: readonly Row[] = [
   { form: "cpu", media: MEDIA.snpReport, looks: (data) => data.length === REPORT_BYTES && hasVersion(data) },
   { form: "cpu", media: MEDIA.snpExtended, looks: isExtended },
   { form: "table", looks: isTable },
+  { form: "bundle", looks: isBundle },
   { form: "certificates", looks: (data) => derKind(data) !== undefined },
   { form: "td-quote", media: MEDIA.intelQuote, looks: (data) => isQuote(data, [4, 5], 0x81) },
   { form: "cpu", media: MEDIA.intelQuote, looks: (data) => isQuote(data, [3, 4, 5], 0) },
@@ -204,6 +205,8 @@ async function together(contents: readonly Content[]): Promise<Evidence> {
   }
   if (table?.bytes) items = withTable(items, table.bytes);
   for (const device of of("device").flatMap((content) => content.items ?? [])) items.push(renamed(device, items));
+  const bundle = onlyOne(of("bundle"));
+  if (bundle?.bytes) items.push(bundleItem(bundle.bytes, items));
   return items;
 }
 
@@ -218,6 +221,13 @@ function withTable([report, ...others]: readonly Item[], table: Bytes): Item[] {
     return refuse("evidence-ambiguous", "a certificate table came beside evidence that is not a plain SNP report", "a plain report, or no table");
   }
   return [itemOf(report.name, MEDIA.snpExtended, concat(report.value, table))];
+}
+
+/** An endorsement bundle beside the evidence is an item of it. */
+function bundleItem(bundle: Bytes, items: readonly Item[]): Item {
+  const names = ["endorsements", ...items.map((_, number) => `endorsements${number}`)];
+  const name = names.find((each) => !items.some((item) => item.name === each)) ?? "endorsements";
+  return itemOf(name, MEDIA.endorsements, bundle);
 }
 
 /** Give a device the next free number; a binding knows items by name, so no other one is renamed. */
