@@ -48,8 +48,17 @@ def test_one_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int)
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\n", base64url_text(VALUE[:31]).encode(), base64url_text(VALUE + b"x").encode(), b"*" * 43, b"\xff" * 43]
-    + [base64url_text(VALUE).encode() + b" x", base64url_text(VALUE).encode() + b"=", bytes(1000)],
+    [
+        b"",
+        b"\n",
+        base64url_text(VALUE[:31]).encode(),
+        base64url_text(VALUE + b"x").encode(),
+        b"*" * 43,
+        b"\xff" * 43,
+        base64url_text(VALUE).encode() + b" x",
+        base64url_text(VALUE).encode() + b"=",
+        bytes(1000),
+    ],
 )
 def test_a_file_that_holds_none_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
