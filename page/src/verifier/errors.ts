@@ -65,6 +65,11 @@ export function fail(kind: Kind, code: string, message: string, facts: Facts = {
   throw new AttestError(kind, code, message, facts);
 }
 
+/** Make a refusal that its code, what was expected and what was found tell; for the caller to throw. */
+export function refusal(kind: Kind, code: string, expected: string, got: string, facts: Facts = {}): AttestError {
+  return new AttestError(kind, code, "", { ...facts, expected, got });
+}
+
 /** Return what `attempt` refused with; any other exception is a defect and goes on. */
 export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | AttestError> {
   try {

@@ -16,7 +16,7 @@ import { type Bytes, equal, hex, rfc3339 } from "./bytes";
 import { type Crl, requireCurrentCrl } from "./crl";
 import { ECDSA_SHA256, ECDSA_SHA384, algorithmOf, signatureHolds } from "./crypto";
 import { DerError, DerReader, TAG, all, oid, onlyElement, wholeBits } from "./der";
-import { AttestError, refusalOf } from "./errors";
+import { AttestError, type Facts, fail, refusal, refusalOf } from "./errors";
 import type { OcspAnswer, OcspHash } from "./ocsp_answers";
 import { hasUsage } from "./chain";
 import { type Certificate, type Issuer, extensionOf } from "./x509";
@@ -65,22 +65,34 @@ export interface Weighed {
  */
 export async function requireNotRevoked(certificate: Certificate, issuer: Issuer, weighed: Weighed): Promise<Status> {
   const { at } = weighed;
+  const facts = { field: certificate.name, clause: CLAUSE };
   const named = await answersAbout(certificate, issuer, weighed.answers);
   const genuine = (await Promise.all(named.map((answer) => genuineOf(answer, issuer)))).filter((found) => found !== undefined);
   genuine.sort((one, other) => rank(one.answer, other.answer));
   const current = genuine.filter(({ begins, ends }) => begins <= at && at < ends);
-  const held = refuseNegatives(certificate, issuer, genuine, current, weighed.hold);
+  const held = refuseNegatives(genuine, current, facts, weighed.hold);
   const list = await listOf(certificate, issuer, weighed);
   const newest = current.at(-1)?.answer;
   if (newest) {
-    if (newest.status === "unknown") throw unknown(certificate, issuer, newest);
+    if (newest.status === "unknown") throw refusal("chain", "certificate-status-unknown", "status good", told(newest), facts);
     return held ?? newest;
   }
   if (list && !(list instanceof AttestError)) return held ?? list;
   const latest = genuine.at(-1);
-  if (latest) throw notCurrent(certificate, latest, at);
-  if (named.length) throw forged(certificate, issuer);
-  throw list ?? missing(certificate, at);
+  const wanted = `an OCSP answer that is current at ${rfc3339(at)}`;
+  if (latest) {
+    const { begins, ends } = latest;
+    const code = at < begins ? "ocsp-not-yet-valid" : "ocsp-expired";
+    const dates = `${rfc3339(begins)} to ${rfc3339(Math.floor(ends / 1000) * 1000)}`;
+    throw refusal("endorsement", code, wanted, dates, { ...facts, retryable: true });
+  }
+  if (named.length) throw refusal("chain", "ocsp-signature-invalid", `a signature by ${issuer.name} or its responder`, "another", facts);
+  throw list ?? refusal("endorsement", "ocsp-missing", wanted, "none", { ...facts, retryable: true });
+}
+
+/** What an answer says, in words. */
+function told({ status, reason = "no reason stated", thisUpdate }: OcspAnswer): string {
+  return `status ${status}${status === "revoked" ? ` (${reason})` : ""} in the OCSP answer of ${rfc3339(thisUpdate)}`;
 }
 
 function rank(one: OcspAnswer, other: OcspAnswer): number {
@@ -113,16 +125,15 @@ function keyBits(spki: Bytes): Bytes {
     return wholeBits(inside.next(TAG.bitString), "key");
   } catch (error) {
     if (!(error instanceof DerError)) throw error;
-    throw new AttestError("chain", "public-key-invalid", `the public key cannot be read: ${error.message}`);
+    return fail("chain", "public-key-invalid", "");
   }
 }
 
 /** Refuse what was revoked, and return the hold that is tolerated, if one stands. */
 function refuseNegatives(
-  certificate: Certificate,
-  issuer: Issuer,
   genuine: readonly Genuine[],
   current: readonly Genuine[],
+  facts: Facts,
   hold: string | undefined,
 ): OcspAnswer | undefined {
   let held: OcspAnswer | undefined;
@@ -131,7 +142,7 @@ function refuseNegatives(
     const onHold = answer.reason === "certificateHold";
     const newer = (other: Genuine): boolean => other.answer.status === "good" && other.answer.thisUpdate > answer.thisUpdate;
     if (onHold && current.some(newer)) continue; // taken back since
-    if (!onHold || hold === undefined) throw revoked(certificate, issuer, answer);
+    if (!onHold || hold === undefined) throw refusal("revoked", "certificate-revoked", "status good", told(answer), facts);
     held = answer;
   }
   return held;
@@ -188,53 +199,4 @@ function mayAnswer(certificate: Certificate): boolean {
     if (error instanceof DerError) return false;
     throw error;
   }
-}
-
-// -- refusals
-
-function revoked(certificate: Certificate, issuer: Issuer, answer: OcspAnswer): AttestError {
-  const reason = answer.reason ?? "no reason stated";
-  return new AttestError("revoked", "certificate-revoked", `${issuer.name} revoked ${certificate.name} (${reason})`, {
-    expected: "status good",
-    got: `status revoked (${reason}) in the OCSP answer of ${rfc3339(answer.thisUpdate)}`,
-    clause: CLAUSE,
-  });
-}
-
-function unknown(certificate: Certificate, issuer: Issuer, answer: OcspAnswer): AttestError {
-  const problem = `the responder of ${issuer.name} does not know ${certificate.name}`;
-  return new AttestError("chain", "certificate-status-unknown", problem, {
-    expected: "status good",
-    got: `status unknown in the OCSP answer of ${rfc3339(answer.thisUpdate)}`,
-    clause: CLAUSE,
-  });
-}
-
-function forged(certificate: Certificate, issuer: Issuer): AttestError {
-  const problem = `the OCSP answer about ${certificate.name} is signed neither by ${issuer.name} nor by a responder of it`;
-  return new AttestError("chain", "ocsp-signature-invalid", problem, {
-    expected: `a signature by ${issuer.name}, or by a certificate of it for OCSPSigning`,
-    got: "one that does not verify, or of somebody else",
-    clause: "RFC 6960, section 4.2.2.2",
-  });
-}
-
-function notCurrent(certificate: Certificate, { begins, ends }: Genuine, at: number): AttestError {
-  const code = at < begins ? "ocsp-not-yet-valid" : "ocsp-expired";
-  return new AttestError("endorsement", code, `the OCSP answer about ${certificate.name} is not current`, {
-    expected: `an answer that is current at ${rfc3339(at)}`,
-    got: `${rfc3339(begins)} to ${rfc3339(Math.floor(ends / 1000) * 1000)}`,
-    clause: CLAUSE,
-    retryable: true,
-  });
-}
-
-function missing(certificate: Certificate, at: number): AttestError {
-  const problem = `no OCSP answer about ${certificate.name} with serial ${certificate.serial} is at hand`;
-  return new AttestError("endorsement", "ocsp-missing", problem, {
-    expected: `an OCSP answer that is current at ${rfc3339(at)}`,
-    got: "none",
-    clause: CLAUSE,
-    retryable: true,
-  });
 }

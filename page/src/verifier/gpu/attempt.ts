@@ -2,7 +2,7 @@
 
 import type { Told, Unchecked } from "../checks";
 import { rfc3339 } from "../bytes";
-import { AttestError } from "../errors";
+import type { AttestError } from "../errors";
 import type { Given } from "../formats";
 import { type Status, isAnswer } from "../ocsp";
 import type { Certificate } from "../x509";
@@ -39,7 +39,7 @@ export class Attempt {
   readonly rims = new Map<Source, JudgedRim>();
   readonly putAside = new Set<Source>();
   comparison?: readonly Result[];
-  readonly used = new Map<string, readonly Unchecked[]>();
+  readonly used = new Set<Unchecked>();
 
   constructor(
     readonly evidence: ParsedGpuEvidence,
@@ -66,16 +66,15 @@ export class Attempt {
   tolerate(failure: AttestError, ...names: readonly string[]): string {
     for (const name of failure.kind === "endorsement" ? names : []) {
       const decisions = this.allows(name);
-      if (!decisions.length) continue;
-      this.used.set(name, decisions);
-      return name;
+      for (const decision of decisions) this.used.add(decision);
+      if (decisions.length) return name;
     }
     throw failure;
   }
 
   /** Say why something was left unchecked. */
-  reasons(name: string): string {
-    return `unchecked: ${(this.used.get(name) ?? []).map((decision) => decision.reason).join("; ")}`;
+  reasons(): string {
+    return `unchecked: ${[...this.used].map((decision) => decision.reason).join("; ")}`;
   }
 
   /** The RIM whose values are compared: NVIDIA's, be it stale. */
@@ -89,17 +88,17 @@ export class Attempt {
   }
 }
 
-/** One check. */
-export interface Step {
-  readonly id: string;
-  readonly clause: string;
-  /** Why it cannot be evaluated, or undefined. */
-  lacks(attempt: Attempt): string | undefined;
-  /** Throws, or lets the evidence pass and keeps what it found. */
-  run(attempt: Attempt): void | Promise<void>;
-  /** What was demanded and what was found, once it passed. */
-  tell(attempt: Attempt): Told;
-}
+/**
+ * One check: its id without `nvidia.`; where it is specified; whether what it needs was found; what it demands, which
+ * throws or keeps what it found; and, once it passed, what was demanded and what was found.
+ */
+export type Step = readonly [
+  id: string,
+  clause: string,
+  ready: (attempt: Attempt) => unknown,
+  run: (attempt: Attempt) => void | Promise<void>,
+  tell: (attempt: Attempt) => Told,
+];
 
 /** What an earlier check found; a step runs only when nothing is lacking. */
 export function there<T>(found: T | undefined): T {
@@ -108,17 +107,29 @@ export function there<T>(found: T | undefined): T {
 }
 
 /** Tell what shows that certificates are not revoked, or which decision left it unchecked. */
-export function tellStatuses(
-  attempt: Attempt,
-  certificates: readonly Certificate[],
-  statuses: readonly Status[],
-  name: string,
-): Told {
-  const expected = `not revoked: ${certificates.map((certificate) => certificate.name).join(", ")}`;
-  if (!statuses.length) return [expected, attempt.reasons(name), "not evaluated"];
+export function tellStatuses(attempt: Attempt, certificates: readonly Certificate[], statuses: readonly Status[]): Told {
+  const expected = `not revoked: ${names(certificates, ", ")}`;
+  if (!statuses.length) return [expected, attempt.reasons(), "not evaluated"];
   const got = statuses.map(statusText).join("; ");
   if (statuses.every((status) => !isAnswer(status) || status.status === "good")) return [expected, got];
   return [expected, `${got}; a hold is tolerated: ${attempt.tolerances.heldRimSigners ?? ""}`, "warning"];
+}
+
+/** From the lowest certificate up. */
+export function names(certificates: readonly { readonly name: string }[], between = " < "): string {
+  return certificates.map((certificate) => certificate.name).join(between);
+}
+
+/** The window in which all of them are valid. */
+export function window(certificates: readonly Certificate[]): string {
+  const first = Math.max(...certificates.map((certificate) => certificate.notBefore));
+  const last = Math.min(...certificates.map((certificate) => certificate.notAfter));
+  return `${rfc3339(first)} to ${rfc3339(last)}`;
+}
+
+/** A key by its certificate. */
+export function signerText({ name, serial }: Certificate): string {
+  return `verifies with ${name}, serial 0x${serial.toString(16)}`;
 }
 
 function statusText(status: Status): string {

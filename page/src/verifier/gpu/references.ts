@@ -15,6 +15,7 @@ import type { Endorsements } from "../pool";
 import type { Certificate, Issuer } from "../x509";
 import type { DeviceModel } from "./certificates";
 import { type Source, type Waivers, compare, mismatches } from "./measurements";
+import { gpuVbiosVersion, switchBiosVersion } from "./opaque";
 import { type ParsedRim, type VerifiedRim, findSigners, readRim, requireSignature, requireWindow } from "./rim";
 import type { RimEdition } from "./rim_document";
 import type { ParsedGpuReport } from "./structure";
@@ -37,7 +38,7 @@ export interface WantedRim {
 export function wantedRim({ opaque }: ParsedGpuReport, { kind, product }: DeviceModel, source: Source): WantedRim {
   const edition = kind === "nvidia-switch" ? "SWITCH" : "GPU";
   const driver = source === "driver";
-  const version = edition === "SWITCH" ? opaque.switchBiosVersion() : driver ? opaque.driverVersion : opaque.gpuVbiosVersion();
+  const version = edition === "SWITCH" ? switchBiosVersion(opaque) : driver ? opaque.driverVersion : gpuVbiosVersion(opaque);
   const what = edition === "SWITCH" ? "BIOS" : driver ? "driver" : "VBIOS";
   return { source, edition, product, version, text: `the RIM of ${product}, ${what} ${version ?? "of no stated version"}` };
 }

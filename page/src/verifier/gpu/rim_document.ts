@@ -81,20 +81,12 @@ export function readContent(root: XmlElement): RimContent {
 
 function read(root: XmlElement): RimContent {
   const identity = attributes(root, "SoftwareIdentity", ROOT, ROOT_OPTIONAL);
-  const children = elements(root);
-  const names = children.map((child) => child.tag).join(", ");
-  if (names !== [`${SWID}Entity`, `${SWID}Meta`, `${SWID}Payload`].join(", ")) {
-    throw malformed("other children of SoftwareIdentity", { expected: "Entity, Meta, Payload, Signature", got: names });
-  }
-  const [entity, metaElement, payload] = children as [XmlElement, XmlElement, XmlElement];
-  requireEmpty(entity, "Entity");
-  attributes(entity, "Entity", { name: TEXT, role: TEXT });
-  requireEmpty(metaElement, "Meta");
-  const meta = attributes(metaElement, "Meta", META);
+  const [entity, metaElement, payload, ...more] = elements(root);
+  if (!entity || !metaElement || !payload || more.length) throw malformed("SoftwareIdentity");
+  attributes(entity, "Entity", { name: TEXT, role: TEXT }, {}, true);
+  const meta = attributes(metaElement, "Meta", META, {}, true);
   const product = meta("product");
-  if (identity("name") !== product || product !== meta(`${RIM}PlatformModel`)) {
-    throw malformed("name, product and PlatformModel differ", { field: "Meta.product", got: product });
-  }
+  if (identity("name") !== product || product !== meta(`${RIM}PlatformModel`)) throw malformed("Meta.product");
   return {
     product,
     edition: meta("edition") === "GPU" ? "GPU" : "SWITCH", // META allows no third
@@ -104,46 +96,39 @@ function read(root: XmlElement): RimContent {
 }
 
 function requireNoNumericValues(element: XmlElement): void {
-  for (const name of element.attributes.keys()) {
-    if (!name.startsWith(OPAQUE_DATA)) continue;
-    const problem = "this RIM demands numbers of the versioned opaque data, which cannot be compared here";
-    fail("unsupported", "rim-unsupported", problem, { field: name, clause: "nvidia-gpu.md 4.3" });
+  for (const field of element.attributes.keys()) {
+    if (field.startsWith(OPAQUE_DATA)) fail("unsupported", "rim-unsupported", "", { field, clause: "nvidia-gpu.md 4.3" });
   }
   elements(element).forEach(requireNoNumericValues);
 }
 
 /**
- * Return the attributes of an element that has all the required ones and none but those in the tables.
+ * Return the attributes of an element that has all the required ones, none but those in the tables, and no text.
  *
  * Hashes are passed over in a record, which judges them itself.
  */
-function attributes(element: XmlElement, name: string, required: Patterns, optional: Patterns = {}): (of: string) => string {
-  if (element.tag !== SWID + name) throw malformed(`expected ${name}`, { field: name, expected: SWID + name, got: element.tag });
-  if (!isBlank(element)) throw malformed(`text inside ${name}`, { field: name });
-  for (const [attribute, { value }] of element.attributes) {
-    const pattern = own(required, attribute) ?? own(optional, attribute);
-    if (pattern === undefined) {
-      if (required === RESOURCE && attribute.startsWith(HASH)) continue;
-      throw malformed(`unknown attribute ${attribute}`, { field: name });
-    }
-    if (!new RegExp(`^(?:${pattern})$`).test(value)) {
-      throw malformed(`attribute ${attribute} of ${name}`, { field: attribute, expected: pattern, got: value.slice(0, 80) });
-    }
-  }
-  for (const attribute of Object.keys(required)) {
-    if (!element.attributes.has(attribute)) throw malformed(`${name} without ${attribute}`, { field: attribute });
-  }
-  return (of) => element.attributes.get(of)?.value ?? "";
-}
-
-/** Look up what the table itself has: names in a document may be those of any object's members. */
-function own(patterns: Patterns, name: string): string | undefined {
-  return Object.hasOwn(patterns, name) ? patterns[name] : undefined;
-}
-
-function requireEmpty(element: XmlElement, name: string): void {
-  const child = elements(element)[0];
-  if (child !== undefined) throw malformed(`children of ${name}`, { field: name, got: child.tag });
+function attributes(
+  element: XmlElement,
+  name: string,
+  required: Patterns,
+  optional: Patterns = {},
+  empty = false,
+): (of: string) => string {
+  const found = element.attributes;
+  const known = { ...required, ...optional };
+  const fits =
+    element.tag === SWID + name &&
+    isBlank(element) &&
+    !(empty && elements(element).length) &&
+    Object.keys(required).every((attribute) => found.has(attribute)) &&
+    [...found].every(([attribute, { value }]) =>
+      // The names of a document may be those of any object's members.
+      Object.hasOwn(known, attribute)
+        ? new RegExp(`^(?:${known[attribute]})$`).test(value)
+        : required === RESOURCE && attribute.startsWith(HASH),
+    );
+  if (!fits) throw malformed(name);
+  return (of) => found.get(of)?.value ?? "";
 }
 
 function referenceValues(payload: XmlElement): ReferenceValues {
@@ -151,32 +136,16 @@ function referenceValues(payload: XmlElement): ReferenceValues {
   const seen = new Set<number>();
   const active = new Map<number, readonly string[]>();
   for (const resource of elements(payload)) {
-    requireEmpty(resource, "Resource");
-    const of = attributes(resource, "Resource", RESOURCE);
+    const of = attributes(resource, "Resource", RESOURCE, {}, true);
     const index = Number(of("index"));
-    const digests = alternatives(resource, Number(of("alternatives")), `Resource[${index}]`);
-    if (seen.has(index) || index >= INDICES) {
-      const problem = seen.has(index) ? "twice" : `beyond the last, ${INDICES - 1}`;
-      throw malformed(`measurement ${index} ${problem}`, { field: `Resource[${index}].index` });
-    }
+    const count = Number(of("alternatives"));
+    const digests = Array.from({ length: count }, (_, number) => of(HASH + number));
+    const whole = resource.attributes.size === Object.keys(RESOURCE).length + count && digests.every((digest) => DIGEST.test(digest));
+    if (!whole || count > MAX_ALTERNATIVES || index >= INDICES || seen.has(index)) throw malformed(`Resource[${index}]`);
     seen.add(index);
     if (of("active") === "True") active.set(index, digests);
   }
   // Nothing would be compared, and nothing would differ.
-  if (active.size === 0) throw malformed("no active measurement", { field: "Payload" });
+  if (active.size === 0) throw malformed("Payload");
   return active;
-}
-
-function alternatives(resource: XmlElement, count: number, path: string): string[] {
-  const found = resource.attributes.size - Object.keys(RESOURCE).length;
-  const names = Array.from({ length: count }, (_, number) => `${HASH}${number}`);
-  if (count > MAX_ALTERNATIVES || found !== count || !names.every((name) => resource.attributes.has(name))) {
-    const expected = `Hash0 to Hash${count - 1}, at most ${MAX_ALTERNATIVES}`;
-    throw malformed(`${path} with ${found} of ${count} alternatives`, { field: path, expected });
-  }
-  return names.map((name) => {
-    const digest = resource.attributes.get(name)?.value ?? "";
-    if (DIGEST.test(digest)) return digest;
-    throw malformed(`a hash of ${path}`, { field: path, expected: "96 lower-case hex digits", got: `${digest.length} characters` });
-  });
 }

@@ -72,7 +72,7 @@ export interface ParsedGpuReport {
 export function parseReport(data: Bytes): ParsedGpuReport {
   // (1) Size: what NVML can hand out.
   if (data.length > MAX_REPORT_BYTES) {
-    throw malformed("report", undefined, `at most ${MAX_REPORT_BYTES} bytes`, `${data.length} bytes`);
+    throw malformed("report", `at most ${MAX_REPORT_BYTES} bytes`, `${data.length} bytes`);
   }
   const cursor = new Cursor(data);
   // (2) Request and head of the response, field by field.
@@ -86,13 +86,13 @@ export function parseReport(data: Bytes): ParsedGpuReport {
   cursor.take(TAIL);
   const length = cursor.number("opaque_length");
   const left = data.length - cursor.at;
-  if (length > left) throw malformed("opaque_length", cursor.at - 2, `at most ${left}`, String(length));
+  if (length > left) throw malformed("opaque_length", `at most ${left}`, String(length), cursor.at - 2);
   const opaqueAt = cursor.at;
   cursor.at += length;
   const end = cursor.at;
   // (5) The signature is located by parsing, never from the end, and ends the report.
   cursor.take(SIGNATURE);
-  if (cursor.at !== data.length) throw malformed("report", cursor.at, `${cursor.at} bytes`, `${data.length} bytes`);
+  if (cursor.at !== data.length) throw malformed("report", `${cursor.at} bytes`, `${data.length} bytes`);
   const opaque = parseOpaque(data.slice(opaqueAt, end), opaqueAt);
   return { nonce, measurements, opaque, signedBytes: data.slice(0, end), signature: data.slice(end) };
 }
@@ -108,10 +108,10 @@ class Cursor {
   take(layout: Layout): void {
     for (const [name, size, fixed] of layout) {
       const value = this.data.slice(this.at, this.at + size);
-      if (value.length !== size) throw malformed(name, this.at, `${size} bytes`, `${value.length} bytes`);
+      if (value.length !== size) throw malformed(name, `${size} bytes`, `${value.length} bytes`, this.at);
       this.#fields.set(name, value);
       if (fixed !== undefined && this.number(name) !== fixed) {
-        throw malformed(name, this.at, String(fixed), String(this.number(name)));
+        throw malformed(name, String(fixed), String(this.number(name)), this.at);
       }
       this.at += size;
     }
@@ -129,13 +129,8 @@ class Cursor {
 /** The number of blocks, which must be one that is known and agree with the length of the record. */
 function numberOfBlocks(cursor: Cursor): number {
   const [count, length] = [cursor.number("number_of_blocks"), cursor.number("record_length")];
-  if (!BLOCK_COUNTS.includes(count)) {
-    throw malformed("number_of_blocks", cursor.at - 4, BLOCK_COUNTS.join(" or "), String(count));
-  }
-  if (length !== count * BLOCK_BYTES) {
-    throw malformed("record_length", cursor.at - 3, String(count * BLOCK_BYTES), String(length));
-  }
-  return count;
+  if (BLOCK_COUNTS.includes(count) && length === count * BLOCK_BYTES) return count;
+  throw malformed("number_of_blocks", `${BLOCK_COUNTS.join(" or ")}, ${BLOCK_BYTES} bytes each`, `${count}, ${length} bytes`, cursor.at - 4);
 }
 
 /** Read a block; indices count from 1 without a gap, so none can stand twice. */
@@ -143,6 +138,6 @@ function measurement(cursor: Cursor, index: number): string {
   const start = cursor.at;
   cursor.take(BLOCK);
   const found = cursor.number("index");
-  if (found !== index) throw malformed(`index of block ${index}`, start, String(index), String(found));
+  if (found !== index) throw malformed("index", String(index), String(found), start);
   return hex(cursor.last("value"));
 }

@@ -82,14 +82,12 @@ export function isBlank(element: XmlElement): boolean {
 
 /** Refuse, before anything is read, what a RIM never has and parsers were broken with. */
 function plainText(xml: Bytes): string {
-  if (xml.length > MAX_RIM_BYTES) throw malformed(`${xml.length} bytes, more than ${MAX_RIM_BYTES}`);
+  if (xml.length > MAX_RIM_BYTES) throw malformed("size");
   const whole = utf8Text(xml);
-  if (whole === undefined) throw malformed("not UTF-8");
+  if (whole === undefined) throw malformed("UTF-8");
   const content = DECLARATION.test(whole) ? whole.replace(DECLARATION, "") : whole.replace(/^\uFEFF/, "");
   // In well-formed XML a bare < begins a tag, and with ! or ? behind it one of the things that are refused here.
-  if (/<[!?]/.test(content) || NO_CHARACTER.test(content)) {
-    throw malformed("a document type, entity, comment, CDATA section, processing instruction or no character of XML 1.0");
-  }
+  if (/<[!?]/.test(content) || NO_CHARACTER.test(content)) throw malformed("markup");
   return content.replace(/\r\n?/g, "\n");
 }
 
@@ -108,7 +106,7 @@ class Parser {
   }
 
   #broken(): Error {
-    return malformed(`not well-formed XML at character ${this.#at}`);
+    return malformed(`character ${this.#at}`);
   }
 
   /** Take what a sticky pattern matches here; refuse when it matches nothing. */
@@ -140,17 +138,17 @@ class Parser {
         /[ \t\n]*(\/?)>|[ \t\n]+((?:([A-Za-z_][\w.-]*):)?[A-Za-z_][\w.-]*)[ \t\n]*=[ \t\n]*(?:"([^<"]*)"|'([^<']*)')/y,
       );
       if (name === undefined) return { stated, scope: scope ?? outer, empty: slash === "/" };
-      if (stated.has(name) || declared.has(name)) throw malformed(`attribute ${name} stands twice`);
+      if (stated.has(name) || declared.has(name)) throw malformed(name);
       const value = unescaped(((double ?? single) as string).replace(/[\t\n]/g, " "));
       const prefix = /^xmlns(?::(.*))?$/.exec(name);
       if (prefix === null) {
         stated.set(name, value);
-        atMost(stated.size, MAX_ATTRIBUTES, "attributes of one element");
+        atMost(stated.size, MAX_ATTRIBUTES, "attributes");
       } else {
         declared.add(name);
         scope ??= new Map(outer);
         scope.set(prefix[1] ?? "", namespace(prefix[1], value));
-        atMost(scope.size, MAX_NAMESPACES, "namespaces in scope");
+        atMost(scope.size, MAX_NAMESPACES, "namespaces");
       }
     }
   }
@@ -174,16 +172,14 @@ class Parser {
 }
 
 function atMost(size: number, limit: number, what: string): void {
-  if (size > limit) throw malformed(`more than ${limit} ${what}`, { got: String(size), expected: `at most ${limit}` });
+  if (size > limit) throw malformed(what);
 }
 
 /** Check what a declaration binds to what; `xml` and `xmlns` are nobody's to bind. */
 function namespace(prefix: string | undefined, uri: string): string {
   const reserved = prefix === "xml" || prefix === "xmlns" || uri === XML_NAMESPACE || uri === XMLNS_NAMESPACE;
   const undeclared = prefix === undefined && uri === "";
-  if (reserved || !(undeclared || ABSOLUTE.test(uri))) {
-    throw malformed(`a namespace that has no canonical form: ${uri.slice(0, 80)}`);
-  }
+  if (reserved || !(undeclared || ABSOLUTE.test(uri))) throw malformed("xmlns");
   return uri;
 }
 
@@ -192,7 +188,7 @@ function resolve(written: string, scope: Scope, unprefixed: string): XmlName {
   if (colon < 0) return { written, uri: unprefixed, local: written };
   const uri = scope.get(written.slice(0, colon));
   // The prefix `xml` is never in scope here: its attributes are where canonical XML 1.0 and 1.1 differ.
-  if (uri === undefined) throw malformed(`the prefix of ${written.slice(0, 80)} is not declared, or is xml:`);
+  if (uri === undefined) throw malformed("prefix");
   return { written, uri, local: written.slice(colon + 1) };
 }
 
@@ -207,16 +203,16 @@ function attributesOf(stated: ReadonlyMap<string, string>, scope: Scope): Readon
     const name = resolve(written, scope, "");
     found.set(expanded(name), { ...name, value });
   }
-  if (found.size !== stated.size) throw malformed("an attribute stands twice under two prefixes");
+  if (found.size !== stated.size) throw malformed("attributes");
   return found;
 }
 
 /** Expand character references and the five entities that XML has by itself. */
 function unescaped(data: string): string {
-  return data.replace(/&(?:#x([\dA-Fa-f]+);|#(\d+);|(\w+);)?/g, (all, hex?: string, decimal?: string, name?: string) => {
+  return data.replace(/&(?:#x([\dA-Fa-f]+);|#(\d+);|(\w+);)?/g, (_, hex?: string, decimal?: string, name?: string) => {
     const number = hex === undefined ? Number.parseInt(decimal ?? "", 10) : Number.parseInt(hex, 16);
     const found = number <= 0x10ffff ? String.fromCodePoint(number) : name === undefined ? undefined : ENTITIES[name];
-    if (found === undefined || NO_CHARACTER.test(found)) throw malformed(`no reference: ${all.slice(0, 80)}`);
+    if (found === undefined || NO_CHARACTER.test(found)) throw malformed("reference");
     return found;
   });
 }
