@@ -29,11 +29,11 @@ async () => {
         verifyEvidence,
         bytesOf,
         hold: (more) => more.forEach(([name, text]) => files.set(name, bytesOf(text))),
-        async ask({ input, at, endorsements, eventLog, ...rest }) {
+        async ask({ input, inline, at, endorsements, eventLog, ...rest }) {
             const file = (name) => ({ name, bytes: files.get(name) });
             const options = { at: new Date(at), endorsements: endorsements.map(file), ...rest };
             if (eventLog) options.eventLog = files.get(eventLog);
-            return verifyEvidence(input.map(file), options);
+            return verifyEvidence(inline ?? input.map(file), options);
         },
         async askAll(questions) {
             const answers = [];

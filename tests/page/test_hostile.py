@@ -1,0 +1,120 @@
+"""Any bytes at all: the page gives a result with a code, the same as Python's, and never hangs or throws."""
+
+import json
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from attest.simulator.machines import SimulatedMachine
+from tests.page.browser import Question, Verifier
+from tests.page.reference import answer
+from tests.page.test_machines import AT, BINDING
+
+pytestmark = pytest.mark.loopback
+MOMENT = AT.isoformat().replace("+00:00", "Z")
+
+
+def _texts() -> Iterator[str]:
+    """JSON that two readers could read differently, or that is no JSON."""
+    yield from ("{}", "[]", "null", "0", '""', "{", "[", '{"a":1,"a":2}', '{"cpu":["a/b"]}', '{"cpu":["a/b","!"]}')
+    yield from ('{"cpu":["a/b",""]} x', "\ufeff{}", '{"cpu":["a/b","",0]}', '{"cpu":["a/b","",4.0]}', "{'a':1}")
+    yield from ('{"cpu":["a/b","AB"]}', '{"cpu":["a/b","AA=="]}', '{"\\ud800":["a/b",""]}', '{"a/b/c":{}}', "[NaN]")
+    yield from ("[" * 5000, '{"a":' * 5000, '{"__cmwc_t":1}', '{"__cmwc_t":"x"}', '{"__proto__":["a/b",""]}')
+    yield from ('["a/b","",4294967296]', '["a/b","",true]', '{"constructor":["a/b","",4]}', '{"":["a/b",""]}')
+    yield json.dumps({f"item{i}": ["a/b", ""] for i in range(65)})
+    yield json.dumps({"cpu": ["application/vnd.amd.sev-snp.attestation-report", "AA"]})
+    yield json.dumps({"a" * 65: ["a/b", ""]})
+
+
+def _mutations(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """Cut, doubled and changed in some places."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 1, 1, 2, 5))):
+            at = chance.randrange(len(data))
+            match chance.randrange(5):
+                case 0:
+                    del data[at:]
+                case 1:
+                    del data[at : at + chance.randrange(1, 9)]
+                case 2:
+                    data[at:at] = chance.randbytes(chance.randrange(1, 5))
+                case 3:
+                    data[at:at] = data[at : at + chance.randrange(1, 64)]
+                case _:
+                    data[at] = chance.choice(b'{}[]",:0aAf-_=\x00\xff')
+            if not data:
+                break
+        yield bytes(data)
+
+
+def _inputs() -> Iterator[tuple[str, bytes]]:
+    evidence = SimulatedMachine.of("azure-snp")(BINDING)
+    for number, text in enumerate(_texts()):
+        yield f"text {number}: {text[:40]}", text.encode("utf-8", "surrogatepass")
+    for seed, whole in enumerate((evidence.to_json(), evidence.to_cbor())):
+        for number, data in enumerate(_mutations(whole, 60, seed)):
+            yield f"mutation {seed}.{number}", data
+    item = evidence.item("cpu")
+    assert item is not None
+    for number, data in enumerate(_mutations(item.value, 60, 7)):
+        yield f"azure mutation {number}", data
+    for number, data in enumerate(_mutations(SimulatedMachine.of("snp")(BINDING).to_cbor(), 60, 9)):
+        yield f"snp mutation {number}", data
+
+
+def test_the_page_refuses_hostile_bytes_with_the_code_that_python_has(in_browser: Verifier) -> None:
+    files = dict(_inputs())
+    in_browser.hold(files)
+    questions = [Question(input=[name], at=MOMENT, anchors="simulation") for name in files]
+    differing: list[str] = []
+    for name, question, got in zip(files, questions, in_browser.ask_all(questions), strict=True):
+        expected = answer(question, files)
+        codes = [result["error"]["code"] if result["error"] else result["outcome"] for result in (expected, got)]
+        if codes[0] != codes[1]:
+            differing.append(f"{name}: Python {codes[0]}, page {codes[1]}")
+    assert differing == []
+
+
+def test_a_caller_that_asks_for_the_impossible_hears_of_it(in_browser: Verifier) -> None:
+    wrong = [
+        {"at": "2026-06-10T00:00:00Z"},
+        {"at": None},
+        {"nonce": ""},
+        {"nonce": "00" * 65},
+        {"nonce": "x"},
+        {"reportData": "00"},
+        {"anchors": "all"},
+        {"unchecked": [{"check": "everything", "reason": "because"}]},
+        {"unchecked": [{"check": "revocation", "reason": " "}]},
+        {"binding": {"context": "a", "role": "b", "audience": "c", "nonce": "00"}},
+    ]
+    script = """
+    async (wrong) => {
+        const found = [];
+        for (const options of wrong) {
+            const whole = { at: 0, ...options };
+            const asked = attest.verifyEvidence(new Uint8Array(4), whole);
+            found.push(await asked.then(() => "answered", (error) => error.name));
+        }
+        return found;
+    }
+    """
+    assert in_browser.page.evaluate(script, wrong) == ["TypeError"] * len(wrong)
+
+
+def test_evidence_cannot_change_under_the_verifier(in_browser: Verifier) -> None:
+    """Who gave the bytes may write them again while they are verified; what was asked about is what is judged."""
+    evidence = SimulatedMachine.of("snp")(BINDING)
+    in_browser.hold({"changing": evidence.to_json()})
+    script = """
+    async ([at]) => {
+        const bytes = attest.bytesOf(btoa("x".repeat(64)));
+        const asked = attest.verifyEvidence(bytes, { at });
+        bytes.fill(0);
+        return (await asked).error.code;
+    }
+    """
+    assert in_browser.page.evaluate(script, [0]) == "evidence-unrecognised"
