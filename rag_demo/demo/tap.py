@@ -24,6 +24,9 @@ class Tap:
         name: of the files.
         port: where to; 0 refuses until ``to`` is called.
         folder: where the bytes are kept, one file for each connection and direction.
+
+    Attributes:
+        port: where it listens.
     """
 
     def __init__(self, name: str, *, port: int, folder: Path) -> None:
@@ -32,16 +35,12 @@ class Tap:
         self._target = port
         self._folder = folder
         self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self._server.getsockname()[1]
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._count = 0
         self._over = False
         self._thread = threading.Thread(target=self._accept, name=f"tap-{name}", daemon=True)
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.getsockname()[1])
 
     @property
     def url(self) -> str:
