@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rag_demo.enclave.documents import wire
-from rag_demo.enclave.documents.errors import DocumentLimitError, DocumentReaderError
+from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
 from rag_demo.enclave.documents.kinds import Kind
 from rag_demo.enclave.documents.limits import Limits
 from rag_demo.enclave.documents.refusals import crashed, misbehaved
@@ -103,7 +103,7 @@ class Child:
 
         Raises:
             DocumentLimitError: it took longer than allowed, or the process was killed at a limit.
-            DocumentReaderError: the process crashed, or says what cannot be.
+            DocumentError: the process crashed, or says what cannot be.
         """
         kind, size = wire.HEAD.unpack(self._take(wire.HEAD.size))
         allowed = {
@@ -121,7 +121,7 @@ class Child:
         """Require that nothing follows the last frame.
 
         Raises:
-            DocumentReaderError: something does.
+            DocumentError: something does.
         """
         while not self._silent:
             self._wait()
@@ -149,7 +149,7 @@ class Child:
         del self._heard[:count]
         return taken
 
-    def _ended(self) -> DocumentReaderError | DocumentLimitError:
+    def _ended(self) -> DocumentError:
         """Say how the process ended without having said everything."""
         try:
             code = self._process.wait(_GIVE_UP_SECONDS)

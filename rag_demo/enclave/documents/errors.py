@@ -29,6 +29,6 @@ class DocumentLimitError(DocumentError):
 
 
 class DocumentReaderError(DocumentError):
-    """The process that reads documents cannot be started, cannot be confined, or does not do what it should."""
+    """The process that reads documents cannot be started or confined, or has a defect of ours."""
 
     exit_code = 6

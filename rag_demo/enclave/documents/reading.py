@@ -64,9 +64,11 @@ def parse(
         DocumentError: ``document-name-invalid``, ``document-empty``, ``document-unreadable``,
             ``document-type-unknown``, ``document-type-mismatch``. While pages are taken also
             ``document-encoding-unsupported``, ``document-encrypted``, ``document-malformed``,
-            ``document-without-text``.
+            ``document-without-text``; and ``document-reader-crashed``, ``-forbidden-call`` and ``-misbehaved``, where
+            it ended the reader or took it over.
         DocumentLimitError: ``document-too-large``; while pages are taken ``document-limit``, ``field`` says which.
-        DocumentReaderError: ``document-reader-…``: documents cannot be read here, or this one ends the reader.
+        DocumentReaderError: ``document-reader-unavailable``; while pages are taken also
+            ``document-reader-unconfined`` and ``document-reader-defect``. No document is to blame.
         ValueError: ``unconfined`` without a reason.
     """
     if unconfined is not None and not unconfined.strip():

@@ -17,9 +17,9 @@ _READ_HERE = "PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16"
 _LIMITS = frozenset(Limits.__dataclass_fields__)
 
 
-def misbehaved(what: str) -> DocumentReaderError:
+def misbehaved(what: str) -> DocumentError:
     """Return the error for a reader that says what cannot be: a document may have taken it over."""
-    return DocumentReaderError(
+    return DocumentError(
         f"the process that read the document says {what}; nothing that it said is used",
         code="document-reader-misbehaved",
         got=what,
@@ -27,7 +27,7 @@ def misbehaved(what: str) -> DocumentReaderError:
     )
 
 
-def crashed(code: int, limits: Limits) -> DocumentReaderError | DocumentLimitError:
+def crashed(code: int, limits: Limits) -> DocumentError:
     """Return the error for a reader that ended before it had said everything.
 
     Args:
@@ -43,14 +43,14 @@ def crashed(code: int, limits: Limits) -> DocumentReaderError | DocumentLimitErr
             hint="split the document, or raise the limit",
         )
     if code == -signal.SIGSYS:
-        return DocumentReaderError(
+        return DocumentError(
             "the process that read the document asked the system for what no reader needs, and was ended",
             code="document-reader-forbidden-call",
             got="SIGSYS",
             hint="treat the document as hostile",
         )
     name = signal.Signals(-code).name if -code in {one.value for one in signal.Signals} else f"exit code {code}"
-    return DocumentReaderError(
+    return DocumentError(
         f"the process that read the document ended unexpectedly ({name}): the document is malformed in a way that its "
         f"library does not survive, or needs more memory than {limits.memory_bytes} bytes of addresses",
         code="document-reader-crashed",
@@ -88,14 +88,14 @@ def problem(payload: bytes, *, name: str, promised: str | None) -> DocumentError
     if reason == "type-mismatch":
         return mismatch(name=name, promised=promised or "another", found=what)
     if reason == "limit":
-        return _limit(what, number)
+        return _limit(name, what, number)
     return _TOLD[reason](name, what, number)
 
 
-def _limit(what: str, number: int) -> DocumentLimitError:
-    allowed = f"more than {number}" if number else "too much"
+def _limit(name: str, what: str, number: int) -> DocumentLimitError:
+    most = f" (at most {number})" if number else ""
     return DocumentLimitError(
-        f"the document needs {allowed} of {what}",
+        f"{name!r} goes beyond a limit: {what}{most}",
         code="document-limit",
         field=what,
         expected=f"at most {number}" if number else None,

@@ -35,12 +35,7 @@ _ENCRYPTED = 0x1
 
 
 def is_docx(data: bytes) -> bool:
-    """Tell whether an archive has the parts that every DOCX has; what they hold is seen when they are read."""
-    return {_TYPES, "word/document.xml"} <= set(Package(data).names) or _types_name_word(data)
-
-
-def _types_name_word(data: bytes) -> bool:
-    """Tell whether an archive that has its document elsewhere says that it is a DOCX."""
+    """Tell whether an archive says that it has the main part of a DOCX, without macros; reading shows what it has."""
     package = Package(data)
     if _TYPES not in package.names:
         return False
