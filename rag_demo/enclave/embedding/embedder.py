@@ -112,6 +112,7 @@ class TextEmbedder:
         return map(self._encode, batches) if len(batches) == 1 else self._workers.map(self._encode, batches)
 
     def _encode(self, batch: Sequence[Sequence[int]]) -> Vectors:
+        # The length of a mean is lost here anyway, and with it by how many tokens its sum was divided.
         with np.errstate(over="ignore", invalid="ignore"):  # What comes of it is looked at.
             states = self._encoder.encode(batch)
             lengths = np.sqrt(np.einsum("ij,ij->i", states, states))

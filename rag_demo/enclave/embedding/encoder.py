@@ -34,7 +34,7 @@ class Encoder(Protocol):
         ...
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
-        """Return the mean of the states of each text's tokens, not brought to length 1.
+        """Return the sum of the states of each text's tokens. Brought to length 1, it is what their mean would be.
 
         Args:
             batch: texts as numbers, sorted by their length, none empty; about ``BATCH_TOKENS`` in all.
@@ -70,15 +70,13 @@ class NumpyEncoder:
         self._weights.wipe()
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
-        """Return the mean of the states of each text's tokens; see ``Encoder``."""
+        """Return the sum of the states of each text's tokens; see ``Encoder``."""
         runs = [(length, len(list(group))) for length, group in groupby(map(len, batch))]
         states = self._embeddings(batch)
         for layer in self._weights.layers:
             states = self._layer(states, layer, runs)
         starts = np.cumsum([0, *map(len, batch)][:-1])
-        lengths = np.array([len(one) for one in batch], dtype=np.float32)
         sums: Floats = np.add.reduceat(states, starts, axis=0)
-        sums /= lengths[:, None]
         return sums
 
     def _embeddings(self, batch: Sequence[Sequence[int]]) -> Floats:

@@ -15,7 +15,7 @@ from rag_demo.enclave.embedding.weights import Floats, Weights
 try:
     # By its name: the package has no types.
     _runtime: Any = import_module("onnxruntime")
-    from rag_demo.enclave.embedding.onnx_graph import IDS, MASK, MEANS, POSITIONS, encoder_graph
+    from rag_demo.enclave.embedding.onnx_graph import IDS, MASK, POSITIONS, SUMS, encoder_graph
 except ImportError as exc:
     raise ConfigurationError(
         "ONNX Runtime is not installed",
@@ -63,16 +63,16 @@ class OnnxEncoder:
         self._weights.wipe()
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
-        """Return the mean of the states of each text's tokens; see ``Encoder``."""
+        """Return the sum of the states of each text's tokens; see ``Encoder``."""
         length = max(map(len, batch))
         ids = np.zeros((len(batch), length), dtype=np.int64)
         mask = np.zeros((len(batch), length), dtype=np.float32)
         for at, one in enumerate(batch):
             ids[at, : len(one)] = one
             mask[at, : len(one)] = 1
-        means: Floats
-        (means,) = self._session.run([MEANS], {IDS: ids, MASK: mask, POSITIONS: np.arange(length, dtype=np.int64)})
-        return means
+        sums: Floats
+        (sums,) = self._session.run([SUMS], {IDS: ids, MASK: mask, POSITIONS: np.arange(length, dtype=np.int64)})
+        return sums
 
 
 def onnx_encoder(weights: Weights, config: EncoderConfig) -> OnnxEncoder:

@@ -1,7 +1,7 @@
 """The encoder as an ONNX graph, built in memory. It names its weights and does not hold them.
 
 The graph pads, where the encoder in NumPy does not: what is beyond a text's end gets no attention, and no part in its
-mean.
+sum.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from rag_demo.enclave.embedding.configuration import EncoderConfig
 from rag_demo.enclave.embedding.weights import Floats, LayerWeights, Linear, Norm, Weights
 
-__all__ = ["IDS", "MASK", "MEANS", "POSITIONS", "encoder_graph"]
+__all__ = ["IDS", "MASK", "POSITIONS", "SUMS", "encoder_graph"]
 
 IDS: Final = "ids"
 """Numbers of tokens, int64 of shape (texts, length); what is beyond a text's end is any token."""
@@ -23,8 +23,8 @@ MASK: Final = "mask"
 """float32 of the same shape: 1 for a token, 0 beyond the end."""
 POSITIONS: Final = "positions"
 """The numbers from 0 to length - 1, int64."""
-MEANS: Final = "means"
-"""The mean of each text's states, float32 of shape (texts, dimensions)."""
+SUMS: Final = "sums"
+"""The sum of each text's states, float32 of shape (texts, dimensions)."""
 
 _OPSET: Final = 20  # The first with Gelu.
 _IR_VERSION: Final = 10
@@ -92,7 +92,7 @@ def encoder_graph(weights: Weights, config: EncoderConfig) -> tuple[ModelProto, 
     split = graph.add("Concat", graph.add("Shape", IDS), graph.numbers(_split(config)), axis=0)
     for layer in weights.layers:
         states = _layer(graph, states, layer, beyond=beyond, split=split)
-    _means(graph, graph.reshape(states, padded))
+    _sums(graph, graph.reshape(states, padded))
     return _model(graph), graph.weights
 
 
@@ -123,10 +123,9 @@ def _third(graph: _Graph, parts: str, at: int) -> str:
     return graph.add("Slice", parts, graph.numbers([at]), graph.numbers([at + 1]), graph.numbers([0]))
 
 
-def _means(graph: _Graph, states: str) -> None:
+def _sums(graph: _Graph, states: str) -> None:
     mask = graph.add("Unsqueeze", MASK, graph.numbers([2]))
-    sums = graph.add("ReduceSum", graph.add("Mul", states, mask), graph.numbers([1]), keepdims=0)
-    graph.add("Div", sums, graph.add("ReduceSum", MASK, graph.numbers([1]), keepdims=1), output=MEANS)
+    graph.add("ReduceSum", graph.add("Mul", states, mask), graph.numbers([1]), output=SUMS, keepdims=0)
 
 
 def _model(graph: _Graph) -> ModelProto:
@@ -139,7 +138,7 @@ def _model(graph: _Graph) -> ModelProto:
             helper.make_tensor_value_info(MASK, TensorProto.FLOAT, shape),
             helper.make_tensor_value_info(POSITIONS, TensorProto.INT64, shape[1:]),
         ],
-        [helper.make_tensor_value_info(MEANS, TensorProto.FLOAT, ["texts", graph.config.hidden])],
+        [helper.make_tensor_value_info(SUMS, TensorProto.FLOAT, ["texts", graph.config.hidden])],
         initializer=[*graph.constants, *(_reference(name, values) for name, values in graph.weights.items())],
     )
     return helper.make_model(proto, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)

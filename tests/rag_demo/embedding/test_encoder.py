@@ -1,5 +1,6 @@
 """The encoders against the definitions, on a model that is small enough to be computed number by number."""
 
+import ctypes
 import importlib.util
 import threading
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag_demo.enclave.embedding import Backend, TextEmbedder, load_embedder
-from rag_demo.enclave.embedding.blas import single_threaded
+from rag_demo.enclave.embedding.blas import MAPS, single_threaded
 from rag_demo.enclave.embedding.configuration import parse_config
 from rag_demo.enclave.embedding.embedder import WINDOW_TEXTS
 from rag_demo.enclave.embedding.encoder import NumpyEncoder
@@ -59,7 +60,7 @@ class _Slow(NumpyEncoder):
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
         self.begun.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(10)
         return super().encode(batch)
 
 
@@ -70,25 +71,32 @@ def test_closing_waits_for_what_is_being_computed() -> None:
     tokens = parse_tokenizer(raw(TOKENIZER), vocabulary=config.vocabulary)
     embedder = TextEmbedder(tokens, encoder, max_tokens=7, threads=1)
     found: list[Floats] = []
-    asking = threading.Thread(target=lambda: found.append(embedder.embed(["a"])))
+    asking = threading.Thread(target=lambda: found.append(embedder.embed(["a"])), daemon=True)
     asking.start()
-    assert begun.wait(20)
-    closing = threading.Thread(target=embedder.close)
+    assert begun.wait(10)
+    closing = threading.Thread(target=embedder.close, daemon=True)
     closing.start()
     closing.join(0.05)
     assert closing.is_alive()
     with pytest.raises(ValueError, match="closed"):
         embedder.embed(["b"])
     go_on.set()
-    asking.join(20)
-    closing.join(20)
+    asking.join(10)
+    closing.join(10)
+    assert not closing.is_alive()
     # Computed with the weights, and not with the zeros that they are now.
     assert np.abs(found[0][0] - reference([2, 4, 3])).max() < 2e-6
 
 
 def test_the_library_of_products_is_told_to_use_one_thread() -> None:
-    # NumPy's own wheels, which the lock files pin, bring an OpenBLAS that can be told.
-    assert single_threaded()
+    # NumPy's own wheels, which the lock files pin, bring an OpenBLAS that can be told, and asked.
+    (path,) = {line.split()[-1] for line in MAPS.read_text().splitlines() if "libscipy_openblas64_" in line}
+    library = ctypes.CDLL(path)
+    for ask in (lambda: load_embedder(small_model()).close(), lambda: single_threaded() or pytest.fail("not told")):
+        library.scipy_openblas_set_num_threads64_(2)
+        assert library.scipy_openblas_get_num_threads64_() == 2
+        ask()
+        assert library.scipy_openblas_get_num_threads64_() == 1
 
 
 @pytest.mark.parametrize("kind", ["nothing is loaded", "it is gone", "it has no such function", "no list"])
