@@ -59,9 +59,9 @@ def _expected(question: Question) -> ExpectedFreshness | ExpectedBinding | None:
 def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
     """Say in what two results differ: verdict, code, freshness, checks with their outcomes, items and claims."""
     found = [
-        f"{name}: expected {expected[name]!r}, got {got.get(name)!r}"
-        for name in ("outcome", "at", "simulated", "freshness", "unchecked")
-        if expected[name] != got.get(name)
+        f"{name}: expected {expected.get(name)!r}, got {got.get(name)!r}"
+        for name in ("outcome", "at", "simulated", "freshness", "unchecked", "evidence_digest", "ignored_items")
+        if expected.get(name) != got.get(name)
     ]
     code, other = ((result["error"] or {}).get("code") for result in (expected, got))
     if code != other:

@@ -114,7 +114,8 @@ def test_every_byte_of_what_vouches_for_it_counts(part: str, in_browser: Verifie
 
 
 def _azure() -> dict[str, Any]:
-    return json.loads((FIXTURES / "azure" / "snp-v1" / "evidence.json").read_bytes())
+    document: dict[str, Any] = json.loads((FIXTURES / "azure" / "snp-v1" / "evidence.json").read_bytes())
+    return document
 
 
 def _spoiled(part: str, at: int) -> bytes:

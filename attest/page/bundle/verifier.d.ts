@@ -83,6 +83,8 @@ export interface Result {
     readonly freshness: "matched" | "mismatched" | "not evaluated";
     readonly unchecked: readonly UncheckedReason[];
     readonly error: ErrorResult | null;
+    /** SHA-384 over all items of verified evidence: by it a result names what it is about. */
+    readonly evidence_digest?: string;
     readonly ignored_items?: readonly string[];
     readonly items: readonly ItemResult[];
     readonly checks: readonly CheckResult[];

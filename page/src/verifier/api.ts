@@ -102,6 +102,8 @@ export interface Result {
   readonly freshness: "matched" | "mismatched" | "not evaluated";
   readonly unchecked: readonly UncheckedReason[];
   readonly error: ErrorResult | null;
+  /** SHA-384 over all items of verified evidence: by it a result names what it is about. */
+  readonly evidence_digest?: string;
   readonly ignored_items?: readonly string[];
   readonly items: readonly ItemResult[];
   readonly checks: readonly CheckResult[];
@@ -129,8 +131,8 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
     return verify(withLog(recognised.evidence, options.eventLog), given, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
-  const { simulated, freshness, items, ignored } = found;
-  return { ...head, outcome: "verified", simulated, freshness, error: null, ignored_items: ignored, items, checks: told(found.checks) };
+  const { simulated, freshness, items, ignored, digest } = found;
+  return { ...head, outcome: "verified", simulated, freshness, error: null, evidence_digest: digest, ignored_items: ignored, items, checks: told(found.checks) };
 }
 
 function told(checks: readonly MadeCheck[]): CheckResult[] {

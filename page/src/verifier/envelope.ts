@@ -3,7 +3,7 @@
  * CBOR. The wrapper protects nothing: items of one Attester are tied together by `binding`.
  */
 
-import { type Bytes, base64urlBytes } from "./bytes";
+import { type Bytes, base64urlBytes, compareBytes } from "./bytes";
 import { type CborValue, cborBytes, cborValue, isMap } from "./cbor";
 import { sha384 } from "./crypto";
 import { fail } from "./errors";
@@ -52,6 +52,12 @@ export function itemOf(name: string, mediaType: string, value: Bytes): Item {
 /** What a binding lists for this device: SHA-384 of the canonical CBOR of name, media type and bytes. */
 export function itemDigest({ name, essence, value }: Item): Promise<Bytes> {
   return sha384(cborBytes([name, essence, value]));
+}
+
+/** SHA-384 over all items, independent of JSON or CBOR and of their order. */
+export async function evidenceDigest(evidence: Evidence): Promise<Bytes> {
+  const digests = await Promise.all(evidence.map(itemDigest));
+  return sha384(cborBytes(digests.sort(compareBytes)));
 }
 
 /** Printable as a person reads it: no control or format characters, no lone surrogates, no blanks but the space. */

@@ -1,9 +1,10 @@
 /** Is this evidence genuine? One call over all evidence of one Attester: `attest.verification`, in the same order. */
 
 import { type Binding, parseBinding } from "./binding";
+import { hex } from "./bytes";
 import { type Check, type Unchecked, check, ofItem } from "./checks";
 import { type Composite, type Expected, judgeComposite } from "./composite";
-import { MEDIA, type Evidence, type Item } from "./envelope";
+import { MEDIA, type Evidence, type Item, evidenceDigest } from "./envelope";
 import { readEndorsements } from "./endorsements";
 import { AttestError, fail, refusalOf } from "./errors";
 import { CPU_FORMATS, DEVICE_FORMATS, type Given, KINDS, type ParsedCpu, type ParsedDevice, type Verified, judgeSet, replayLog } from "./formats";
@@ -23,6 +24,8 @@ export interface VerifiedEvidence {
   readonly simulated: boolean;
   readonly freshness: Composite["freshness"];
   readonly checks: readonly Check[];
+  /** Hex of the digest over all items. */
+  readonly digest: string;
   /** Names of items of unknown kinds; nothing was concluded from them, though a binding still lists them. */
   readonly ignored: readonly string[];
 }
@@ -63,6 +66,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
     simulated: [...found.verified.values()].some(({ simulated }) => simulated),
     freshness: composite.freshness,
     checks: found.allChecks(),
+    digest: hex(await evidenceDigest(evidence)),
     ignored: evidence.filter(({ name, essence }) => !known.has(name) && !ACCOMPANYING.includes(essence)).map(({ name }) => name),
   };
 }

@@ -1,1 +1,0 @@
-import{o as t,u as n}from"./chunk-PESFXU6I.js";var a=/-----BEGIN ([A-Z0-9 ]{1,40})-----\s([A-Za-z0-9+/=\s]*)-----END \1-----/g;function s(r){return[...n(r).matchAll(a)].map(([,e="",o=""])=>({label:e,content:t(o.replace(/\s/g,""),`PEM ${e}`)}))}export{s as a};

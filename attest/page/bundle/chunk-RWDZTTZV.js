@@ -1,1 +1,0 @@
-var t=()=>import("./bundle-QHAVTNTP.js"),o=()=>import("./azure-INJ6C2Y7.js"),r=()=>import("./eventlog-SH3UOTRB.js"),p=()=>import("./gpu-4NONQIMX.js"),e=()=>import("./intel-V5TLBNLM.js");export{t as a,o as b,r as c,p as d,e};
