@@ -82,10 +82,10 @@ function readPem(data: Bytes, found: Found, { warn }: { warn(problem: string): v
   const parts = text.split(/^(?=-----BEGIN [A-Z0-9 ]{1,40}-----)/m).slice(0, MAX_PEM_BLOCKS);
   // Block by block, so that one that is broken takes none of its neighbours along.
   for (const part of parts) {
-    const block = /^-----BEGIN (CERTIFICATE|X509 CRL)-----\s([A-Za-z0-9+/=\s]*)-----END \1-----/.exec(part);
+    const block = /^-----BEGIN (CERTIFICATE|X509 CRL)-----[\t-\r ]([A-Za-z0-9+/=\t-\r ]*)-----END \1-----/.exec(part);
     if (!block) continue;
     try {
-      const der = base64Bytes((block[2] ?? "").replace(/\s/g, ""), "PEM");
+      const der = base64Bytes((block[2] ?? "").replace(/[\t-\r ]/g, ""), "PEM");
       if (block[1] === "CERTIFICATE") found.certificates.push(parseCertificate(der));
       else found.crls.push(parseCrl(derWithoutPadding(der)));
     } catch (error) {

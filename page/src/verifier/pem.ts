@@ -7,12 +7,12 @@ export interface PemBlock {
   readonly content: Bytes;
 }
 
-const BLOCK = /-----BEGIN ([A-Z0-9 ]{1,40})-----\s([A-Za-z0-9+/=\s]*)-----END \1-----/g;
+const BLOCK = /-----BEGIN ([A-Z0-9 ]{1,40})-----[\t-\r ]([A-Za-z0-9+/=\t-\r ]*)-----END \1-----/g;
 
 /** Every block, in order: `base64-invalid` when the content of one is none. */
 export function readPemBlocks(data: Uint8Array): PemBlock[] {
   return [...latin1(data).matchAll(BLOCK)].map(([, label = "", content = ""]) => ({
     label,
-    content: base64Bytes(content.replace(/\s/g, ""), `PEM ${label}`),
+    content: base64Bytes(content.replace(/[\t-\r ]/g, ""), `PEM ${label}`),
   }));
 }

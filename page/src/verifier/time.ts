@@ -13,7 +13,7 @@ export function parseMoment(text: string, what: string): number {
   const isReal = !Number.isNaN(whole) && new Date(whole).toISOString() === `${date}T${time}.000Z`;
   if (!isReal || Number(hours) > 23 || Number(minutes) > 59) {
     const [expected, got] = ["an RFC 3339 time such as 2026-01-31T12:00:00Z", text.slice(0, 40)];
-    fail("malformed", "time-invalid", `${what}: expected ${expected}`, { field: what, expected, got });
+    fail("malformed", "time-invalid", "", { field: what, expected, got });
   }
   const offset = (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000;
   return whole + Number(fraction) * 1000 - offset;

@@ -62,14 +62,10 @@ export async function verification(event: LogEvent, kind: LogKind): Promise<Veri
   return "unverified";
 }
 
-async function mismatch({ number, offset, register, digest }: LogEvent, kind: LogKind, hashed: Bytes): Promise<AttestError> {
+async function mismatch({ number, offset, digest }: LogEvent, kind: LogKind, hashed: Bytes): Promise<AttestError> {
   const [field, expected, got] = [`event ${number}`, hex(digest), hex(await digestOf(kind.hash, hashed))];
-  return new AttestError(
-    "verification",
-    "eventlog-data-mismatch",
-    `${field} (${register.name}): the digest is ${expected}, its data gives ${got}`,
-    { check: "eventlog.data", field, offset, expected, got, clause: "intel-tdx-sgx.md 19" },
-  );
+  const facts = { check: "eventlog.data", field, offset, expected, got, clause: "intel-tdx-sgx.md 19" };
+  return new AttestError("verification", "eventlog-data-mismatch", "", facts);
 }
 
 // -- data of single kinds

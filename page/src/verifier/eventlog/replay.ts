@@ -109,5 +109,5 @@ async function requireReplay(log: EventLog, signed: SignedRegisters, tolerant: b
 
 function refusal(code: string, field: string, expected: string, got: string): AttestError {
   const facts = { check: "eventlog.registers", field, expected, got, clause: CLAUSE };
-  return new AttestError("binding", `eventlog-${code}`, `${field}: expected ${expected}, the event log gives ${got}`, facts);
+  return new AttestError("binding", `eventlog-${code}`, "", facts);
 }

@@ -68,7 +68,7 @@ export function parseEventLog(data: Bytes, kind: LogKind): EventLog {
 function refuse(number: number, offset: number, expected: string, got: string): never {
   const field = number ? `event ${number}` : "header";
   const facts = { check: "eventlog.format", field, offset, expected, got, clause: CLAUSE };
-  fail("malformed", "eventlog-malformed", `event log, ${field}: expected ${expected}, got ${got}`, facts);
+  fail("malformed", "eventlog-malformed", "", facts);
 }
 
 class LogReader {

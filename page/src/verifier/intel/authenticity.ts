@@ -66,18 +66,18 @@ export async function certifyingPck(
   }
   if (!candidates.length) return undefined;
   const expected = "ECDSA P-256 with SHA-256 by the PCK over the 384 bytes of the QE report";
-  throw unsigned("qe-report-signature-invalid", "QE report signature", expected, "5, T04");
+  throw unsigned("qe-report-signature-invalid", "QE report signature", expected);
 }
 
-const unsigned = (code: string, field: string, expected: string, clause: string) =>
-  refusal("signature", code, field, expected, "a signature that does not verify", clause);
+const unsigned = (code: string, field: string, expected: string) =>
+  refusal("signature", code, field, expected, "a signature that does not verify");
 
 /** T05: require the QE report to commit to the attestation key: both halves of REPORTDATA, the second with zero. */
 export async function requireAttestationKey({ attestationKey, qeAuthData, qeReport }: Quote): Promise<void> {
   const committed = concat(await sha256(concat(attestationKey, qeAuthData)), new Uint8Array(32));
   if (!equal(qeReport.report_data, committed)) {
     const [expected, got] = [hex(committed), hex(qeReport.report_data)];
-    throw refusal("binding", "attestation-key-mismatch", "REPORTDATA of the QE report", expected, got, "5, T05");
+    throw refusal("binding", "attestation-key-mismatch", "REPORTDATA of the QE report", expected, got);
   }
 }
 
@@ -89,11 +89,11 @@ export async function requireQuoteSignature({ attestationKey, signature, signedB
   } catch (error) {
     if (!(error instanceof AttestError)) throw error;
     const got = hex(attestationKey);
-    throw refusal("signature", "attestation-key-invalid", "attestation key", "a point of P-256", got, "5, T06");
+    throw refusal("signature", "attestation-key-invalid", "attestation key", "a point of P-256", got);
   }
   if (!holds) {
     const expected = `ECDSA P-256 with SHA-256 over bytes 0 to ${signedBytes.length - 1}`;
-    throw unsigned("quote-signature-invalid", "quote signature", expected, "5, T06");
+    throw unsigned("quote-signature-invalid", "quote signature", expected);
   }
 }
 
@@ -101,5 +101,5 @@ export async function requireQuoteSignature({ attestationKey, signature, signedB
 export function requirePck({ certificationType }: Quote, pck: PckCertificate | undefined): PckCertificate {
   if (pck) return pck;
   const [expected, got] = ["the PCK certificate of this platform", `none, and type ${certificationType} carries none`];
-  throw refusal("endorsement", "pck-certificate-missing", "certification data", expected, got, "4, T02");
+  throw refusal("endorsement", "pck-certificate-missing", "certification data", expected, got);
 }

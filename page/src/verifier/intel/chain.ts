@@ -6,10 +6,11 @@
  */
 
 import { type Anchor, anchorsOf, isSimulatedPin, pinned, type TrustAnchors } from "../anchors";
-import { base64Bytes, type Bytes, equal, latin1 } from "../bytes";
+import { type Bytes, equal, latin1 } from "../bytes";
 import { requireCa, requireIssued, requireValid } from "../chain";
 import { ECDSA_SHA256, keyKind } from "../crypto";
 import { AttestError } from "../errors";
+import { readPemBlocks } from "../pem";
 import { type Endorsements, named } from "../pool";
 import { type Certificate, type Issuer, parseCertificate, spkiPin } from "../x509";
 import type { PckCertificate } from "./pck";
@@ -22,7 +23,6 @@ export const MAX_CANDIDATES = 8;
 const MAX_CHAIN_CERTIFICATES = 8;
 const ROLE = "intel-sgx-root";
 const ROOT_NAME = "Intel SGX Root CA";
-const PEM = /-----BEGIN ([A-Z0-9 ]{1,40})-----[ \t\n\r\f\v]([A-Za-z0-9+/= \t\n\r\f\v]*)-----END \1-----/g;
 
 /** A PCK certificate that leads to a pinned root, within all dates. */
 export interface PckChain {
@@ -34,31 +34,23 @@ export interface PckChain {
   readonly anchor: Anchor;
 }
 
-/** Label and content of every PEM block, in order; text between blocks is ignored: `base64-invalid`. */
-export function pemBlocks(text: string): readonly (readonly [label: string, der: Bytes])[] {
-  return [...text.matchAll(PEM)].map(([, label = "", lines = ""]) => {
-    return [label, base64Bytes(lines.replace(/[ \t\n\r\f\v]/g, ""), `PEM ${label}`)] as const;
-  });
-}
-
 /** The certificates that the quote brought along, in its order; none for certification data 1 to 4. */
 export function embeddedCertificates(quote: Quote): readonly Certificate[] {
   if (quote.certificationType !== PCK_CHAIN) return [];
-  const text = latin1(quote.certificationData).replace(/[\0 \t\r\n]+$/, "");
-  const blocks = pemBlocks(text);
-  const begun = text.split("-----BEGIN").length - 1;
+  const blocks = readPemBlocks(quote.certificationData);
+  const begun = latin1(quote.certificationData).split("-----BEGIN").length - 1;
   const count = blocks.length;
-  if (!count || count > MAX_CHAIN_CERTIFICATES || begun !== count || blocks.some(([label]) => label !== "CERTIFICATE")) {
+  if (!count || count > MAX_CHAIN_CERTIFICATES || begun !== count || blocks.some(({ label }) => label !== "CERTIFICATE")) {
     const [expected, got] = [`1 to ${MAX_CHAIN_CERTIFICATES} PEM certificates`, `${count} readable blocks of ${begun}`];
-    throw refusal("malformed", "certificate-malformed", "certification data", expected, got, "4");
+    throw refusal("malformed", "certificate-malformed", "certification data", expected, got);
   }
-  return blocks.map(([, der]) => parseCertificate(der));
+  return blocks.map(({ content }) => parseCertificate(content));
 }
 
 /** Require a public key of P-256, point uncompressed, as every key of Intel's is: `public-key-invalid`. */
 export function requireP256({ name, spki }: Issuer): void {
   if (keyKind(spki) !== "P-256") {
-    throw refusal("chain", "public-key-invalid", `key of ${name}`, "ECDSA P-256", "another kind of key", "6, T02");
+    throw refusal("chain", "public-key-invalid", `key of ${name}`, "ECDSA P-256", "another kind of key");
   }
 }
 
@@ -119,7 +111,7 @@ function findIssuer(leaf: Certificate, candidates: readonly Certificate[], at: n
   };
   return firstFitting(candidates, attempt, () => {
     const name = leaf.issuerCommonName ?? "issuer";
-    return refusal("endorsement", "pck-issuer-missing", `issuer of ${leaf.name}`, name, "none", "6, T02", { retryable: true });
+    return refusal("endorsement", "pck-issuer-missing", `issuer of ${leaf.name}`, name, "none", { retryable: true });
   });
 }
 
@@ -137,7 +129,7 @@ async function findRoot(
 ): Promise<Root> {
   if (child.issuerCommonName !== ROOT_NAME) {
     const got = child.issuerCommonName ?? "a name without one CN";
-    throw refusal("chain", "pck-name-unexpected", "issuer CN", ROOT_NAME, got, "6, T02");
+    throw refusal("chain", "pck-name-unexpected", "issuer CN", ROOT_NAME, got);
   }
   const pins = await Promise.all(presented.map(spkiPin));
   // Pinned roots in the name of the child's issuer: keys that are held, then certificates that were presented.
@@ -170,13 +162,13 @@ async function findRoot(
 
 function untrusted(pin: string): AttestError {
   const code = isSimulatedPin(ROLE, pin) ? "simulated-root-refused" : "root-not-trusted";
-  return refusal("chain", code, "root", "a pinned Intel root key", `SHA-256 of the public key ${pin}`, "7, T02");
+  return refusal("chain", code, "root", "a pinned Intel root key", `SHA-256 of the public key ${pin}`);
 }
 
 function noRoot(anchors: TrustAnchors): AttestError {
   if (anchorsOf(anchors, ROLE).some((anchor) => !anchor.held)) {
-    return refusal("endorsement", "intel-root-missing", "root", `a pinned ${ROOT_NAME}`, "none", "7, T02");
+    return refusal("endorsement", "intel-root-missing", "root", `a pinned ${ROOT_NAME}`, "none");
   }
   const got = `a root in the name ${ROOT_NAME} that is not pinned`;
-  return refusal("chain", "root-not-trusted", "root", "a pinned Intel root key", got, "7, T02");
+  return refusal("chain", "root-not-trusted", "root", "a pinned Intel root key", got);
 }

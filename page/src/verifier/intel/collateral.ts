@@ -20,7 +20,6 @@ import { requireNotListed } from "./revocation";
 import { type Dated, parseTcbInfo, type TcbInfo } from "./tcb_info";
 
 const TCB_SIGNING_NAME = "Intel SGX TCB Signing";
-const CLAUSE = "8, T08";
 type Piece = DocumentKind | "tcb-signing";
 
 /** A document that Intel signed and that is current. Built by this module only. */
@@ -70,7 +69,7 @@ function readable<Content>(kind: DocumentKind, read: (body: Bytes) => Content, {
 
 function missing(piece: Piece, wanted: string, others: readonly string[]): AttestError {
   const got = [...new Set(others)].sort().join(", ") || "none";
-  return refusal("endorsement", `${piece}-missing`, piece, wanted, got, CLAUSE, { retryable: true });
+  return refusal("endorsement", `${piece}-missing`, piece, wanted, got, { retryable: true });
 }
 
 /** The best of the documents that belong, by their titles: what they are for. */
@@ -122,7 +121,7 @@ async function findSigning(document: IntelDocument, { endorsements, root, at }: 
     () => {
       const expected = `ECDSA P-256 with SHA-256 over the exact bytes, by ${TCB_SIGNING_NAME}`;
       const got = "a signature that does not verify";
-      return refusal("signature", "collateral-signature-invalid", `signature of the ${document.kind}`, expected, got, CLAUSE);
+      return refusal("signature", "collateral-signature-invalid", `signature of the ${document.kind}`, expected, got);
     },
   );
 }
@@ -141,5 +140,5 @@ async function isSignedBy({ body, signature }: IntelDocument, { spki }: Issuer):
 function requireWithin(piece: Piece, begins: number, ends: number, at: number): void {
   if (begins <= at && at <= ends) return;
   const code = `${piece}-${at < begins ? "not-yet-valid" : "expired"}`;
-  throw refusal("endorsement", code, piece, `${rfc3339(begins)} to ${rfc3339(ends)}`, rfc3339(at), CLAUSE, { retryable: true });
+  throw refusal("endorsement", code, piece, `${rfc3339(begins)} to ${rfc3339(ends)}`, rfc3339(at), { retryable: true });
 }

@@ -60,13 +60,13 @@ export interface TcbEvaluation {
   readonly qe_identity_evaluation_data_number: number;
 }
 
-const refused = (code: string, section: string, field: string, expected: string, got: string): AttestError =>
-  refusal("verification", code, field, expected, got, section);
+const refused = (code: string, field: string, expected: string, got: string): AttestError =>
+  refusal("verification", code, field, expected, got);
 
 // -- the quoting enclave (T10)
 
 const qeMismatch = (field: string, expected: string, got: string) =>
-  refused("qe-identity-mismatch", "10, T10", field, expected, got);
+  refused("qe-identity-mismatch", field, expected, got);
 
 /** Require that the quoting enclave is Intel's, and return the level that covers it. */
 export function requireQe(identity: QeIdentity, qe: EnclaveReport): ComponentLevel {
@@ -122,14 +122,14 @@ export function findModule(info: TcbInfo, td: TdReport): TdxModuleIdentity | nul
 }
 
 const moduleMismatch = (field: string, expected: string, got: string) =>
-  refused("tdx-module-mismatch", "11, T11", field, expected, got);
+  refused("tdx-module-mismatch", field, expected, got);
 
 function moduleIdentity(info: TcbInfo, major: number): TdxModuleIdentity {
   const wanted = `TDX_${major.toString(16).toUpperCase().padStart(2, "0")}`;
   const identity = info.moduleIdentities.find(({ id }) => id === wanted);
   if (identity === undefined) {
     const known = info.moduleIdentities.map(({ id }) => id).join(", ") || "major version 0";
-    throw refused("tdx-module-unknown", "11, T11", "TEE_TCB_SVN", known, wanted);
+    throw refused("tdx-module-unknown", "TEE_TCB_SVN", known, wanted);
   }
   return identity;
 }
@@ -161,7 +161,7 @@ export function evaluateTcb(
     status = relaunch(info, platform.td, sgxLevel, moduleLevel, qeLevel, status);
   }
   status = converge(status, qeLevel.status);
-  if (status === "Revoked") throw refused("tcb-revoked", "12, T12", "tcbStatus", "a status other than Revoked", status);
+  if (status === "Revoked") throw refused("tcb-revoked", "tcbStatus", "a status other than Revoked", status);
   const matched = [level, qeLevel, ...(moduleLevel === null ? [] : [moduleLevel])];
   return {
     tcb_status: status,
@@ -214,7 +214,7 @@ function covering(levels: readonly ComponentLevel[], isvSvn: number, field: stri
 }
 
 const notSupported = (field: string, got: string) =>
-  refused("tcb-not-supported", "11, T12", field, "at least the lowest level that Intel supports", got);
+  refused("tcb-not-supported", field, "at least the lowest level that Intel supports", got);
 
 // -- TD relaunch (section 13)
 

@@ -11,9 +11,9 @@ import { parseCrl } from "../crl";
 import { derWithoutPadding } from "../endorsement_forms";
 import { AttestError } from "../errors";
 import { isObject, type JsonObject, jsonValue } from "../json";
+import { readPemBlocks } from "../pem";
 import type { Found } from "../pool";
 import { parseCertificate } from "../x509";
-import { pemBlocks } from "./chain";
 import { type DocumentKind, type IntelDocument, intelDocument, parsePcsAnswer } from "./document";
 import { malformed } from "./members";
 import { parseQeIdentity } from "./qe_identity";
@@ -72,12 +72,12 @@ function textOf(value: JsonObject, name: string): string {
 export function certificates(text: string) {
   const chains = text.match(PERCENT_CHAIN);
   const plain = chains ? chains.map(percentDecoded).join("\n") : text;
-  const blocks = pemBlocks(plain);
-  const fits = blocks.length > 0 && blocks.length <= MAX_CHAIN_CERTIFICATES && blocks.every(([label]) => label === "CERTIFICATE");
+  const blocks = readPemBlocks(utf8(plain));
+  const fits = blocks.length > 0 && blocks.length <= MAX_CHAIN_CERTIFICATES && blocks.every(({ label }) => label === "CERTIFICATE");
   if (text.trim() && !fits) {
     throw malformed("chain", `1 to ${MAX_CHAIN_CERTIFICATES} PEM certificates`, `${blocks.length} PEM blocks`);
   }
-  return blocks.map(([, der]) => parseCertificate(der));
+  return blocks.map(({ content }) => parseCertificate(content));
 }
 
 const percentDecoded = (text: string) =>
@@ -88,9 +88,9 @@ function lists(text: string) {
   const found = text.trim();
   if (!found) return [];
   if (!found.startsWith(PEM_LIST)) return [parseCrl(derWithoutPadding(hexBytes(found, "CRL")))];
-  const [block, ...more] = pemBlocks(found);
+  const [block, ...more] = readPemBlocks(utf8(found));
   if (!block || more.length) throw malformed("CRL", "one PEM list", "none or several");
-  return [parseCrl(block[1])];
+  return [parseCrl(block.content)];
 }
 
 /** Take the signed text with its signature beside it, or the whole answer of the PCS where there is none. */

@@ -13,7 +13,7 @@ const MAX_TEXTS = 256;
 const WORD = /^[!-~]{1,64}$/;
 
 export const malformed = (field: string, expected: string, got: string) =>
-  refusal("malformed", "collateral-malformed", field, expected, got, "9, 10 and 17");
+  refusal("malformed", "collateral-malformed", field, expected, got);
 
 /** One object of a document; what nobody asks for is ignored. */
 export class Members {
@@ -78,7 +78,7 @@ export class Members {
   requireConstant(name: string, expected: number): void {
     const found = this.integer(name, 0xffff_ffff);
     if (found !== expected) {
-      throw refusal("unsupported", "collateral-unsupported", this.field(name), `${expected}`, `${found}`, "9, 10");
+      throw refusal("unsupported", "collateral-unsupported", this.field(name), `${expected}`, `${found}`);
     }
   }
 

@@ -51,7 +51,7 @@ function caOf({ name, commonName, issuerCommonName = "a name without one CN" }: 
 }
 
 const misnamed = (whose: string, expected: string, got: string) =>
-  refusal("chain", "pck-name-unexpected", `${whose} CN of the PCK certificate`, expected, got, "6, T02");
+  refusal("chain", "pck-name-unexpected", `${whose} CN of the PCK certificate`, expected, got);
 
 function readExtension(certificate: Certificate) {
   const extension = extensionOf(certificate, EXTENSION) ?? defect("no SGX extension");

@@ -56,7 +56,7 @@ export interface Quote {
 }
 
 const refused = (kind: Kind, code: string, field: string, offset: number, expected: string, got: string): AttestError =>
-  refusal(kind, `quote-${code}`, field, expected, got, "2 to 4", { offset });
+  refusal(kind, `quote-${code}`, field, expected, got, { offset, clause: "Intel DCAP, ECDSA quote format; intel-tdx-sgx.md 2 to 4" });
 
 const unsupported = (what: string, field: string, offset: number, expected: string, got: unknown) =>
   refused("unsupported", `${what}-unsupported`, field, offset, expected, String(got));

@@ -1,17 +1,15 @@
-/** How refusals of this package are put: what was looked at, what would do, what was found, and the clause. */
+/** How refusals of this package are put: what was looked at, what would do, and what was found. */
 
 import { AttestError, type Facts, type Kind } from "../errors";
 
-/** Make a refusal whose text says all of it; for the caller to throw. */
+/** Make a refusal; for the caller to throw. The step in which it happens knows the clause. */
 export function refusal(
   kind: Kind,
   code: string,
   field: string,
   expected: string,
   got: string,
-  clause: string,
   more: Facts = {},
 ): AttestError {
-  const facts = { field, expected, got, clause: `intel-tdx-sgx.md ${clause}`, ...more };
-  return new AttestError(kind, code, `${field}: expected ${expected}, got ${got}`, facts);
+  return new AttestError(kind, code, "", { field, expected, got, ...more });
 }

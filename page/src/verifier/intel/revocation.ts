@@ -11,8 +11,6 @@ import type { AttestError } from "../errors";
 import type { Certificate, Issuer } from "../x509";
 import { refusal } from "./refusal";
 
-const CLAUSE = "14, T07";
-
 /** The two current lists that a PCK certificate was looked up in. */
 export interface PckCrls {
   /** Of the CA that issued it, Platform or Processor. */
@@ -47,7 +45,7 @@ export async function requireNotListed(crls: readonly Crl[], issuer: Issuer, { n
     // The cheap question first: a list of another issuer may name the number of its own certificate.
     if (crl.revoked.has(serial) && (await isSignedBy(crl, issuer))) {
       const [number, got] = [serial.toString(16), `listed by the CRL of ${rfc3339(crl.thisUpdate)}`];
-      throw refusal("revoked", "certificate-revoked", name, `serial ${number} not listed`, got, CLAUSE);
+      throw refusal("revoked", "certificate-revoked", name, `serial ${number} not listed`, got);
     }
   }
 }
@@ -75,13 +73,13 @@ function noCurrentCrl(
   if (latest) {
     const code = at < latest.thisUpdate ? "crl-not-yet-valid" : "crl-expired";
     const got = `${rfc3339(latest.thisUpdate)} to ${rfc3339(latest.nextUpdate)}`;
-    return refusal("endorsement", code, field, `thisUpdate <= ${moment} <= nextUpdate`, got, CLAUSE, { retryable: true });
+    return refusal("endorsement", code, field, `thisUpdate <= ${moment} <= nextUpdate`, got, { retryable: true });
   }
   if (isNamed) {
     const [expected, got] = [`a signature by ${issuer.name}`, "one that does not verify"];
-    return refusal("chain", "crl-signature-invalid", field, expected, got, CLAUSE);
+    return refusal("chain", "crl-signature-invalid", field, expected, got);
   }
   const others = [...new Set(crls.map((crl) => crl.issuerCommonName ?? "a name without one CN"))].sort();
   const got = others.length ? `lists of ${others.join(", ")}` : "none";
-  return refusal("endorsement", "crl-missing", field, `one that is current at ${moment}`, got, CLAUSE, { retryable: true });
+  return refusal("endorsement", "crl-missing", field, `one that is current at ${moment}`, got, { retryable: true });
 }

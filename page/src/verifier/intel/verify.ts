@@ -255,7 +255,9 @@ export async function verifyIntelQuote(quote: Quote, given: Given): Promise<Veri
       await step.run(judgement);
     } catch (error) {
       if (!(error instanceof AttestError)) throw error;
-      error.facts.check = `${quote.tee}.${step.name}`;
+      const { facts } = error;
+      facts.check = `${quote.tee}.${step.name}`;
+      facts.clause ??= step.clause;
       failures.set(step, error);
       if (number < FIRST_OF_COLLATERAL || error.kind !== "endorsement") break;
     }
