@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attest.errors import ConfigurationError
 from rag_demo.enclave.embedding import Backend, TextEmbedder, load_embedder
 from rag_demo.enclave.embedding.blas import MAPS, single_threaded
 from rag_demo.enclave.embedding.configuration import parse_config
 from rag_demo.enclave.embedding.embedder import WINDOW_TEXTS
-from rag_demo.enclave.embedding.encoder import NumpyEncoder
+from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, NumpyEncoder
 from rag_demo.enclave.embedding.onnx_encoder import onnx_encoder
 from rag_demo.enclave.embedding.weights import Floats, Linear, take_weights
 from rag_demo.enclave.embedding.wordpiece import parse_tokenizer
@@ -51,6 +52,14 @@ def test_the_weights_are_overwritten_when_the_model_is_closed() -> None:
     assert not any(array.any() for array in weights.arrays())
 
 
+def test_weights_that_are_refused_are_overwritten_too() -> None:
+    given = arrays()
+    given["encoder.layer.1.output.dense.bias"][3] = np.nan
+    with pytest.raises(ConfigurationError):
+        take_weights(given, parse_config(raw(CONFIG)))
+    assert not any(array.any() for array in given.values())
+
+
 class _Slow(NumpyEncoder):
     """Computes when it is allowed to."""
 
@@ -62,6 +71,33 @@ class _Slow(NumpyEncoder):
         self.begun.set()
         assert self.go_on.wait(10)
         return super().encode(batch)
+
+
+class _Watched(NumpyEncoder):
+    """Notes how long the texts of each batch are."""
+
+    batches: list[list[int]]
+
+    def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
+        self.batches.append([len(one) for one in batch])
+        return super().encode(batch)
+
+
+def test_batches_are_sorted_and_bounded_as_if_they_were_padded() -> None:
+    config = parse_config(raw({**CONFIG, "max_position_embeddings": 600}))
+    tensors = arrays()
+    tensors["embeddings.position_embeddings.weight"] = np.zeros((600, 8), np.float32)
+    encoder = _Watched(take_weights(tensors, config), config)
+    encoder.batches = []
+    tokens = parse_tokenizer(raw(TOKENIZER), vocabulary=config.vocabulary)
+    lengths = [at * 37 % 300 for at in range(200)] + [560]
+    with TextEmbedder(tokens, encoder, max_tokens=600, threads=1) as embedder:
+        embedder.embed(["a " * length for length in lengths])
+    assert [length for one in encoder.batches for length in one] == sorted(length + 2 for length in lengths)
+    assert max(len(one) * max(one) for one in encoder.batches if len(one) > 1) <= BATCH_TOKENS
+    # And no smaller than they have to be: with the next text each would have been too large.
+    after = [one[0] for one in encoder.batches[1:]]
+    assert all((len(one) + 1) * more > BATCH_TOKENS for one, more in zip(encoder.batches, after, strict=False))
 
 
 def test_closing_waits_for_what_is_being_computed() -> None:
