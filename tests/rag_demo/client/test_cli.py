@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from rag_demo.client.cli import main
+from rag_demo.client.cli import cli, main
+from rag_demo.demo.cli import demo
 from tests.rag_demo.client.site import ANSWER, DOCUMENT, PASSAGE, STATE, Site
 
 pytestmark = pytest.mark.loopback
@@ -138,3 +140,14 @@ def test_help_begins_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("ask", "chat", "check", "delete", "documents", "upload"):
         assert main([command, "--help"]) == 0
         assert "--policy" in capsys.readouterr().out
+
+
+def test_every_command_and_option_is_documented() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/rag-demo.md").read_text()
+    commands = {"client": cli.commands, "demo": {"demo": demo}}
+    for command in [one for group in commands.values() for one in group.values()]:
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and parameter.opts[0] not in {"--name", "--tls-ca", "--no-colour"}:
+                assert f"{parameter.opts[0]}" in page, (command.name, parameter.opts)
+    for name in commands["client"]:
+        assert f"`{name}`" in page or name == "chat"

@@ -95,6 +95,6 @@ def test_it_shows_itself_nowhere() -> None:
 
 
 def test_it_lies_where_the_user_keeps_state() -> None:
-    assert default_token_file({"HOME": "/home/u"}) == Path("/home/u/.local/state/attest-rag/token")
-    assert default_token_file({"HOME": "/home/u", "XDG_STATE_HOME": "/s"}) == Path("/s/attest-rag/token")
-    assert default_token_file({"HOME": "/home/u", "XDG_STATE_HOME": "relative"}).is_absolute()
+    assert default_token_file({"HOME": "/person"}) == Path("/person/.local/state/attest-rag/token")
+    assert default_token_file({"HOME": "/person", "XDG_STATE_HOME": "/s"}) == Path("/s/attest-rag/token")
+    assert default_token_file({"HOME": "/person", "XDG_STATE_HOME": "relative"}).is_absolute()
