@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_demo.enclave.embedding.wordpiece import FIRST_CHARACTERS, WordPiece, parse_tokenizer
 
@@ -78,11 +80,13 @@ EDGE = FIRST_CHARACTERS
         " " * (EDGE - 101) + "x" * 100 + "yz",
         " " * (EDGE * 4 - 2) + "embeddings",
         "x" * (EDGE * 5) + " lease",
+        # The word at the edge is unknown in the whole, and many pieces where it is cut: as many as are wanted.
+        "a " * 230 + " " * (EDGE - 460 - 90) + "x" * 150 + " lease",
         "lease\u200b" * 2000 + " end",
         " ".join(["unaffable"] * 3000),
         "\ue000" * (EDGE - 1) + "😀 lease",
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_reading_the_beginning_of_a_long_text_changes_nothing(
     tokens: WordPiece, text: str, monkeypatch: pytest.MonkeyPatch
@@ -98,3 +102,13 @@ def test_halves_of_surrogates_are_joined_or_left_out(tokens: WordPiece) -> None:
     assert tokens.encode("key \ud83d\udd11 end", most=256) == whole
     assert tokens.encode("key \ud83d end \udd11", most=256) == tokens.encode("key end", most=256)
     assert tokens.count("\ud83d") == 0
+
+
+@given(text=st.text(st.characters(categories=None), max_size=60), most=st.integers(2, 40))
+def test_any_text_becomes_numbers_of_the_vocabulary(tokens: WordPiece, text: str, most: int) -> None:
+    numbers = tokens.encode(text, most=most)
+    assert len(numbers) == min(most, tokens.count(text) + 2)
+    assert (numbers[0], numbers[-1]) == (101, 102)
+    # No text speaks in the model's marks.
+    assert {0, 101, 102, 103}.isdisjoint(numbers[1:-1])
+    assert all(0 <= number < VOCABULARY for number in numbers)
