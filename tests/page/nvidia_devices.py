@@ -5,6 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
 from attest.encoding import rfc3339_text
 from attest.endorsements.x509 import Extension
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_NVIDIA_REPORT, Evidence, EvidenceItem
@@ -181,6 +184,14 @@ def _fwid(*, key: bytes, digest: bytes = GPU.keys.fwid, version: int = 1, critic
     return Extension(oid="2.23.133.5.4.1", critical=critical, value=der.sequence(der.integer(version), key, fwid))
 
 
+def _other_curve() -> bytes:
+    return (
+        ec.derive_private_key(7, ec.SECP256R1())
+        .public_key()
+        .public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    )
+
+
 def chains() -> dict[str, bytes]:
     """Chains beside a good report."""
     leaf, device, l3, l2, root = GPU.certificates
@@ -214,6 +225,9 @@ def chains() -> dict[str, bytes]:
         "a short firmware id": _pem(_leaf_with(_fwid(key=spki, digest=bytes(32))), device, l3, l2, root),
         "an expired leaf": _pem(_leaf(not_after=AT - timedelta(days=1)), device, l3, l2, root),
         "a leaf of tomorrow": _pem(_leaf(not_before=AT + timedelta(days=1)), device, l3, l2, root),
+        "a leaf whose key is no point": _pem(_leaf(spki=spki[:-96] + b"\1" * 96), device, l3, l2, root),
+        "a device whose key is no point": _pem(leaf, _device(spki=spki[:-96] + b"\1" * 96), l3, l2, root),
+        "a leaf with a key of another curve": _pem(_leaf(spki=_other_curve()), device, l3, l2, root),
         "a device with another serial number": _pem(leaf, _device(serial=7), l3, l2, root),
         "a device that is no CA": _pem(
             leaf, _device(extensions=GPU.keys.device_template().extensions[1:]), l3, l2, root

@@ -1,10 +1,11 @@
 """RIMs as an attacker would write them: signed with the simulator's public keys, or wrapped around what was signed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
-from attest.simulator.nvidia.rims import rim_signer_certificates, rim_signer_key, signed_in
+from attest.simulator.nvidia.certificates import reference_issuer
+from attest.simulator.nvidia.rims import rim_signer_certificates, rim_signer_key, rim_signer_template, signed_in
 from tests.evidence.gpu.made_rim import (
     C14N,
     DS,
@@ -19,6 +20,16 @@ from tests.page.nvidia_devices import AT, GPU, rims
 
 _KEY = rim_signer_key(GPU.product, signed_in(AT))
 _CERTIFICATES = rim_signer_certificates(GPU.product, signed_in(AT))
+
+
+_TEMPLATE = rim_signer_template(GPU.product, signed_in(AT))
+_POINTLESS = _TEMPLATE.spki[:-96] + b"\1" * 96
+
+
+def _signer(spki: bytes = _TEMPLATE.spki, **changes: object) -> bytes:
+    """The signer's certificate with another key, or with other extensions."""
+    template = replace(_TEMPLATE, spki=spki, **changes)  # type: ignore[arg-type]  # changes of any field
+    return template.issue(reference_issuer(GPU.product).key)
 
 
 @cache
@@ -140,6 +151,8 @@ def shaped() -> Mapping[str, bytes]:
         "three certificates": rim(certificates=_CERTIFICATES[:3]),
         "certificates in another order": rim(certificates=(_CERTIFICATES[1], _CERTIFICATES[0], *_CERTIFICATES[2:])),
         "a first certificate that is none": rim(certificates=(b"\x30\0", *_CERTIFICATES[1:])),
+        "a signer whose key is no point": rim(certificates=(_signer(_POINTLESS), *_CERTIFICATES[1:])),
+        "a signer without a usage": rim(certificates=(_signer(extensions=()), *_CERTIFICATES[1:])),
         "another signature": rim(sign=_always(b"\1" * 96)),
         "a signature of zeros": rim(sign=_always(bytes(96))),
         "something behind KeyInfo": rim(after="<ds:Object/>"),

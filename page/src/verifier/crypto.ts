@@ -78,6 +78,13 @@ async function importKey(spki: Bytes, parameters: EcKeyImportParams | RsaHashedI
   }
 }
 
+/** Kind of a key that can be used: of an elliptic curve it is a point of it. Refuses with `public-key-invalid`. */
+export async function usableKey(spki: Bytes): Promise<KeyKind> {
+  const namedCurve = keyKind(spki);
+  if (namedCurve !== "RSA") await importKey(spki, { name: "ECDSA", namedCurve });
+  return namedCurve;
+}
+
 // -- signatures
 
 /** Whether an ECDSA signature holds; `signature` is r and s of the curve's size each, big-endian. */

@@ -8,9 +8,9 @@
  */
 
 import { type Bytes, hex, latin1, utf8Text } from "../bytes";
-import { keyKind } from "../crypto";
+import { usableKey } from "../crypto";
 import { DerError, DerReader, TAG, all, bits, defect, integer, oid, onlyElement } from "../der";
-import { AttestError, fail } from "../errors";
+import { type AttestError, refusal } from "../errors";
 import { type Certificate, extensionOf } from "../x509";
 
 export type DeviceKind = "nvidia-gpu" | "nvidia-switch";
@@ -20,6 +20,7 @@ const COMPOSITE_DEVICE_ID = "2.23.133.5.4.1";
 const TCB_INFO = "2.23.133.5.4.1.1";
 const SHA384 = "2.16.840.1.101.3.4.2.2";
 const FWID_BYTES = 48;
+const FWIDS = 0x86;
 const BASIC_CONSTRAINTS = "2.5.29.19";
 const KEY_USAGE = "2.5.29.15";
 const DIGITAL_SIGNATURE = 0x80;
@@ -59,9 +60,10 @@ export function withoutFirmwareId(certificate: Certificate): Certificate {
   return { ...certificate, extensions: certificate.extensions.filter((extension) => !isFirmwareId(extension)) };
 }
 
-interface Fwid {
+interface FirmwareId {
   readonly algorithm: string;
   readonly digest: Bytes;
+  readonly deviceKey?: Bytes;
 }
 
 /**
@@ -70,31 +72,24 @@ interface Fwid {
  * @throws AttestError `gpu-leaf-malformed`: none or both of the two extensions, DER that is not theirs, another digest
  *   than SHA-384, a certificate that may issue others or may not sign; `public-key-invalid`: no P-384 key.
  */
-export function readLeaf(certificate: Certificate): GpuLeaf {
+export async function readLeaf(certificate: Certificate): Promise<GpuLeaf> {
   const [found, ...more] = certificate.extensions.filter(isFirmwareId);
-  if (!found || more.length) {
-    const expected = `one of the extensions ${COMPOSITE_DEVICE_ID} and ${TCB_INFO}`;
-    throw malformed(certificate, "firmware id", expected, found ? "both" : "none");
+  if (!found || more.length) throw malformed(certificate, "one firmware id", found ? "both" : "none");
+  const read = found.oid === COMPOSITE_DEVICE_ID ? compositeDeviceId : tcbInfo;
+  const { algorithm, digest, deviceKey } = decoding(certificate, () => read(found.value));
+  // An L5 has no basicConstraints at all.
+  const first = decoding(certificate, () => keyUsage(certificate));
+  if (extensionOf(certificate, BASIC_CONSTRAINTS) || !(first & DIGITAL_SIGNATURE) || first & KEY_CERT_SIGN) {
+    throw malformed(certificate, "keyUsage digitalSignature without keyCertSign, no basicConstraints", `keyUsage ${first}`);
   }
-  const composite = found.oid === COMPOSITE_DEVICE_ID;
-  const wanted = `DER of a ${composite ? "CompositeDeviceID" : "DiceTcbInfo"}`;
-  const read = composite ? compositeDeviceId : tcbInfo;
-  const { fwid, deviceKey } = decoding(certificate, "firmware id", wanted, () => read(found.value));
-  requireSignsData(certificate);
-  requireP384(certificate);
-  if (fwid.algorithm !== SHA384 || fwid.digest.length !== FWID_BYTES) {
-    const got = `${fwid.digest.length} bytes of algorithm ${fwid.algorithm}`;
-    throw malformed(certificate, "firmware id", `${FWID_BYTES} bytes of SHA-384`, got);
+  await requireP384(certificate);
+  if (algorithm !== SHA384 || digest.length !== FWID_BYTES) {
+    throw malformed(certificate, `${FWID_BYTES} bytes of SHA-384`, `${digest.length} bytes of algorithm ${algorithm}`);
   }
-  return { certificate, fwid: hex(fwid.digest), deviceKey };
+  return { certificate, fwid: hex(digest), deviceKey };
 }
 
-interface FirmwareId {
-  readonly fwid: Fwid;
-  readonly deviceKey?: Bytes;
-}
-
-function readFwid(reader: DerReader): Fwid {
+function readFwid(reader: DerReader): FirmwareId {
   const inside = reader.sequence();
   const fwid = { algorithm: oid(inside.next(TAG.oid)), digest: inside.next(TAG.octetString).body };
   inside.end();
@@ -104,69 +99,51 @@ function readFwid(reader: DerReader): Fwid {
 /** Version, the deviceID key, which is L4's, and the firmware id of what runs above it. */
 function compositeDeviceId(der: Bytes): FirmwareId {
   const inside = new DerReader(onlyElement(der, TAG.sequence).body);
-  if (integer(inside.next(TAG.integer)) !== 1n) defect("another version than 1");
+  if (integer(inside.next(TAG.integer)) !== 1n) defect("version");
   const deviceKey = inside.next().whole;
   const fwid = readFwid(inside);
   inside.end();
-  return { fwid, deviceKey };
+  return { ...fwid, deviceKey };
 }
 
-/** Take the first of the firmware ids: the second is that of a layer which is not there, all zero. */
+/**
+ * Three texts, three numbers, the firmware ids, flags and two more, each optional. The first id counts: the second is
+ * that of a layer which is not there, all zero.
+ */
 function tcbInfo(der: Bytes): FirmwareId {
   const inside = new DerReader(onlyElement(der, TAG.sequence).body);
-  for (const tag of [0x80, 0x81, 0x82]) {
-    const words = inside.maybe(tag);
-    if (words && utf8Text(words.body) === undefined) defect("a text that is none");
+  let fwid: FirmwareId | undefined;
+  for (let tag = 0x80; tag <= 0x89; tag++) {
+    const element = inside.maybe(tag === FWIDS ? FWIDS | 0x20 : tag);
+    if (!element) continue;
+    if (tag <= 0x82) utf8Text(element.body) ?? defect("text");
+    else if (tag <= 0x85) integer(element);
+    else if (tag === FWIDS) [fwid] = all(element.body, readFwid);
+    else if (tag === 0x87) bits(element);
   }
-  for (const tag of [0x83, 0x84, 0x85]) {
-    const number = inside.maybe(tag);
-    if (number) integer(number);
-  }
-  const [fwid] = all(inside.maybe(0xa6)?.body ?? new Uint8Array(), readFwid);
-  const flags = inside.maybe(0x87);
-  if (flags) bits(flags);
-  inside.maybe(0x88);
-  inside.maybe(0x89);
   inside.end();
-  return { fwid: fwid ?? defect("no firmware id") };
+  return fwid ?? defect("none");
 }
 
-/** Require digitalSignature without keyCertSign, and no basicConstraints: an L5 has none at all. */
-function requireSignsData(certificate: Certificate): void {
-  if (extensionOf(certificate, BASIC_CONSTRAINTS)) {
-    throw malformed(certificate, "basicConstraints", "no such extension", "one");
-  }
-  const usage = keyUsage(certificate);
-  const first = usage[0] ?? 0;
-  if (!(first & DIGITAL_SIGNATURE) || first & KEY_CERT_SIGN) {
-    throw malformed(certificate, "keyUsage", "digitalSignature without keyCertSign", hex(usage) || "none");
-  }
-}
-
-function keyUsage(certificate: Certificate): Bytes {
+/** The first byte of keyUsage; 0 without any. */
+function keyUsage(certificate: Certificate): number {
   const usage = extensionOf(certificate, KEY_USAGE);
-  const read = (): Bytes => (usage ? bits(onlyElement(usage.value, TAG.bitString)).bytes : new Uint8Array());
-  return decoding(certificate, "keyUsage", "a BIT STRING", read);
+  return (usage && bits(onlyElement(usage.value, TAG.bitString)).bytes[0]) ?? 0;
 }
 
-function decoding<T>(certificate: Certificate, what: string, expected: string, read: () => T): T {
+function decoding<T>(certificate: Certificate, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof DerError) throw malformed(certificate, what, expected, error.message);
+    if (error instanceof DerError) throw malformed(certificate, "DER of TCG DICE", error.message);
     throw error;
   }
 }
 
 /** Require that a certificate's key is one of P-384: NVIDIA has no other. Refuses with `public-key-invalid`. */
-export function requireP384(certificate: Certificate): void {
-  const kind = keyKind(certificate.spki);
-  if (kind === "P-384") return;
-  fail("chain", "public-key-invalid", `the public key of ${certificate.name} is not one of P-384`, {
-    expected: "ECDSA P-384",
-    got: kind,
-    clause: "nvidia-gpu.md 6.1",
-  });
+export async function requireP384({ name, spki }: Certificate): Promise<void> {
+  const kind = await usableKey(spki);
+  if (kind !== "P-384") throw refusal("chain", "public-key-invalid", "P-384", kind, { field: name });
 }
 
 // -- the device
@@ -183,12 +160,8 @@ export function readIdentity(certificate: Certificate): string {
   if (values.length === 1 && /^[0-9A-Fa-f]{18}$/.test(only) && BigInt(`0x${only}`) === certificate.serial) {
     return only.toLowerCase();
   }
-  return fail("chain", "gpu-identity-malformed", `${certificate.name} does not name a device`, {
-    field: "subject serialNumber",
-    expected: `9 bytes in hex that are the certificate's serial number, 0x${certificate.serial.toString(16)}`,
-    got: values.join(", ") || "none",
-    clause: "nvidia-gpu.md 7",
-  });
+  const expected = `9 bytes in hex, 0x${certificate.serial.toString(16)}`;
+  throw refusal("chain", "gpu-identity-malformed", expected, values.join(", ") || "none", { field: "subject serialNumber" });
 }
 
 function serialNumbers(name: Bytes): string[] {
@@ -219,15 +192,10 @@ export function readModel(certificate: Certificate, identity: string): DeviceMod
     if (typeByte !== type || !name.startsWith(prefix)) continue;
     return { kind, architecture, product: (name.split(" ")[0] ?? "").replaceAll("_", "") };
   }
-  return fail("unsupported", "gpu-device-unsupported", `${certificate.name} is no device that is known here`, {
-    expected: "0x41 with GH1…, GB1… or GB2…, or 0x50 with LS_10",
-    got: `0x${typeByte} with ${name || "a name without one CN"}`,
-    clause: "nvidia-gpu.md 4.1, 6.1",
-  });
+  const known = MODELS.map(([type, prefix]) => `0x${type} ${prefix}`).join(", ");
+  throw refusal("unsupported", "gpu-device-unsupported", known, `0x${typeByte} ${name}`);
 }
 
-function malformed(certificate: Certificate, what: string, expected: string, got: string): AttestError {
-  const clause = "TCG DICE attestation architecture; nvidia-gpu.md 7";
-  const message = `${what} of ${certificate.name}: expected ${expected}, got ${got}`;
-  return new AttestError("chain", "gpu-leaf-malformed", message, { field: what, expected, got, clause });
+function malformed({ name }: Certificate, expected: string, got: string): AttestError {
+  return refusal("chain", "gpu-leaf-malformed", expected, got, { field: name });
 }

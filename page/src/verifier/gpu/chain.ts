@@ -12,7 +12,7 @@ import { type Anchor, type TrustAnchors, anchorsOf, isSimulatedPin, pinned } fro
 import { equal } from "../bytes";
 import { requireCa, requireIssued, requireValid } from "../chain";
 import { ECDSA_SHA384, ecdsaHolds } from "../crypto";
-import { AttestError, refusalOf } from "../errors";
+import { AttestError, refusal, refusalOf } from "../errors";
 import { type Endorsements, named } from "../pool";
 import { type Certificate, type Issuer, spkiPin } from "../x509";
 import { isLeaf, requireP384, withoutFirmwareId } from "./certificates";
@@ -25,7 +25,6 @@ const MAX_LEAVES = 64;
 /** Certificates of one name that are tried: NVIDIA has one of each. */
 const MAX_CANDIDATES = 16;
 const ROLE = "nvidia-device-root";
-const CLAUSE = "nvidia-gpu.md 6.1";
 
 /** Certificates of a device as found; nothing of it is trusted. */
 export interface DevicePath {
@@ -60,11 +59,7 @@ export async function findPath(
 ): Promise<DevicePath> {
   if (chain) return presentedPath(chain, pool);
   const leaf = await findLeaf(report, pool);
-  if (!leaf) {
-    const facts = { expected: "a certificate chain that begins with a firmware id", got: "none", clause: CLAUSE };
-    const problem = "the certificate of the device's attestation key is not at hand";
-    return { certificates: [], roots: [], failure: new AttestError("endorsement", "gpu-leaf-missing", problem, facts) };
-  }
+  if (!leaf) return path([], [], refusal("endorsement", "gpu-leaf-missing", "a certificate with a firmware id", "none"));
   const found = [leaf];
   let failure: AttestError | undefined;
   while (found.length < PATH_LENGTH && !failure) {
@@ -87,15 +82,9 @@ function presentedPath(chain: readonly Certificate[], pool: Endorsements): Devic
   const rootless = last && equal(last.issuer, last.subject) ? chain.slice(0, -1) : chain;
   const end = rootless.at(-1);
   const roots = [...chain.slice(rootless.length), ...(end ? named(pool, end.issuer) : [])];
-  if (rootless.length === PATH_LENGTH) return path(rootless, roots);
-  const problem = `the chain has ${rootless.length} certificates besides the root, expected ${PATH_LENGTH}`;
-  const wrong = new AttestError("chain", "gpu-chain-length", problem, {
-    field: "certificate",
-    expected: "attestation key, device and two issuers, in this order",
-    got: rootless.map((certificate) => certificate.name).join(", ") || "none",
-    clause: CLAUSE,
-  });
-  return path(rootless, roots, wrong);
+  const got = rootless.map((certificate) => certificate.name).join(", ") || "none";
+  const wrong = refusal("chain", "gpu-chain-length", "attestation key, device and two issuers, in this order", got);
+  return path(rootless, roots, rootless.length === PATH_LENGTH ? undefined : wrong);
 }
 
 /** The leaf whose key signed the report; if none did, the first, so that the signature is what fails. */
@@ -107,8 +96,8 @@ async function findLeaf(report: ParsedGpuReport, pool: Endorsements): Promise<Ce
 
 /** Whether the report's signature verifies under this certificate's key; a key of another kind signed nothing. */
 export async function reportSignedBy(report: ParsedGpuReport, leaf: Certificate): Promise<boolean> {
-  const holds = await refusalOf(() => {
-    requireP384(leaf);
+  const holds = await refusalOf(async () => {
+    await requireP384(leaf);
     return ecdsaHolds(leaf.spki, "SHA-384", report.signature, report.signedBytes);
   });
   return holds === true;
@@ -116,16 +105,14 @@ export async function reportSignedBy(report: ParsedGpuReport, leaf: Certificate)
 
 /** Who issued `child`; a self-issued certificate stands in the place of the root and is no candidate. */
 async function findIssuer(child: Certificate, pool: Endorsements): Promise<Certificate> {
-  let refusal: AttestError | undefined;
+  let first: AttestError | undefined;
   const candidates = named(pool, child.issuer).slice(0, MAX_CANDIDATES);
   for (const candidate of candidates.filter(({ issuer, subject }) => !equal(issuer, subject))) {
     const found = await refusalOf(() => requireLink(child, candidate));
     if (!(found instanceof AttestError)) return candidate;
-    refusal ??= found;
+    first ??= found;
   }
-  const expected = child.issuerCommonName ?? "a name without one CN";
-  const problem = `the certificate of ${expected}, which issued ${child.name}, is not at hand`;
-  throw refusal ?? new AttestError("endorsement", "gpu-issuer-missing", problem, { expected, got: "none", clause: CLAUSE });
+  throw first ?? refusal("endorsement", "gpu-issuer-missing", issuerName(child), "none");
 }
 
 // -- judging
@@ -133,7 +120,7 @@ async function findIssuer(child: Certificate, pool: Endorsements): Promise<Certi
 async function requireLink(child: Certificate, issuer: Certificate): Promise<void> {
   await requireIssued(withoutFirmwareId(child), issuer, ECDSA_SHA384);
   requireCa(issuer);
-  requireP384(issuer);
+  await requireP384(issuer);
 }
 
 /** Require that each certificate is issued by the next, which is a CA with a P-384 key. */
@@ -150,16 +137,16 @@ export async function requireLinked({ certificates }: DevicePath): Promise<void>
  */
 export async function findRoot({ certificates, roots }: DevicePath, anchors: TrustAnchors): Promise<DeviceRoot> {
   const last = certificates.at(-1) as Certificate;
-  let refusal: AttestError | undefined;
+  let first: AttestError | undefined;
   for (const root of await candidateRoots(last, roots.slice(0, MAX_CANDIDATES), anchors)) {
     const found = await refusalOf(async () => {
       await requireIssued(last, root.issuer, ECDSA_SHA384);
       if (root.certificate) await requireLink(root.certificate, root.certificate);
     });
     if (!(found instanceof AttestError)) return root;
-    refusal ??= found;
+    first ??= found;
   }
-  throw refusal ?? (await noRoot(last, roots, anchors));
+  throw first ?? (await noRoot(last, roots, anchors));
 }
 
 /** Pinned roots in the name of the issuer: as keys that are held, and as presented certificates. */
@@ -175,22 +162,18 @@ async function candidateRoots(last: Certificate, presented: readonly Certificate
   return found;
 }
 
+function issuerName({ issuerCommonName }: Certificate): string {
+  return issuerCommonName ?? "a name without one CN";
+}
+
 async function noRoot(last: Certificate, presented: readonly Certificate[], anchors: TrustAnchors): Promise<AttestError> {
-  const name = last.issuerCommonName ?? "a name without one CN";
-  const clause = "nvidia-gpu.md 6.2";
-  const [first] = presented;
-  if (!first && anchorsOf(anchors, ROLE).some((anchor) => !anchor.held)) {
-    const facts = { expected: `a pinned ${name}`, got: "none", clause };
-    return new AttestError("endorsement", "gpu-root-missing", `the root ${name} is neither held nor at hand`, facts);
-  }
+  const expected = `a pinned ${issuerName(last)}`;
   const pins = await Promise.all(presented.slice(0, MAX_CANDIDATES).map(spkiPin));
+  if (!pins.length && anchorsOf(anchors, ROLE).some((anchor) => !anchor.held)) {
+    return refusal("endorsement", "gpu-root-missing", expected, "none");
+  }
   const simulated = pins.some((pin) => isSimulatedPin(ROLE, pin));
-  const problem = `the root ${name} is ${simulated ? "a SIMULATION root" : "no anchor of this Verifier"}`;
-  return new AttestError("chain", simulated ? "simulated-root-refused" : "root-not-trusted", problem, {
-    expected: "a pinned NVIDIA root key",
-    got: first ? `SHA-256 of the public key ${pins[0]}` : "a name that no anchor has",
-    clause,
-  });
+  return refusal("chain", simulated ? "simulated-root-refused" : "root-not-trusted", expected, `SHA-256 of the key ${pins[0]}`);
 }
 
 /**

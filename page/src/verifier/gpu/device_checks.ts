@@ -22,7 +22,7 @@ async function chain(attempt: Attempt): Promise<void> {
     });
   }
   if (failure && !path.leaf) throw failure;
-  attempt.leaf = readLeaf(there(path.certificates[0]));
+  attempt.leaf = await readLeaf(there(path.certificates[0]));
   if (failure) throw failure;
   await requireLinked(path);
   attempt.root = await findRoot(path, attempt.given.anchors);

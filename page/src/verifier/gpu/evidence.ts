@@ -9,7 +9,7 @@
  */
 
 import { type Bytes, base64Bytes, hexBytes, latin1 } from "../bytes";
-import { AttestError } from "../errors";
+import { AttestError, refusal } from "../errors";
 import { type JsonObject, type JsonValue, isObject, jsonValue } from "../json";
 import { type Certificate, parseCertificate } from "../x509";
 import { type ParsedGpuReport, parseReport } from "./structure";
@@ -79,7 +79,7 @@ function readChain(pem: Bytes): Certificate[] {
   const blocks = [...text.matchAll(CERTIFICATES)];
   const whole = blocks.length === text.split("-----BEGIN ").length - 1;
   if (!whole || !blocks.length || blocks.length > MAX_CHAIN_CERTIFICATES) {
-    throw unreadable(`expected 1 to ${MAX_CHAIN_CERTIFICATES} certificates in PEM and no other block`);
+    throw unreadable(`${blocks.length}`);
   }
   try {
     return blocks.map(([, lines = ""]) => parseCertificate(base64Bytes(lines.replace(/[ \t-\r]/g, ""), "PEM CERTIFICATE")));
@@ -89,9 +89,9 @@ function readChain(pem: Bytes): Certificate[] {
   }
 }
 
-function unreadable(problem: string): AttestError {
+function unreadable(got: string): AttestError {
   const facts = { check: "nvidia.chain", field: "device.certificate", clause: "nvidia-gpu.md 6.1" };
-  return new AttestError("chain", "certificate-malformed", `the device's certificate chain cannot be read: ${problem}`, facts);
+  return refusal("chain", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES} certificates in PEM and no other block`, got, facts);
 }
 
 function readSettings(value: JsonValue | undefined): GpuSettings {
@@ -142,7 +142,5 @@ function flag(members: JsonObject, name: string, path: string): boolean {
 }
 
 export function malformed(field: string, expected: string, got: string): AttestError {
-  const facts = { check: "nvidia.format", field, expected, got, clause: "nvidia-gpu.md 16" };
-  const message = `NVIDIA evidence: ${field}: expected ${expected}, got ${got}`;
-  return new AttestError("malformed", "gpu-device-malformed", message, facts);
+  return refusal("malformed", "gpu-device-malformed", expected, got, { check: "nvidia.format", field, clause: "nvidia-gpu.md 16" });
 }

@@ -10,19 +10,16 @@
 import { type Anchor, type TrustAnchors, anchorsOf, isSimulatedPin } from "../anchors";
 import { equal, hex, rfc3339 } from "../bytes";
 import { isCa, requireCa, requireIssued } from "../chain";
-import { ECDSA_SHA384, keyKind, sha256 } from "../crypto";
+import { ECDSA_SHA384, sha256, usableKey } from "../crypto";
 import { DerError, TAG, bits, onlyElement } from "../der";
-import { AttestError, fail, refusalOf } from "../errors";
+import { AttestError, refusal, refusalOf } from "../errors";
 import type { RimDocument } from "../rims";
 import { type Certificate, type Issuer, extensionOf, spkiPin } from "../x509";
 import { type SignatureState, readSignedDocument } from "../xml/signature";
 import { type RimContent, readContent } from "./rim_document";
 
-/** L4 signer, L3, L2, root; the root is only ever compared with a pin. */
-const EMBEDDED_CERTIFICATES = 4;
 const ROLE = "nvidia-rim-root";
 const KEY_USAGE = "2.5.29.15";
-const CLAUSE = "nvidia-gpu.md 9.4";
 
 /** L4, which signed the document, with its issuers L3 and L2. */
 export type RimSigners = readonly [Certificate, Certificate, Certificate];
@@ -78,13 +75,8 @@ async function readAnew(document: RimDocument, digest: string): Promise<ParsedRi
 }
 
 /** Require both halves of the XML signature to hold: `rim-signature-invalid`. */
-export function requireSignature({ product, version, signature }: ParsedRim): void {
-  if (signature === "valid") return;
-  fail("signature", "rim-signature-invalid", `the signature of the RIM ${product} ${version} does not hold`, {
-    expected: "a valid SignedInfo and the digest of the document in it",
-    got: signature,
-    clause: "nvidia-gpu.md 9.3",
-  });
+export function requireSignature({ signature }: ParsedRim): void {
+  if (signature !== "valid") throw refusal("signature", "rim-signature-invalid", "valid", signature);
 }
 
 // -- who signed
@@ -99,17 +91,13 @@ export function requireSignature({ product, version, signature }: ParsedRim): vo
 export async function findSigners(parsed: ParsedRim, anchors: TrustAnchors): Promise<VerifiedRim> {
   const [signer, l3, l2, embedded, ...more] = parsed.certificates;
   if (!signer || !l3 || !l2 || !embedded || more.length) {
-    const { length } = parsed.certificates;
-    return fail("chain", "rim-chain-length", `the RIM ${parsed.product} ${parsed.version} carries ${length} certificates`, {
-      expected: `${EMBEDDED_CERTIFICATES}: signer, L3, L2 and root`,
-      got: String(length),
-      clause: CLAUSE,
-    });
+    throw refusal("chain", "rim-chain-length", "signer, L3, L2 and root", String(parsed.certificates.length));
   }
   requireSigner(signer);
+  await requireP384(signer);
   for (const issuer of [l3, l2]) {
     requireCa(issuer);
-    requireP384(issuer);
+    await requireP384(issuer);
   }
   await requireIssued(signer, l3, ECDSA_SHA384);
   await requireIssued(l3, l2, ECDSA_SHA384);
@@ -129,7 +117,7 @@ export async function findSigners(parsed: ParsedRim, anchors: TrustAnchors): Pro
 /** The pinned root that issued L2. A root that is held by its key needs no certificate, and gets none. */
 async function findRoot(l2: Certificate, embedded: Certificate, anchors: TrustAnchors): Promise<Anchor> {
   const pin = await spkiPin(embedded);
-  let refusal: AttestError | undefined;
+  let first: AttestError | undefined;
   for (const anchor of anchorsOf(anchors, ROLE)) {
     const { held } = anchor;
     if (held ? !equal(held.subject, l2.issuer) : anchor.pin !== pin) continue;
@@ -140,19 +128,10 @@ async function findRoot(l2: Certificate, embedded: Certificate, anchors: TrustAn
       requireCa(embedded);
     });
     if (!(found instanceof AttestError)) return anchor;
-    refusal ??= found;
+    first ??= found;
   }
-  throw refusal ?? noRoot(embedded, pin);
-}
-
-function noRoot(embedded: Certificate, pin: string): AttestError {
-  const simulated = isSimulatedPin(ROLE, pin);
-  const problem = `the RIM's root ${embedded.name} is ${simulated ? "a SIMULATION root" : "no anchor of this Verifier"}`;
-  return new AttestError("chain", simulated ? "simulated-root-refused" : "root-not-trusted", problem, {
-    expected: "a pinned NVIDIA RIM root key",
-    got: `SHA-256 of the public key ${pin}`,
-    clause: CLAUSE,
-  });
+  const code = isSimulatedPin(ROLE, pin) ? "simulated-root-refused" : "root-not-trusted";
+  throw first ?? refusal("chain", code, "a pinned NVIDIA RIM root key", `SHA-256 of the key ${pin}`);
 }
 
 /** Require a certificate that may sign documents and may not issue certificates. */
@@ -168,18 +147,16 @@ function requireSigner(certificate: Certificate): void {
     got = error.message;
   }
   if (got !== undefined) throw unexpected(certificate, got);
-  requireP384(certificate);
 }
 
-function requireP384(certificate: Certificate): void {
-  const kind = keyKind(certificate.spki);
-  if (kind !== "P-384") throw unexpected(certificate, `another key than P-384: ${kind}`);
+async function requireP384(certificate: Certificate): Promise<void> {
+  const kind = await usableKey(certificate.spki);
+  if (kind !== "P-384") throw unexpected(certificate, kind);
 }
 
-function unexpected(certificate: Certificate, got: string): AttestError {
-  const problem = `${certificate.name} does not fit its place among the signers of a RIM`;
+function unexpected({ name }: Certificate, got: string): AttestError {
   const expected = "P-384 keys; a signer with keyUsage digitalSignature that is no CA";
-  return new AttestError("chain", "rim-signer-unexpected", problem, { expected, got, clause: CLAUSE });
+  return refusal("chain", "rim-signer-unexpected", expected, got, { field: name });
 }
 
 // -- until when
@@ -188,15 +165,10 @@ function unexpected(certificate: Certificate, got: string): AttestError {
  * Require `notBefore <= at <= notAfter` of the RIM's window: `rim-not-yet-valid` or `rim-expired`. A RIM outside it is a
  * stale endorsement: NVIDIA issues the same id anew.
  */
-export function requireWindow({ parsed, notBefore, notAfter }: VerifiedRim, at: number): void {
+export function requireWindow({ notBefore, notAfter }: VerifiedRim, at: number): void {
   if (notBefore <= at && at <= notAfter) return;
   const code = at < notBefore ? "rim-not-yet-valid" : "rim-expired";
-  fail("endorsement", code, `the RIM ${parsed.product} ${parsed.version} is not valid at ${rfc3339(at)}`, {
-    expected: `${rfc3339(notBefore)} to ${rfc3339(notAfter)}, the window of all its signers`,
-    got: rfc3339(at),
-    clause: CLAUSE,
-    retryable: true,
-  });
+  throw refusal("endorsement", code, `${rfc3339(notBefore)} to ${rfc3339(notAfter)}`, rfc3339(at), { retryable: true });
 }
 
 // -- names at the RIM service; undefined for a part that cannot stand in an id
