@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ async ({ files, changed, offsets, ...options }) => {
 """Flip a bit of some bytes of one file, one after the other and another bit in each, and return what became of it."""
 
 
-def flipped(in_browser: Verifier, changed: str, quote: bytes, offsets: range) -> Counter[str]:
+def flipped(in_browser: Verifier, changed: str, quote: bytes, offsets: Sequence[int]) -> Counter[str]:
     """What became of each byte; that the unchanged whole verifies is required here."""
     held = {"quote": quote, **FILES}
     told: dict[str, Any] = {
@@ -51,19 +52,20 @@ def flipped(in_browser: Verifier, changed: str, quote: bytes, offsets: range) ->
     return Counter(codes)
 
 
-def test_a_quote_with_any_byte_changed_is_refused(in_browser: Verifier) -> None:
-    """Header, descriptor, body, signatures, keys and lengths: everything but the certificates' own text."""
+def test_a_quote_with_any_signed_byte_changed_is_refused(in_browser: Verifier) -> None:
+    """Header, descriptor and body, every byte; of the signatures, keys and lengths behind them every third."""
     quote = TD.quote(ZEROS, version=5)
-    end = len(quote) - len(parse_quote(quote).certification_data)
-    codes = flipped(in_browser, "quote", quote, range(end))
+    parsed = parse_quote(quote)
+    signed, end = len(parsed.signed_bytes), len(quote) - len(parsed.certification_data)
+    codes = flipped(in_browser, "quote", quote, [*range(signed), *range(signed, end, 3)])
     assert "verified" not in codes
     # Only the fields that name formats and lengths are refused as another kind of thing.
-    assert codes["quote-signature-invalid"] >= 648 + 64
-    assert codes["qe-report-signature-invalid"] >= 384 + 64
-    assert codes["attestation-key-invalid"] + codes["attestation-key-mismatch"] >= 64 + 32
+    assert codes["quote-signature-invalid"] >= 648 + 64 // 3
+    assert codes["qe-report-signature-invalid"] >= (384 + 64) // 3
+    assert codes["attestation-key-invalid"] + codes["attestation-key-mismatch"] >= (64 + 32) // 3
 
 
-@pytest.mark.parametrize(("name", "step"), [("tcb_info.json", 5), ("qe_identity.json", 2)])
+@pytest.mark.parametrize(("name", "step"), [("tcb_info.json", 9), ("qe_identity.json", 4)])
 def test_a_document_with_a_signed_byte_changed_is_refused(name: str, step: int, in_browser: Verifier) -> None:
     document = FILES[name]
     begin, end = document.index(b":") + 1, document.index(b',"signature"')
@@ -71,10 +73,10 @@ def test_a_document_with_a_signed_byte_changed_is_refused(name: str, step: int, 
     piece = "tcb-info" if name.startswith("tcb") else "qe-identity"
     # What is no such document any more, or not of this platform, is nobody's; all else is not what was signed.
     assert set(codes) == {"collateral-signature-invalid", f"{piece}-missing"}
-    assert codes["collateral-signature-invalid"] >= 20
+    assert codes["collateral-signature-invalid"] >= 10
 
 
 @pytest.mark.parametrize("name", ["pck_crl.der", "root_ca_crl.der"])
-def test_a_list_with_any_byte_changed_is_refused(name: str, in_browser: Verifier) -> None:
-    codes = flipped(in_browser, name, TD.quote(ZEROS), range(len(FILES[name])))
+def test_a_list_with_a_byte_changed_is_refused(name: str, in_browser: Verifier) -> None:
+    codes = flipped(in_browser, name, TD.quote(ZEROS), range(0, len(FILES[name]), 2))
     assert set(codes) == {"crl-missing", "crl-signature-invalid"}
