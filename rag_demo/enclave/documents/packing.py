@@ -75,11 +75,9 @@ class _Packer:
         fresh = 0  # of those held at the end, how many no passage has yet
         for start, end in sentences(text):
             for piece in self._fitting(text, start, end):
-                while fresh and not self._fits(held, piece):
+                if fresh and not self._fits(held, piece):
                     yield from self._full(text, held, fresh)
                     held, fresh = self._kept(held, piece), 0
-                if not fresh and not self._fits(held, piece):
-                    held = []
                 held.append(piece)
                 fresh += 1
         if fresh:
@@ -87,10 +85,10 @@ class _Packer:
 
     def _fits(self, held: Sequence[_Piece], piece: _Piece) -> bool:
         """Tell by the sum of tokens whether a piece fits; ``_full`` counts what they are together."""
-        return not held or sum(one.tokens for one in held) + piece.tokens <= self._limit
+        return sum(one.tokens for one in held) + piece.tokens <= self._limit
 
     def _kept(self, held: Sequence[_Piece], piece: _Piece) -> list[_Piece]:
-        """Return what the next passage repeats."""
+        """Return what the next passage repeats; with the new piece it fits."""
         kept = list(held[-self._overlap :]) if self._overlap else []
         while kept and sum(one.tokens for one in kept) > min(self._limit // 2, self._limit - piece.tokens):
             del kept[0]

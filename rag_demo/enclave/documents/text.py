@@ -24,14 +24,15 @@ FORBIDDEN = re.compile(
 )
 _LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028]")
 # Zero-width joiner and non-joiner belong to the spelling of Persian, of the scripts of India and of emoji.
-_IDLE_JOINER = re.compile(
-    "(?<![\u0590-\u1fff\u2600-\uffff\U00010000-\U0010ffff])[\u200c\u200d]+|[\u200c\u200d](?=[\u200c\u200d])"
+# …so: none where the letter before it, its accents aside, is Latin, Greek, Cyrillic, Armenian or no letter; else one.
+_IDLE_JOINERS = re.compile(
+    "(?:\\A|[\x00-\u02ff\u0370-\u058f\u1e00-\u200b\u200e-\u25ff])[\u0300-\u036f]*[\u200c\u200d][\u0300-\u036f\u200c\u200d]*"
 )
+_JOINERS = re.compile("[\u200c\u200d]+")
+_JOINERS_AGAIN = re.compile("[\u200c\u200d]+(?=[\u200c\u200d])")
 # Variants of ideographs: one, after an ideograph. Rows of them carry hidden bytes.
-_IDLE_VARIANT = re.compile(
-    "(?<![\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
-    "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]"
-)
+_IDLE_VARIANT = re.compile("(?<![\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]")
+_VARIANTS_AGAIN = re.compile("(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+")
 _MAYBE_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{MAX_MARKS + 1},}}")
 _EMPTY_LINES = re.compile("\n{3,}")
 _HYPHEN_AT_END = re.compile(r"(?<=[^\W\d_])(-|\u2010)\n(?=([^\W\d_]))")
@@ -43,7 +44,8 @@ def normalised(text: str) -> str:
     text = _LINE_END.sub("\n", text).replace("\u2029", "\n\n")
     text = FORBIDDEN.sub("", text)
     if not text.isascii():
-        text = _IDLE_VARIANT.sub("", _IDLE_JOINER.sub("", text))
+        text = _JOINERS_AGAIN.sub("", _VARIANTS_AGAIN.sub("", _IDLE_VARIANT.sub("", text)))
+        text = _IDLE_JOINERS.sub(lambda found: _JOINERS.sub("", found[0]), text)
         text = unicodedata.normalize("NFC", _MAYBE_MARKS.sub(_fewer_marks, text))
     text = "\n".join(line.rstrip(" \t\xa0") for line in text.split("\n"))
     return _EMPTY_LINES.sub("\n\n", text).strip()

@@ -140,6 +140,7 @@ if __name__ == "__main__":
     sys.modules["hostile"] = module
     if sys.argv[2:] == ["another-machine"]:
         platform.machine = lambda: "vax"
+    READER = "a_module_that_is_not_there" if sys.argv[2:] == ["without-library"] else "hostile"
     from rag_demo.enclave.documents.worker import main, run
 
-    run(lambda: main(json.loads(sys.argv[1]), {"text": "hostile"}))
+    run(lambda: main(json.loads(sys.argv[1]), {"text": READER}))

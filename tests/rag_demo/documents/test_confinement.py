@@ -142,6 +142,12 @@ def test_a_process_that_cannot_be_started_is_an_error_of_the_operators() -> None
     assert caught.value.code == "document-reader-unavailable"
 
 
+def test_a_library_that_is_missing_is_an_error_of_the_operators() -> None:
+    with hostile("dup", "without-library") as reading, pytest.raises(DocumentReaderError) as caught:
+        list(reading)
+    assert (caught.value.code, caught.value.got) == ("document-reader-unavailable", "a_module_that_is_not_there")
+
+
 def test_reading_unconfined_needs_a_reason() -> None:
     with pytest.raises(ValueError, match="reason"):
         parse(b"x", name="a.txt", unconfined=" ")

@@ -124,7 +124,7 @@ def texts(draw: st.DrawFn) -> str:
 
 def strange(text: str) -> int:
     """Count as a tokenizer does that makes more of words that stand together, and of capitals."""
-    return len(re.findall(r"\w{1,4}|[^\w\s]", text)) + text.count(". A")
+    return len(re.findall(r"\w{1,4}|[^\w\s]", text)) + text.count(". ") + text.count("\n")
 
 
 @given(text=texts(), limit=st.integers(3, 30), overlap=st.integers(0, 3))
