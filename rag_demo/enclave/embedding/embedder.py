@@ -124,12 +124,11 @@ class TextEmbedder:
     def close(self) -> None:
         """Overwrite the weights, when what is being computed is done; nothing can be computed afterwards."""
         with self._changed:
-            first = not self._closed
             self._closed = True
             self._changed.wait_for(lambda: not self._running)
-            if first:
-                self._workers.shutdown()
-                self._encoder.close()
+            # Twice does no harm, and a first time that was interrupted is made up for.
+            self._workers.shutdown()
+            self._encoder.close()
 
     @contextmanager
     def _in_use(self) -> Generator[None]:
