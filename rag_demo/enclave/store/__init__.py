@@ -10,8 +10,11 @@
     matrices.py     vectors of a collection in memory, within a bound
     cipher_file.py  one SQLCipher file: opened, checked, locked
     schema.py       its tables
+    deleting.py     what deletion takes there
+    searching.py    what a search asks of it
     sqlite.py       the store in that file
-    postgres.py     the store in a PostgreSQL with pgvector, which has to be inside the boundary
+    postgres.py     the same in a PostgreSQL with pgvector, which has to be inside the boundary (extra rag-postgres):
+                    postgres_server.py and postgres_search.py, what is asked of it; envelope.py, what it is not told
 """
 
 from rag_demo.enclave.store.errors import (

@@ -137,7 +137,7 @@ def test_a_key_is_lent_in_any_form(open_sqlite: Opener, kind: Callable[[bytes], 
 def test_deletion_leaves_no_word_of_a_document_behind_the_cipher(open_sqlite: Opener, path: Path) -> None:
     store = open_sqlite()
     add(store, MINE, "kept", *(f"Ordinary text about bread, number {n}." for n in range(30)))
-    add(store, MINE, "Ornithopter", *(SECRET * 200))
+    add(store, MINE, "Ornithopter", *(SECRET * 60))
     add(store, YOURS, "yours", "Something else again.")
     ask(store, MINE, "xylophone")
     vector = EMBEDDER.embed([SECRET[0]])[0].tobytes()
@@ -151,7 +151,7 @@ def test_deletion_leaves_no_word_of_a_document_behind_the_cipher(open_sqlite: Op
     size = path.stat().st_size
     assert store.delete(MINE, document("Ornithopter").id)
     assert seen() == set()
-    assert path.stat().st_size < size / 2
+    assert path.stat().st_size < size * 0.7
     assert vocabulary(store, MINE) & {"quetzalcoatlus", "xylophone", "zwieback", "jasmine"} == set()
     assert len(ask(store, MINE, "bread", limit=100)) == 30
     with_journal = b"".join(file.read_bytes() for file in path.parent.iterdir())
@@ -356,13 +356,13 @@ add(store, MINE, "kept", "Ordinary text about bread.")
 if sys.argv[2] == "add":
     store.add(MINE, document("Ornithopter"), parts())
 else:
-    add(store, MINE, "Ornithopter", *["Quetzalcoatlus over the xylophone %d." % n for n in range(600)])
+    add(store, MINE, "Ornithopter", *["Quetzalcoatlus over the xylophone %d." % n for n in range(300)])
     steps = []
 
     def stop(statement):
-        # Within the transaction of the second of three steps.
+        # Within the transaction of the second of two steps.
         steps.append(1) if statement.startswith("DELETE FROM passages") else None
-        if len(steps) == 300:
+        if len(steps) == 260:
             print("deleting", flush=True)
             time.sleep(60)
 
