@@ -3,7 +3,7 @@
 import ctypes
 import importlib.util
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,11 @@ import pytest
 from attest.errors import ConfigurationError
 from rag_demo.enclave.embedding import Backend, TextEmbedder, load_embedder
 from rag_demo.enclave.embedding.blas import MAPS, single_threaded
-from rag_demo.enclave.embedding.configuration import parse_config
+from rag_demo.enclave.embedding.configuration import EncoderConfig, parse_config
 from rag_demo.enclave.embedding.embedder import WINDOW_TEXTS
-from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, NumpyEncoder
-from rag_demo.enclave.embedding.onnx_encoder import onnx_encoder
-from rag_demo.enclave.embedding.weights import Floats, Linear, take_weights
+from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, Encoder, NumpyEncoder
+from rag_demo.enclave.embedding.onnx_encoder import OnnxEncoder, onnx_encoder
+from rag_demo.enclave.embedding.weights import Floats, Linear, Weights, take_weights
 from rag_demo.enclave.embedding.wordpiece import parse_tokenizer
 from tests.rag_demo.embedding.small import CONFIG, TOKENIZER, arrays, raw, reference, small_model
 
@@ -38,12 +38,15 @@ def test_a_vector_is_what_the_definitions_say(backend: Backend) -> None:
     assert np.abs(vectors - expected).max() < 2e-6
 
 
-def test_the_weights_are_overwritten_when_the_model_is_closed() -> None:
+@pytest.mark.parametrize("encoder", [NumpyEncoder, OnnxEncoder])
+def test_the_weights_are_overwritten_when_the_model_is_closed(
+    encoder: Callable[[Weights, EncoderConfig], Encoder],
+) -> None:
     given = arrays()
     config = parse_config(raw(CONFIG))
     weights = take_weights(given, config)
     tokens = parse_tokenizer(raw(TOKENIZER), vocabulary=config.vocabulary)
-    embedder = TextEmbedder(tokens, NumpyEncoder(weights, config), max_tokens=7, threads=1)
+    embedder = TextEmbedder(tokens, encoder(weights, config), max_tokens=7, threads=1)
     assert np.isfinite(embedder.embed(["a"])).all()
     assert any(array.any() for array in given.values())
     embedder.close()
