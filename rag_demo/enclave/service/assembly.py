@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -37,6 +37,7 @@ __all__ = ["Service", "attester_of"]
 
 CERTIFIED: Final = timedelta(days=7)
 """Since when a simulated AMD knows its chip."""
+CANCEL_SECONDS: Final = 0.2
 _log = logging.getLogger("rag.enclave")
 
 
@@ -154,10 +155,7 @@ class Service:
             yield
         finally:
             for task in running:
-                task.cancel()
-            for task in running:
-                with suppress(asyncio.CancelledError):
-                    await task
+                await _ended(task)
             self.channel.wipe()
             self.threads.close()
             _log.info("ended")
@@ -171,6 +169,13 @@ async def _kept_up(run: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any
         except Exception as exc:  # noqa: BLE001  as it says
             _log.error("something in the background ended by a defect", exc_info=exc)
         await asyncio.sleep(1)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """End a task. A cancellation can get lost where something fails at the same moment (``asyncio.TaskGroup``)."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=CANCEL_SECONDS)
 
 
 def _json(model: BaseModel) -> Response:

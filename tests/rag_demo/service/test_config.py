@@ -1,0 +1,199 @@
+"""The service's one file: closed, checked as a whole, and paths meant from where it lies."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from attest.errors import AttestError, ConfigurationError
+from rag_demo.enclave.service.config import MAX_CONFIG_BYTES, load_config, parse_config
+from rag_demo.enclave.service.settings import EnclaveSettings, Limits
+from tests.rag_demo.service.support import VERIFIER
+
+WHOLE = f"""
+name = "rag.example"
+authorities = ["10.0.0.7:8460"]
+[listen]
+host = "::1"
+port = 0
+[machine]
+simulate = "azure-tdx"
+gpus = 2
+endorsements = ["vendors", "/etc/vendors.cbor"]
+[model]
+place = "minilm.sealed"
+trust = ["owner.pub"]
+model_id = "000102030405060708090a0b0c0d0e0f"
+backend = "onnx"
+[model.key]
+name = "acme/minilm@3"
+url = "https://kms.model.example"
+key = "{VERIFIER}"
+policy = "kms-policy.yaml"
+tls_ca = "ca.pem"
+endorsements = ["kms-vendors"]
+[database]
+file = "documents.db"
+[database.key]
+name = "rag-database"
+url = "https://kms.documents.example"
+key = "{VERIFIER}"
+[documents]
+unconfined = "a kernel of before"
+[llm]
+url = "http://127.0.0.1:8000/v1"
+model = "small"
+inside_boundary = "in this very machine"
+[limits]
+questions = 3
+question_seconds = 5
+"""
+LEAST = f"""
+name = "rag.example"
+model = {{place = "m", trust = ["o"], key = {{name = "a", url = "http://k", key = "{VERIFIER}"}}}}
+database = {{file = "d", key = {{name = "b", url = "http://k", key = "{VERIFIER}"}}}}
+"""
+
+
+def parsed(text: str, changes: Mapping[str, object] | None = None) -> EnclaveSettings:
+    return parse_config(text.encode(), folder=Path("/srv/rag"), changes=changes)
+
+
+def test_everything_can_be_said() -> None:
+    settings = parsed(WHOLE)
+    assert (settings.name, settings.authorities, settings.host, settings.port) == (
+        "rag.example",
+        ("10.0.0.7:8460",),
+        "::1",
+        0,
+    )
+    assert (settings.machine.simulate, settings.machine.gpus, settings.simulated) == ("azure-tdx", 2, True)
+    assert settings.machine.endorsements == (Path("/srv/rag/vendors"), Path("/etc/vendors.cbor"))
+    assert settings.model.place == Path("/srv/rag/minilm.sealed")
+    assert settings.model.trust == (Path("/srv/rag/owner.pub"),)
+    assert settings.model.model_id == bytes(range(16))
+    assert settings.model.backend == "onnx"
+    key = settings.model_key
+    assert (key.name, key.service.url, key.service.service.text) == (
+        "acme/minilm@3",
+        "https://kms.model.example",
+        VERIFIER,
+    )
+    assert (key.service.policy, key.service.tls_ca) == (Path("/srv/rag/kms-policy.yaml"), Path("/srv/rag/ca.pem"))
+    assert key.service.endorsements == (Path("/srv/rag/kms-vendors"),)
+    assert settings.database == Path("/srv/rag/documents.db")
+    assert settings.unconfined_documents == "a kernel of before"
+    assert settings.llm is not None
+    assert (settings.llm.model, settings.llm.inside_boundary) == ("small", "in this very machine")
+    assert (settings.limits.questions, settings.limits.question_seconds) == (3, 5.0)
+
+
+def test_little_has_to_be_said_and_the_rest_is_cautious() -> None:
+    settings = parsed(LEAST)
+    assert (settings.host, settings.simulated, settings.llm, settings.prompt_key) == ("127.0.0.1", False, None, None)
+    assert settings.unconfined_documents is None
+    assert settings.limits == Limits()
+
+
+def test_the_command_line_comes_before_the_file() -> None:
+    settings = parsed(LEAST, {"listen.port": 0, "machine.simulate": "snp", "machine.gpus": 1, "listen.host": None})
+    assert (settings.port, settings.machine.simulate, settings.machine.gpus) == (0, "snp", 1)
+    with pytest.raises(ConfigurationError):
+        parsed("listen = 5\n" + LEAST, {"listen.port": 0})
+
+
+def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTEST_KMS_URL", "http://evil")
+    monkeypatch.setenv("ATTEST_KMS_KEY", VERIFIER)
+    with pytest.raises(ConfigurationError) as refused:
+        parsed(LEAST.replace('url = "http://k", ', "", 1))
+    assert refused.value.field == "model.key"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('name = "rag.example"\n', "", "name"),
+        ('name = "rag.example"', "name = 5", "name"),
+        ('name = "rag.example"', 'name = "Rag Example"', "name"),
+        ('name = "rag.example"', 'name = "a\\u0000"', "name"),
+        ('name = "rag.example"', 'name = "rag.example"\nmore = 1', "more"),
+        ("[listen]", "[listen]\nmore = 1", "listen.more"),
+        ("port = 0", "port = 65536", "listen.port"),
+        ("port = 0", "port = true", "listen.port"),
+        ("port = 0", 'port = "80"', "listen.port"),
+        ('simulate = "azure-tdx"', 'simulate = "sgx"', "machine.simulate"),
+        ('simulate = "azure-tdx"\n', "", "machine.gpus"),
+        ("gpus = 2", "gpus = 9", "machine.gpus"),
+        ("gpus = 2", "gpus = 2\nwith_gpus = 1", "machine.with_gpus"),
+        ('trust = ["owner.pub"]', "trust = []", "model.trust"),
+        ('trust = ["owner.pub"]', 'trust = "owner.pub"', "model.trust"),
+        ('trust = ["owner.pub"]\n', "", "model.trust"),
+        ('place = "minilm.sealed"\n', "", "model.place"),
+        ('model_id = "0001', 'model_id = "00', "model.model_id"),
+        ('backend = "onnx"', 'backend = "torch"', "model.backend"),
+        ('name = "acme/minilm@3"', 'name = "../minilm"', None),
+        ('name = "acme/minilm@3"\n', "", "model.key.name"),
+        ('url = "https://kms.model.example"', 'url = "ftp://x"', "model.key"),
+        ('url = "https://kms.model.example"\n', "", "model.key"),
+        ('policy = "kms-policy.yaml"', 'polizy = "x"', "model.key.polizy"),
+        ('policy = "kms-policy.yaml"', 'service = "x"', "model.key.service"),
+        ('policy = "kms-policy.yaml"', "origins = {}", "model.key.origins"),
+        ('policy = "kms-policy.yaml"', "policy = 5", "model.key"),
+        (f'key = "{VERIFIER}"\npolicy', 'key = "kms+0+AA"\npolicy', "model.key"),
+        ('file = "documents.db"\n', "", "database.file"),
+        ('[documents]\nunconfined = "a kernel of before"', '[documents]\nunconfined = " "', "documents.unconfined"),
+        ('url = "http://127.0.0.1:8000/v1"', 'url = "127.0.0.1"', "llm.url"),
+        ('model = "small"', 'modell = "small"', "llm.modell"),
+        ("questions = 3", "questions = 0", "limits.questions"),
+        ("questions = 3", "questions = 1.5", "limits.questions"),
+        ("questions = 3", "question = 3", "limits.question"),
+        ("question_seconds = 5", "question_seconds = nan", "limits.question_seconds"),
+        ("question_seconds = 5", "question_seconds = inf", "limits.question_seconds"),
+        ("[limits]", '[prompt_key]\nname = "p"\nurl = "http://k"\nkey = "' + VERIFIER + '"\n[limits]', "replay_window"),
+        ('name = "rag.example"', 'name = "rag.example"\nreplay_window = "r.db"', "replay_window"),
+        ("[limits]", "[limits", "the file"),
+        ("[limits]", "[limits]\nquestions = 3", "the file"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_place(old: str, new: str, field: str | None) -> None:
+    assert old in WHOLE
+    with pytest.raises(ConfigurationError) as refused:
+        parsed(WHOLE.replace(old, new, 1))
+    if field is not None:
+        assert (refused.value.code, refused.value.field) == ("rag-config-invalid", field)
+        assert field in refused.value.message
+
+
+def test_every_limit_can_be_set_and_has_bounds() -> None:
+    for one in fields(Limits):
+        assert parsed(f"{LEAST}[limits]\n{one.name} = {one.default}").limits == Limits()
+        for wrong in ("-1", "0", "1e99", "true", '"1"', "[]"):
+            with pytest.raises(ConfigurationError) as refused:
+                parsed(f"{LEAST}[limits]\n{one.name} = {wrong}")
+            assert refused.value.field == f"limits.{one.name}"
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\xff", b"\0", b"[" * 5000, b"a = " + b"[" * 100_000, b"x" * (MAX_CONFIG_BYTES + 1), b"=\n"]
+)
+def test_what_is_no_configuration_is_refused(text: bytes) -> None:
+    with pytest.raises(AttestError) as refused:
+        parse_config(text, folder=Path())
+    assert refused.value.code == "rag-config-invalid"
+
+
+def test_a_prompt_key_has_a_window_that_all_share() -> None:
+    key = f'[prompt_key]\nname = "p"\nurl = "http://k"\nkey = "{VERIFIER}"\n'
+    assert parsed(f'replay_window = "r.db"\n{LEAST}{key}').replay_window == "/srv/rag/r.db"
+    url = "postgresql://rag@db/replays"
+    assert parsed(f'replay_window = "{url}"\n{LEAST}{key}').replay_window == url
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load_config(tmp_path / "none.toml")
+    assert refused.value.code == "file-unreadable"
+    (tmp_path / "least.toml").write_text(LEAST)
+    assert load_config(tmp_path / "least.toml").model.place == tmp_path / "m"
