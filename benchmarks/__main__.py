@@ -16,6 +16,7 @@ from benchmarks import (
     intel,
     load,
     many,
+    page,
     policy,
     rag_embedding,
     rag_retrieval,
@@ -53,6 +54,8 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "rag-refusal-rate": rag_retrieval.refusal,
     "rag-search-ms": rag_retrieval.search,
     "rag-search": rag_retrieval.search_ratio,
+    "page-verify-ms": page.verify_time,
+    "bundle-gzip-kb": page.bundle_size,
     "cli-help-ms": cli.help_time,
 }
 

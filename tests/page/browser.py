@@ -89,6 +89,12 @@ class Verifier:
         self.page = page
         self._held: set[str] = set()
 
+    def reload(self) -> None:
+        """Begin anew: no code is loaded but the entry, no file is held, and nothing was verified."""
+        self.page.reload()
+        self.page.evaluate(_PREPARE)
+        self._held.clear()
+
     def hold(self, files: Mapping[str, bytes]) -> None:
         """Give files to the page; one that it has under this name is not sent again."""
         more = [(name, base64.b64encode(data).decode()) for name, data in files.items() if name not in self._held]

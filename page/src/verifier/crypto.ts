@@ -1,7 +1,7 @@
 /** Digests and signatures by WebCrypto: a closed table of algorithms. Nothing here knows a date, a name or an anchor. */
 
 import { type Bytes, concat, hasAt, hex, latin1, unhex } from "./bytes";
-import { DerError, DerReader, TAG, ecdsaRaw, integer, onlyElement, tlv, wholeBits } from "./der";
+import { DerError, DerReader, TAG, type Tlv, ecdsaRaw, integer, onlyElement, tlv, wholeBits } from "./der";
 import { fail } from "./errors";
 
 export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
@@ -34,8 +34,8 @@ export function ecSpki(curve: Curve, point: Uint8Array): Bytes {
 
 /** SubjectPublicKeyInfo of an RSA key. */
 export function rsaSpki(modulus: Uint8Array, exponent: Uint8Array = Uint8Array.of(1, 0, 1)): Bytes {
-  const positive = (number: Uint8Array): Bytes => tlv(TAG.integer, (number[0] ?? 0) >= 0x80 ? concat(Uint8Array.of(0), number) : number);
-  const key = tlv(TAG.sequence, positive(modulus), positive(exponent));
+  const written = (number: Uint8Array): Bytes => tlv(TAG.integer, (number[0] ?? 0) >= 0x80 ? concat(Uint8Array.of(0), number) : number);
+  const key = tlv(TAG.sequence, written(modulus), written(exponent));
   return tlv(TAG.sequence, RSA_ALGORITHM, tlv(TAG.bitString, Uint8Array.of(0), key));
 }
 
@@ -52,6 +52,12 @@ export function keyKind(spki: Bytes): KeyKind {
   });
 }
 
+/** Digits of an INTEGER above zero without those that are zero; none of another one. */
+function positive(element: Tlv): Bytes {
+  if (integer(element) <= 0n) return new Uint8Array();
+  return element.body[0] === 0 ? element.body.slice(1) : element.body;
+}
+
 /** Bits of an RSA modulus; 0 for anything else. */
 function rsaBits(spki: Bytes): number {
   try {
@@ -59,10 +65,11 @@ function rsaBits(spki: Bytes): number {
     if (hex(outer.next(TAG.sequence).whole) !== hex(RSA_ALGORITHM)) return 0;
     const key = new DerReader(onlyElement(wholeBits(outer.next(TAG.bitString), "key"), TAG.sequence).body);
     outer.end();
-    const modulus = integer(key.next(TAG.integer));
-    const exponent = integer(key.next(TAG.integer));
+    const modulus = positive(key.next(TAG.integer));
+    const exponent = positive(key.next(TAG.integer));
     key.end();
-    return exponent > 1n && modulus > 0n ? modulus.toString(2).length : 0;
+    const one = exponent.length === 1 && exponent[0] === 1;
+    return one || !exponent.length ? 0 : modulus.length * 8 - Math.clz32(modulus[0] ?? 0) + 24;
   } catch (error) {
     if (error instanceof DerError) return 0;
     throw error;

@@ -1,1 +1,0 @@
-var t=()=>import("./bundle-URRX65DW.js"),o=()=>import("./azure-S3K6O55Z.js"),r=()=>import("./eventlog-K2QDV4EE.js"),p=()=>import("./gpu-DUQPFH5J.js"),e=()=>import("./intel-MY4PWGOX.js");export{t as a,o as b,r as c,p as d,e};

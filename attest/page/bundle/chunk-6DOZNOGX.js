@@ -1,1 +1,0 @@
-import{p as t,v as n}from"./chunk-47TXNQWK.js";var a=/-----BEGIN ([A-Z0-9 ]{1,40})-----\s([A-Za-z0-9+/=\s]*)-----END \1-----/g;function s(r){return[...n(r).matchAll(a)].map(([,e="",o=""])=>({label:e,content:t(o.replace(/\s/g,""),`PEM ${e}`)}))}export{s as a};

@@ -1,0 +1,79 @@
+"""The attestation check in a browser: how long it takes in Chromium, and how much a page has to fetch for it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from datetime import UTC, datetime
+from statistics import median
+
+from attest.evidence.binding import Binding
+from attest.simulator.machines import SimulatedMachine
+from benchmarks.measure import Figure
+from tests.page.browser import BUNDLE, Question, Verifier, verifier
+
+__all__ = ["bundle_size", "verify_time"]
+
+AT = datetime(2026, 6, 10, tzinfo=UTC)
+BINDING = Binding(context="channel/v1", role="service", audience="a page", nonce=bytes(range(32)), key=b"k" * 32)
+# What a page loads first, and what it fetches once it meets a GPU.
+ENTRY, OF_GPUS = "verifier.js", "gpu-*.js"
+_TIME = """
+async ([files, question]) => {
+    attest.hold(files);
+    const begin = performance.now();
+    const { outcome } = await attest.ask(question);
+    return [outcome, performance.now() - begin];
+}
+"""
+
+
+def verify_time(*, rounds: int = 15) -> Figure:
+    """Measure an SEV-SNP machine with one GPU, envelope to result, in a page that has seen nothing before."""
+    machine = SimulatedMachine.of("snp", gpus=1)
+    files = {"evidence": machine(BINDING).to_json(), **machine.endorsement_files(at=AT)}
+    question = Question(
+        input=["evidence"],
+        at=AT.isoformat(),
+        endorsements=[name for name in files if name != "evidence"],
+        anchors="simulation",
+        nonce=BINDING.nonce.hex(),
+    )
+    with verifier() as page:
+        fresh, again = zip(*(_timed(page, question, files) for _ in range(rounds)), strict=True)
+    detail = f"SNP report, GPU report and two RIMs with OCSP answers: {median(again):.1f} ms when the chains were seen"
+    return Figure(id="page-verify-ms", value=median(fresh), bar=50, better="lower", detail=detail)
+
+
+def _timed(page: Verifier, question: Question, files: dict[str, bytes]) -> tuple[float, float]:
+    page.reload()
+    told = [[(name, base64.b64encode(data).decode()) for name, data in files.items()], question.document()]
+    taken: list[float] = []
+    for _ in range(2):
+        outcome, milliseconds = page.page.evaluate(_TIME, told)
+        assert outcome == "verified", outcome
+        taken.append(milliseconds)
+    return taken[0], taken[1]
+
+
+def bundle_size() -> Figure:
+    """Weigh what a page fetches to verify an SEV-SNP machine with one GPU, each file gzipped."""
+    gpu = _fetched(_fetched({ENTRY}) | {path.name for path in BUNDLE.glob(OF_GPUS)})
+    snp, everything = _fetched({ENTRY}), {path.name for path in BUNDLE.glob("*.js")}
+    sizes = f"SEV-SNP alone {_kilobytes(snp):.1f} kB, all formats {_kilobytes(everything):.1f} kB"
+    return Figure(id="bundle-gzip-kb", value=_kilobytes(gpu), bar=40, better="lower", detail=sizes)
+
+
+def _fetched(names: set[str]) -> set[str]:
+    """Return these files and what they import at once; what they may import later is left out."""
+    seen: set[str] = set()
+    while found := names - seen:
+        seen |= found
+        texts = [(BUNDLE / name).read_text() for name in found]
+        names = seen | {name for text in texts for name in re.findall(r'(?:from|import)"\./([\w.-]+\.js)"', text)}
+    return seen
+
+
+def _kilobytes(names: set[str]) -> float:
+    return sum(len(gzip.compress((BUNDLE / name).read_bytes(), 9)) for name in names) / 1000

@@ -1,0 +1,66 @@
+"""The rules of the page's sources and of the bundle that is checked in."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.page.browser import BUNDLE, REPOSITORY
+
+SOURCES = sorted((REPOSITORY / "page" / "src").rglob("*.ts"))
+CODE = re.compile(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"')
+# What an error is made of, up to and including its code.
+MADE = re.compile(r'(?:fail|new AttestError)\(\s*"[a-z]+",\s*("[a-z0-9-]+")')
+LONGEST_FILE = 400
+
+
+def _codes() -> Iterator[str]:
+    for path in SOURCES:
+        for made in MADE.findall(path.read_text()):
+            yield from CODE.findall(made)
+
+
+def test_every_code_of_the_page_is_one_that_the_documentation_explains() -> None:
+    documented = set(re.findall(r"`([a-z0-9-]+)`", (REPOSITORY / "docs" / "errors.md").read_text()))
+    raised = set(_codes())
+    assert len(raised) > 60
+    assert raised - documented == set()
+
+
+def test_the_bundle_is_what_its_manifest_says() -> None:
+    manifest = json.loads((BUNDLE / "manifest.json").read_text())["sha256"]
+    files = {path.name: path for path in BUNDLE.iterdir() if path.suffix in {".js", ".ts"}}
+    assert set(manifest) == set(files)
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == manifest
+
+
+def test_the_bundle_imports_itself_alone_and_asks_nobody() -> None:
+    names = {path.name for path in BUNDLE.glob("*.js")}
+    for path in BUNDLE.glob("*.js"):
+        text = path.read_text()
+        imported = set(re.findall(r'(?:from|import\(|import)\s*"([^"]+)"', text))
+        assert {name.removeprefix("./") for name in imported} <= names
+        for word in ("fetch(", "XMLHttpRequest", "WebSocket", "eval(", "new Function", "innerHTML", "localStorage"):
+            assert word not in text, f"{path.name}: {word}"
+
+
+def test_sources_read_no_clock_and_no_randomness() -> None:
+    for path in SOURCES:
+        text = path.read_text()
+        for word in ("Date.now", "new Date()", "Math.random", "getRandomValues", "DOMParser", "console."):
+            assert word not in text, f"{path.name}: {word}"
+
+
+def test_a_source_file_is_short() -> None:
+    long = {path.name: lines for path in SOURCES if (lines := path.read_text().count("\n")) > LONGEST_FILE}
+    assert long == {}
+
+
+def test_development_packages_are_pinned_and_none_is_shipped() -> None:
+    package = json.loads((REPOSITORY / "page" / "package.json").read_text())
+    assert "dependencies" not in package
+    assert [v for v in package["devDependencies"].values() if not re.fullmatch(r"\d+\.\d+\.\d+", v)] == []
+    lock = json.loads(Path(REPOSITORY / "page" / "package-lock.json").read_text())["packages"]
+    assert [name for name, entry in lock.items() if name and "integrity" not in entry] == []
+    assert [name for name, entry in lock.items() if "resolved" in entry] == []
