@@ -128,11 +128,11 @@ def test_a_reader_that_ends_in_the_middle_of_a_page_is_told_of() -> None:
 
 
 def test_time_that_the_taker_of_pages_needs_does_not_count() -> None:
-    with parse(b"one\x0ctwo\x0cthree", name="a.txt", limits=Limits(seconds=1.0)) as reading:
+    with parse(b"one\x0ctwo\x0cthree", name="a.txt", limits=Limits(seconds=2.0)) as reading:
         made = []
         for page in reading:
             made.append(page.text)
-            time.sleep(0.4)
+            time.sleep(0.8)
     assert made == ["one", "two", "three"]
 
 

@@ -1,5 +1,6 @@
 """Documents that mean harm: a typed error or their text as mere text, soon, and never a hang."""
 
+import gc
 import io
 import random
 import struct
@@ -7,6 +8,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -382,14 +384,38 @@ def test_any_bytes_are_read_or_refused(data: bytes, head: bytes, promised: Kind 
     here(head + data, promised)
 
 
-def test_pages_of_a_long_document_stream() -> None:
-    document = samples.pdf([[f"Page {number}"] for number in range(2000)])
+def test_the_process_waits_while_nobody_takes_a_page() -> None:
+    document = samples.pdf([[f"Page {number}", *["words " * 15] * 3] for number in range(1500)])
     with parse(document, name="a.pdf") as reading:
-        first = next(reading)
-        assert first.text == "Page 0"
-        assert reading.progress.of == 2000
-        assert reading._child._silent is False  # noqa: SLF001  the process is at work, or waits for its pipe to empty
-        assert sum(1 for _ in reading) == 1999
+        assert next(reading).text.startswith("Page 0")
+        assert reading.progress.of == 1500
+        time.sleep(0.2)
+        process = reading._child._process  # noqa: SLF001  nothing else knows whether it has ended
+        assert process.poll() is None  # with 400 KiB to say, of which a pipe holds 64
+        assert len(reading._child._heard) < 1 << 18  # noqa: SLF001  and we hold little of it
+        assert sum(1 for _ in reading) == 1499
+
+
+def test_many_documents_leave_no_descriptor_and_no_process_behind() -> None:
+    def left() -> tuple[int, int]:
+        children = sum(len(one.read_text().split()) for one in Path("/proc/self/task").glob("*/children"))
+        return len(list(Path("/proc/self/fd").iterdir())), children
+
+    texts(b"x", "a.txt")
+    gc.collect()
+    before = left()
+    for number in range(6):
+        reading = parse(b"x\x0cy", name="a.txt")
+        if number % 3:
+            next(reading)
+        if number % 2:
+            reading.close()
+        del reading
+    for document in (b"", b"\xff", b"%PDF-1.7"):
+        with pytest.raises(DocumentError):
+            texts(document, "a")
+    gc.collect()
+    assert left() == before
 
 
 def test_a_process_that_reads_is_not_kept_by_an_error() -> None:

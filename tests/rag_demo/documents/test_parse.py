@@ -83,6 +83,14 @@ def test_html_has_the_text_that_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
+    "odd", ["<![if !vml]>", "<![foo bar]>", "<!>", "<!-- c", "<?php x ?>", "<![CDATA[x]>", "</>", "<!ELEMENT x>"]
+)
+def test_html_that_browsers_put_up_with_is_read(odd: str) -> None:
+    assert texts(f"<html><p>before {odd}<p>after --> text".encode(), "a.html")[0].startswith("before")
+    assert "text" in texts(f"<html>{odd}-->text".encode(), "a.html")[0]
+
+
+@pytest.mark.parametrize(
     "page",
     [
         '<html><meta charset="windows-1252"><p>caf\u00e9 \u20ac'.encode("cp1252"),

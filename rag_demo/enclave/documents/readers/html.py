@@ -74,6 +74,12 @@ class _Text(HTMLParser):
         self._preformatted = 0
         self._heading = False
 
+    def parse_html_declaration(self, i: int) -> int:
+        """Take ``<![…>`` for a comment, as browsers do; office programs write it, and the library gives up on most."""
+        if self.rawdata.startswith("<![", i):
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del attrs
         if self._dropped is not None:
