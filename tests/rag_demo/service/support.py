@@ -210,6 +210,11 @@ def token(user: str) -> str:
     return base64.urlsafe_b64encode(user.encode().ljust(32, b"\1")).rstrip(b"=").decode()
 
 
+def remote(port: int) -> Site:
+    """Return a service of another process."""
+    return Site(None, None, port, None)  # type: ignore[arg-type]  # nothing of it can be reached but its port
+
+
 @contextmanager
 def serving(service: Service, workshop: Workshop) -> Iterator[Site]:
     """Serve on a free port in a thread of its own."""
