@@ -1,8 +1,8 @@
 """One document on its way into the store: read, split, embedded, and stored as a whole or not at all.
 
-It runs in a thread, and takes one page after the other, so that a document of any length needs little memory. Between
-any two steps it looks whether its user has left, its time is over or the service has lost a lease; then the store is
-told by an exception, and keeps nothing of it.
+It runs in a thread. The text is taken page by page and split, which is quick and has a bound; then it is embedded and
+stored batch by batch. Between any two steps it looks whether its user has left, its time is over or the service has
+lost a lease; then the store is told by an exception, and keeps nothing of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import islice
 from typing import Final
 
 from attest.errors import AttestError
@@ -94,7 +95,10 @@ class Ingest:
         except _LeftError:
             _log.info("an upload was given up: its user left")
         except AttestError as exc:
-            self._tell(refused_event(exc))
+            # What a part says that was closed underneath is only that.
+            error = stopped() if self._life.over else exc
+            _log.info("an upload was refused", extra={"code": error.code})
+            self._tell(refused_event(error))
         except Exception as exc:  # noqa: BLE001  a defect ends this upload and tells nothing of what was in it
             if not self._life.over:
                 _log.error("an upload ended by a defect", exc_info=exc)
@@ -105,7 +109,8 @@ class Ingest:
     def _stored(self) -> bytes:
         self._require_room()
         store = self._life.bench.store
-        stored = store.add(self._upload.collection, self._upload.document, self._watched())
+        parts = self._embedded(self._split())
+        stored = store.add(self._upload.collection, self._upload.document, parts)
         return event("stored", StoredEvent(document=DocumentModel.of(stored)))
 
     def _require_room(self) -> None:
@@ -120,28 +125,28 @@ class Ingest:
                 hint="delete one of them first",
             )
 
-    def _embedded(self) -> Generator[tuple[Sequence[Passage], Vectors], None, None]:
+    def _split(self) -> list[Passage]:
+        """Read all of it first: what is too long is refused before anything expensive is done for it."""
+        bench, most = self._life.bench, self._limits.passages_per_document
         with closing(self._read()) as pages:
-            yield from self._batches(self._life.bench.split(pages, self._life.bench.embedder))
-
-    def _batches(self, passages: Iterator[Passage]) -> Iterator[tuple[Sequence[Passage], Vectors]]:
-        batch = list[Passage]()
-        for passage in passages:
-            self._passages += 1
-            if self._passages > self._limits.passages_per_document:
-                raise RefusedError(
-                    f"the document comes to more than {self._limits.passages_per_document} passages",
-                    code="rag-document-too-long",
-                    status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    expected=f"at most {self._limits.passages_per_document} passages",
-                    hint="split it into several documents",
-                )
-            batch.append(passage)
-            if len(batch) == BATCH:
-                yield self._with_vectors(batch)
-                batch = []
-        if batch:
-            yield self._with_vectors(batch)
+            passages = list(islice(bench.split(pages, bench.embedder), most + 1))
+        if len(passages) > most:
+            raise RefusedError(
+                f"the document comes to more than {most} passages",
+                code="rag-document-too-long",
+                status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                expected=f"at most {most} passages",
+                hint="split it into several documents",
+            )
+        if not passages:
+            raise RefusedError(
+                "the document holds no text",
+                code="rag-document-empty",
+                status=HTTPStatus.UNPROCESSABLE_ENTITY,
+                expected="text that can be read",
+                hint="pages that are images have to be recognised as text first",
+            )
+        return passages
 
     def _read(self) -> Generator[Page, None, None]:
         upload = self._upload
@@ -153,27 +158,18 @@ class Ingest:
                 self._go_on()
                 yield page
 
-    def _with_vectors(self, batch: list[Passage]) -> tuple[Sequence[Passage], Vectors]:
+    def _vectors(self, batch: Sequence[Passage]) -> Vectors:
         with self._embedding:
             self._go_on()
-            vectors = self._life.bench.embedder.embed([one.text for one in batch])
-        self._go_on()
-        return tuple(batch), vectors
+            return self._life.bench.embedder.embed([one.text for one in batch])
 
-    def _watched(self) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+    def _embedded(self, passages: Sequence[Passage]) -> Iterator[tuple[Sequence[Passage], Vectors]]:
         """Hand parts over as they come; what is raised here makes the store forget the document."""
-        with closing(self._embedded()) as parts:
-            for part in parts:
-                self._go_on()
-                yield part
-        if not self._passages:
-            raise RefusedError(
-                "the document holds no text",
-                code="rag-document-empty",
-                status=HTTPStatus.UNPROCESSABLE_ENTITY,
-                expected="text that can be read",
-                hint="pages that are images have to be recognised as text first",
-            )
+        for first in range(0, len(passages), BATCH):
+            batch = passages[first : first + BATCH]
+            yield batch, self._vectors(batch)
+            self._passages += len(batch)
+            self._go_on()
         self._told = -TELL_SECONDS  # however soon after the last one: this is the whole of it
         self._go_on()
 
