@@ -17,11 +17,11 @@ from attest.cli.signals import stopped_by_signals
 from attest.simulator.machines import MachineKind
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.stage import NAME, Options, Stage, staged
-from rag_demo.demo.story import tell
+from rag_demo.demo.story import ready, tell
 
 __all__ = ["demo", "main"]
 
-SCRIPT_LEASE_SECONDS: Final = 8
+SCRIPT_LEASE_SECONDS: Final = 10
 _SIMULATED: Final = "SIMULATED: the machine and its GPUs are software, and everybody has their keys"
 
 
@@ -72,7 +72,8 @@ def demo(
     out = Narrator(sys.stdout, as_json=as_json, colour=not no_colour)
     lease = lease_seconds or (SCRIPT_LEASE_SECONDS if script else 60)
     out.warn(_SIMULATED)
-    with stopped_by_signals(), staged(Options(machine=machine, gpus=gpus, lease_seconds=lease, keep=keep)) as stage:
+    options = Options(machine=machine, gpus=gpus, lease_seconds=lease, keep=keep)
+    with stopped_by_signals(), staged(options, told=out.tell) as stage:
         if keep:
             out.tell(f"folders: {stage.folder}")
         if script:
@@ -86,11 +87,11 @@ def _serve(out: Narrator, stage: Stage) -> None:
     """Say what is there, and wait until somebody has enough."""
     owner = stage.document_owner
     client = [
-        f"{sys.executable} -m rag_demo.client {stage.url}",
-        f"--service {NAME} --allow-simulated --offline",
-        f"--policy {owner / 'policy.json'}",
-        f"--endorsements {owner / 'vendors'}",
-        f"--token {owner / 'token'}",
+        f"{_near(Path(sys.executable))} -m rag_demo.client {stage.url}",
+        f"  --service {NAME} --allow-simulated --offline",
+        f"  --policy {owner / 'policy.json'}",
+        f"  --endorsements {owner / 'vendors'}",
+        f"  --token {owner / 'token'}",
     ]
     told = stage.told["documents"]
     out.title("Three parties, each with a folder of its own")
@@ -99,13 +100,18 @@ def _serve(out: Narrator, stage: Stage) -> None:
     out.tell(
         f"the operator           {stage.operator}   (enclave.log, documents.db, wire/)", folder=str(stage.operator)
     )
-    out.title("The service", proves="it starts without a key, and serves once both owners' services have let it")
-    out.tell(f"listens on {stage.url}, and is called {NAME}", url=stage.url, name=NAME)
+    with stage.client() as first:
+        ready(out, stage, first)
+    out.title("The service is there")
+    out.tell(f"it listens on {stage.url}, and is called {NAME}", url=stage.url, name=NAME)
     out.title("Talk to it, from another terminal")
-    out.tell(" ".join(client) if out.as_json else " \\\n     ".join(client), command=" ".join(client))
+    if out.as_json:
+        out.tell("the whole command", command=" ".join(client))
+    for part in () if out.as_json else [f"{one} \\" for one in client[:-1]] + client[-1:]:
+        out.tell(part)
     out.title("Take the documents' key back, from another terminal", proves="the service stops within its lease")
     out.tell(
-        f"{Path(sys.executable).with_name('kms')} key disable {told['key']} --config {told['config']}",
+        f"{_near(Path(sys.executable).with_name('kms'))} key disable {told['key']} --config {told['config']}",
     )
     out.tell("")
     out.tell("Ctrl-C ends everything, and removes the folders")
@@ -113,3 +119,9 @@ def _serve(out: Narrator, stage: Stage) -> None:
         while True:
             signal.pause()
     out.tell("ending")
+
+
+def _near(program: Path) -> Path:
+    """Return where a program is, as seen from here where that is shorter."""
+    here = Path.cwd()
+    return program.relative_to(here) if program.is_relative_to(here) else program

@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -133,8 +133,12 @@ class Stage:
 
 
 @contextmanager
-def staged(options: Options) -> Iterator[Stage]:
+def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) -> Iterator[Stage]:
     """Put the parties together, and take everything away in the end, however it comes.
+
+    Args:
+        options: how it is to be.
+        told: is told what is being done, for people who wait.
 
     Raises:
         ConfigurationError: ``demo-program-failed``, ``demo-model-missing``, ``demo-folder-unusable``.
@@ -146,7 +150,9 @@ def staged(options: Options) -> Iterator[Stage]:
         wire = folder / "operator" / "wire"
         wire.mkdir()
         stage = Stage(options=options, folder=folder, front=ending.enter_context(Tap("client", port=0, folder=wire)))
+        told("both owners make a key-release service and a key; the model's owner seals the model")
         _make_owners(stage)
+        told("the services and the operator's machine start")
         for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
             words = ("serve", "--config", stage.told[role]["config"], "--port", "0")
             program = start(f"kms-{role}", ("-c", _KMS, *words), folder=owner, env=_home(owner))

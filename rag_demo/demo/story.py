@@ -22,7 +22,7 @@ from rag_demo.demo.search import Haystack, Hit, Searcher, process_haystacks
 from rag_demo.demo.stage import Stage
 from rag_demo.demo.weights import weight_needles
 
-__all__ = ["document_needles", "operator_haystacks", "tell"]
+__all__ = ["document_needles", "operator_haystacks", "ready", "tell"]
 
 READY_SECONDS: Final = 45.0
 _POLL_SECONDS: Final = 0.2
@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 0.2
 def tell(out: Narrator, stage: Stage) -> None:
     """Tell it. What comes out otherwise than it should is counted by the narrator."""
     with stage.client() as owner, stage.client(token="another-token") as other:  # noqa: S106  a file's name
-        _ready(out, stage, owner)
+        ready(out, stage, owner)
         _ask_before(out, owner)
         _upload(out, stage, owner)
         _ask(out, owner)
@@ -45,7 +45,8 @@ def tell(out: Narrator, stage: Stage) -> None:
 # -- the steps
 
 
-def _ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
+def ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
+    """Wait until the service serves, and say what it took."""
     out.title(
         "The machine proves itself to both owners, and to the client",
         proves="neither key leaves its owner's service before the machine has met that owner's policy",

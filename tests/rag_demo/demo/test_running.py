@@ -30,7 +30,7 @@ from rag_demo.demo.tap import Tap
 pytestmark = pytest.mark.loopback
 
 
-def until(holds: Callable[[], object], seconds: float = 40) -> None:
+def until(holds: Callable[[], object], seconds: float = 90) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end
@@ -61,7 +61,7 @@ def demonstration(folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], P
     return process, said
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_it_waits_until_it_is_ended_and_then_everything_is_gone(
     tmp_path: Path, number: int, capsys: pytest.CaptureFixture[str]
@@ -80,7 +80,7 @@ def test_it_waits_until_it_is_ended_and_then_everything_is_gone(
         assert len(started) >= 3
         assert len(list(tmp_path.glob(f"{PREFIX}*"))) == 1
         process.send_signal(number)
-        assert process.wait(40) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
@@ -89,7 +89,7 @@ def test_it_waits_until_it_is_ended_and_then_everything_is_gone(
     assert b"Traceback" not in said.read_bytes()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_when_it_is_killed_its_programs_end_and_the_next_one_removes_the_folder(tmp_path: Path) -> None:
     process, _ = demonstration(tmp_path, "--gpus", "0")
     started: set[int] = set()
@@ -108,7 +108,7 @@ def test_when_it_is_killed_its_programs_end_and_the_next_one_removes_the_folder(
     try:
         until(lambda: not left.exists())
         process.send_signal(signal.SIGTERM)
-        assert process.wait(40) == 130  # nothing had begun yet
+        assert process.wait(60) == 130  # nothing had begun yet
     finally:
         process.kill()
         process.wait()
