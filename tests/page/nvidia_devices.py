@@ -299,6 +299,7 @@ def spoiled_answers() -> Iterator[Asked]:
         "of the responder of another authority": (_foreign_responder(),),
         "of a responder without the purpose": (_without_purpose(),),
         "about another device": (_first(serial=7),),
+        "a responder of another type": (good.replace(b"\xa2\x16\x04\x14", b"\xa2\x16\0\x14", 1),),
         "bytes behind it": (good + b"\0",),
         "a refusal": (bytes.fromhex("30030a0106"),),
     }

@@ -3,7 +3,7 @@
 import { type Bytes, hex } from "./bytes";
 import { DerReader, TAG, all, defect, integer, oid, onlyElement, reading, time, wholeBits } from "./der";
 import { AttestError } from "./errors";
-import { type Certificate, parseCertificate, readExtensions } from "./x509";
+import { type Certificate, commonNameOf, parseCertificate, readExtensions } from "./x509";
 
 /** An answer has a certificate or two and some hundred bytes of its own. */
 export const MAX_OCSP_BYTES = 16 * 1024;
@@ -104,8 +104,10 @@ type Stated = Omit<OcspAnswer, "der" | "tbs" | "algorithm" | "signature" | "cert
 
 /** ResponseData: what the responder signed. */
 function readData(data: DerReader): Stated {
-  const responder = data.next();
-  if (responder.tag !== 0xa1 && responder.tag !== 0xa2) defect("responder");
+  const { tag, body } = data.next();
+  if (tag === 0xa1) commonNameOf(body);
+  else if (tag === 0xa2) onlyElement(body, TAG.octetString);
+  else defect("responder");
   time(data.next(TAG.generalizedTime));
   const responses = all(data.next(TAG.sequence).body, (reader) => reader.sequence());
   requireNoCritical(data.maybe(0xa1)?.body);
