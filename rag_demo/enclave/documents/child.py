@@ -31,6 +31,7 @@ _WORKER = Path(__file__).with_name("worker.py")
 _ROOT = Path(__file__).resolve().parents[3]
 _GIVE_UP_SECONDS = 2.0
 """After SIGKILL."""
+_LOOK_SECONDS = 0.005
 _PIECE = 256 << 10
 _READ = 64 << 10
 
@@ -89,14 +90,15 @@ class Child:
                 code="document-reader-unavailable",
                 got=exc.strerror,
             ) from exc
-        self._in = self._pipe(self._process.stdin)
-        self._out = self._pipe(self._process.stdout)
+        self._in, self._out = self._pipes()
 
-    @staticmethod
-    def _pipe(file: object) -> int:
-        descriptor: int = file.fileno()  # type: ignore[attr-defined]  # Popen was asked for both pipes
-        os.set_blocking(descriptor, False)
-        return descriptor
+    def _pipes(self) -> tuple[int, int]:
+        """Return the descriptors of both pipes, on which nothing waits any more."""
+        files = (self._process.stdin, self._process.stdout)
+        said, heard = (file.fileno() for file in files if file is not None)
+        for descriptor in (said, heard):
+            os.set_blocking(descriptor, False)
+        return said, heard
 
     def frame(self) -> tuple[bytes, bytes]:
         """Return the next frame: its kind and what it holds.
@@ -151,11 +153,18 @@ class Child:
 
     def _ended(self) -> DocumentError:
         """Say how the process ended without having said everything."""
-        try:
-            code = self._process.wait(_GIVE_UP_SECONDS)
-        except subprocess.TimeoutExpired:
-            return misbehaved("nothing more, and lives on")
-        return crashed(code, self._limits)
+        deadline = time.monotonic() + _GIVE_UP_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                ended, status, used = os.wait4(self._process.pid, os.WNOHANG)
+            except ChildProcessError:  # this program waits for all of its children somewhere else
+                self._process.returncode = 0
+                return crashed(0, 0, self._limits)
+            if ended:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                return crashed(self._process.returncode, used.ru_maxrss * 1024, self._limits)
+            time.sleep(_LOOK_SECONDS)
+        return misbehaved("nothing more, and lives on")
 
     def _wait(self) -> None:
         """Wait until the process takes or says something, and let it."""

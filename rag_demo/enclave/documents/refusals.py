@@ -14,6 +14,7 @@ __all__ = ["crashed", "misbehaved", "mismatch", "problem"]
 
 _WHAT = re.compile(r"[A-Za-z0-9 ./+_-]{0,80}")
 _READ_HERE = "PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16"
+_GAVE_UP = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGILL, signal.SIGTRAP, signal.SIGBUS})
 _LIMITS = frozenset(Limits.__dataclass_fields__)
 
 
@@ -27,11 +28,12 @@ def misbehaved(what: str) -> DocumentError:
     )
 
 
-def crashed(code: int, limits: Limits) -> DocumentError:
+def crashed(code: int, used: int, limits: Limits) -> DocumentError:
     """Return the error for a reader that ended before it had said everything.
 
     Args:
         code: its exit code; below zero the number of the signal that ended it, negated.
+        used: bytes of memory that it had at most.
         limits: that it had.
     """
     if code == -signal.SIGXCPU:
@@ -48,6 +50,15 @@ def crashed(code: int, limits: Limits) -> DocumentError:
             code="document-reader-forbidden-call",
             got="SIGSYS",
             hint="treat the document as hostile",
+        )
+    if -code in _GAVE_UP and used > limits.memory_bytes // 2:
+        # PDFium ends itself where it gets no memory, and says no word.
+        return DocumentLimitError(
+            f"the document needs more memory than its reader may have: it gave up with {used} bytes in use",
+            code="document-limit",
+            field="memory_bytes",
+            expected=f"at most {limits.memory_bytes} bytes of addresses",
+            hint="split the document, or raise the limit",
         )
     name = signal.Signals(-code).name if -code in {one.value for one in signal.Signals} else f"exit code {code}"
     return DocumentError(

@@ -4,6 +4,9 @@ The XML is read as events, without a tree. A document type declaration ends the 
 there are no entities but XML's own. Relationships are not read at all, so nothing outside the file is ever named.
 """
 
+# The library ships no types.
+# pyright: basic
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,8 @@
 """PDF: the text of each page, by PDFium. Nothing in a page is run, and nothing that it names is fetched."""
 
+# The library ships no types.
+# pyright: basic
+
 from __future__ import annotations
 
 import ctypes
