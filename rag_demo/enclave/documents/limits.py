@@ -19,7 +19,7 @@ class Limits:
         max_unpacked_bytes: of one part of a DOCX, unpacked.
         seconds: that may be spent waiting for the reader; what the taker of the pages does meanwhile does not count.
         cpu_seconds: of its processor time, whole seconds.
-        memory_bytes: of its addresses, the interpreter's own among them (30 to 60 MiB).
+        memory_bytes: of its addresses, the interpreter's 30 MiB among them.
     """
 
     max_bytes: int = 64 << 20
