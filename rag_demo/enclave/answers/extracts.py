@@ -19,7 +19,8 @@ class Cited:
         number: by which an answer names it, from 1.
         found: itself.
         sentences: those of it that answer, verbatim, in their order.
-        score: how near the nearest of them is to the question: their cosine.
+        score: how near the nearest of them is to the question, 0 to 1: their cosine, and more where it has what the
+            question asks for by number or code.
     """
 
     number: int

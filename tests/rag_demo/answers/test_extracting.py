@@ -127,6 +127,27 @@ def test_a_vector_that_is_none_is_far_away() -> None:
     assert nearness("Near 90.", embedder=Broken())[0] is False
 
 
+@pytest.mark.parametrize(
+    ("question", "known"),
+    [
+        ("What is E15?", True),
+        ("What is E24?", False),
+        ("E15 or E24?", False),
+        ("What is e15 on the pump?", True),
+        ("What?", False),
+    ],
+)
+def test_a_sentence_with_every_code_that_is_asked_for_is_nearer(question: str, known: bool) -> None:
+    extract = PassagesAnswerer(spans, threshold=0.4).extract(question, [found("On E15 call 35.")], Turned())
+    assert extract.known is known
+
+
+def test_a_sentence_that_two_passages_share_is_embedded_once() -> None:
+    model = Turned()
+    nearness("One 70. Two 80.", "Two 80. Three 50.", embedder=model)
+    assert model.asked == ["question?", "One 70.", "Two 80.", "Three 50."]
+
+
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])
 def test_a_threshold_is_a_cosine(threshold: float) -> None:
     with pytest.raises(ValueError, match="threshold"):
