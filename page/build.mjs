@@ -13,7 +13,7 @@ const folder = resolve(process.argv[2] ?? join(here, "../attest/page/bundle"));
 const compiler = join(here, "node_modules/typescript/bin/tsc");
 
 /** Entry points; what several of them need, or what is fetched only when it is needed, goes to files of their own. */
-const entryPoints = { verifier: "src/verifier/index.ts" };
+const entryPoints = { channel: "src/channel/index.ts", verifier: "src/verifier/index.ts" };
 
 // What an earlier build left behind; the package's Python file stays.
 mkdirSync(folder, { recursive: true });

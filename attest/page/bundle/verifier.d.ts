@@ -22,6 +22,8 @@ export interface BindingExpectation {
     readonly audience: string;
     /** 32 bytes. */
     readonly nonce: BytesOrHex;
+    /** What it must commit to; left out where whoever asks compares it. */
+    readonly key?: BytesOrHex | undefined;
 }
 export interface VerifyOptions {
     /** Moment of appraisal: a Date, or milliseconds since 1970. */

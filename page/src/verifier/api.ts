@@ -38,6 +38,8 @@ export interface BindingExpectation {
   readonly audience: string;
   /** 32 bytes. */
   readonly nonce: BytesOrHex;
+  /** What it must commit to; left out where whoever asks compares it. */
+  readonly key?: BytesOrHex | undefined;
 }
 
 export interface VerifyOptions {
@@ -206,7 +208,11 @@ function expectedOf({ nonce, reportData, binding }: VerifyOptions): Expected {
   return {
     nonce: nonce === undefined ? undefined : sized(nonce, "nonce", 1, REPORT_DATA_BYTES),
     reportData: reportData === undefined ? undefined : sized(reportData, "reportData", REPORT_DATA_BYTES, REPORT_DATA_BYTES),
-    binding: binding && { ...binding, nonce: sized(binding.nonce, "binding.nonce", 32, 32) },
+    binding: binding && {
+      ...binding,
+      nonce: sized(binding.nonce, "binding.nonce", 32, 32),
+      key: binding.key === undefined ? undefined : sized(binding.key, "binding.key", 1, 4096),
+    },
   };
 }
 

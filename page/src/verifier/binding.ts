@@ -38,6 +38,7 @@ export interface ExpectedBinding {
   readonly role: string;
   readonly audience: string;
   readonly nonce: Bytes;
+  readonly key?: Bytes | undefined;
 }
 
 export function bindingReportData(binding: Binding): Promise<Bytes> {
@@ -60,6 +61,10 @@ export function requireBinding(expected: ExpectedBinding, binding: Binding): voi
   if (!equal(expected.nonce, binding.nonce)) {
     const facts = { field: "binding.nonce", expected: hex(expected.nonce), got: hex(binding.nonce), clause: CLAUSE };
     fail("binding", "nonce-mismatch", "the evidence is bound to another nonce", facts);
+  }
+  if (expected.key && !equal(expected.key, binding.key)) {
+    const facts = { field: "binding.key", expected: hex(expected.key), got: hex(binding.key), clause: CLAUSE };
+    fail("binding", "channel-keys-mismatch", "", facts);
   }
 }
 

@@ -1,1 +1,0 @@
-var t=()=>import("./bundle-35HVJKEV.js"),o=()=>import("./azure-63VQZD33.js"),r=()=>import("./eventlog-W4OA6XQW.js"),p=()=>import("./gpu-35VWVS5B.js"),e=()=>import("./intel-7VMNGJPE.js");export{t as a,o as b,r as c,p as d,e};
