@@ -1,5 +1,7 @@
 """Intel evidence as the simulator makes it, honest and hostile, as questions for both verifiers."""
 
+import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -116,6 +118,7 @@ def forms() -> Iterator[Case]:
     yield case("lists in hex", TD.quote(ZEROS), {**FILES, **lists})
     padded = {name: data + b"\0\r\n" for name, data in FILES.items() if name.endswith(".der")}
     yield case("lists with padding", TD.quote(ZEROS), {**FILES, **padded})
+    yield from library_bundles(whole)
     for name, data in FILES.items():
         yield case(f"without {name}", TD.quote(ZEROS), without(name))
         yield case(f"{name} cut", TD.quote(ZEROS), {**FILES, name: data[:-3]})
@@ -126,6 +129,33 @@ def forms() -> Iterator[Case]:
         FILES["tcb_info.json"].replace(b'{"tcbInfo":', b' {\n"tcbInfo" :\t').replace(b',"signature"', b' , "signature"')
     )
     yield case("blanks around what is signed", TD.quote(ZEROS), {**FILES, "tcb_info.json": around})
+
+
+def library_bundles(whole: IntelCollateral) -> Iterator[Case]:
+    """Bundles in the manner of Intel's verification library: PEM lists, whole answers, texts that end with NUL."""
+    names = ("pck_crl_issuer_chain", "tcb_info_issuer_chain", "qe_identity_issuer_chain")
+    value = {
+        **{name: getattr(whole, name) + "\0" for name in names},
+        "root_ca_crl": pem_list(whole.root_ca_crl),
+        "pck_crl": pem_list(whole.pck_crl) + "\n\0",
+        "tcb_info": FILES["tcb_info.json"].decode(),
+        "qe_identity": FILES["qe_identity.json"].decode() + "\0",
+    }
+    for name, changed in {
+        "": {},
+        ", two lists": {"pck_crl": 2 * value["pck_crl"]},
+        ", a number": {"pck_crl": 5},
+        ", an empty chain": {"pck_crl_issuer_chain": "", "more": 1},
+        ", a chain of lists": {"tcb_info_issuer_chain": pem_list(whole.pck_crl)},
+        ", no list": {"root_ca_crl": ""},
+        ", an answer that is none": {"tcb_info": "[]"},
+    }.items():
+        yield case(f"library's bundle{name}", TD.quote(ZEROS), {"bundle": json.dumps(value | changed).encode()})
+    yield case("names deeper inside", TD.quote(ZEROS), {"bundle": b'{"more":{"tcb_info":""}}', **FILES})
+
+
+def pem_list(crl: bytes) -> str:
+    return f"-----BEGIN X509 CRL-----\n{b64encode(crl).decode()}\n-----END X509 CRL-----\n"
 
 
 def dates() -> Iterator[Case]:
@@ -285,7 +315,8 @@ def forged() -> Iterator[Case]:
     yield case("another attestation key", replace(template, bound_key=bytes(64)).issue(), {})
     other = SimulatedPlatform.of("another")
     yield case("another PCK", replace(template, pck_key=other.pck_key()).issue(), {})
-    yield case("no point", changed_at(632 + 4 + 64, b"\xff" * 64), {})
+    nowhere = replace(template, bound_key=b"\xff" * 64).issue()
+    yield case("no point", nowhere[: 632 + 4 + 64] + b"\xff" * 64 + nowhere[632 + 4 + 128 :], {})
     for offset in (0, 2, 4, 12, 48 + 136, 632, 632 + 4, 632 + 4 + 128, 632 + 4 + 130, 632 + 4 + 582):
         yield case(f"byte {offset}", changed_at(offset, bytes([TD.quote(ZEROS)[offset] ^ 0x41])), {})
     for size in (0, 47, 48, 631, 636, 1000, len(TD.quote(ZEROS)) - 1):

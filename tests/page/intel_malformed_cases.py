@@ -16,6 +16,7 @@ from attest.evidence.eventlog.structure import parse_event_log
 from attest.simulator import der
 from attest.simulator.intel.certificates import authority_certificate, simulated_name
 from attest.simulator.intel.collateral import default_qe_identity
+from attest.simulator.intel.crls import intel_crl_template
 from attest.simulator.intel.keys import IntelAuthority, authority_key
 from attest.simulator.intel.tcb import compact_json, signature_of, signed_document
 from tests.evidence.eventlog import writer
@@ -85,6 +86,39 @@ def extensions() -> Iterator[Case]:
     yield of_chain("a member twice", pck(der.sequence(twice[4:], twice[4:])), CA, ROOT)
 
 
+def signing() -> Iterator[Case]:
+    """Several certificates of TCB Signing, of which one counts; and a list that its issuer did not sign."""
+    usual: dict[str, Any] = {
+        "subject": simulated_name(IntelAuthority.TCB_SIGNING),
+        "issuer": simulated_name(IntelAuthority.ROOT),
+        "key": authority_key(IntelAuthority.TCB_SIGNING),
+        "signer": authority_key(IntelAuthority.ROOT),
+        "extensions": (),
+    }
+    others = {file: data for file, data in FILES.items() if "_info_" not in file and "_identity_" not in file}
+    yield case("no TCB Signing", QUOTE, others)
+    made: dict[str, dict[str, Any]] = {
+        "expired": {"ends": AT - timedelta(days=1)},
+        "of the future": {"begins": AT + timedelta(days=1)},
+        "of another root": {"signer": made_quotes.OTHER_KEY},
+        "of another issuer": {"issuer": simulated_name(IntelAuthority.PLATFORM)},
+        "of another key": {"key": made_quotes.OTHER_KEY},
+        "of no key": {"key": bytes.fromhex("3003020100")},
+        "critical": {"extensions": (Extension(oid="1.2.3", critical=True, value=b"x"),)},
+    }
+    good = authority_certificate(IntelAuthority.TCB_SIGNING)
+    for name, given in made.items():
+        odd = made_quotes.certificate(**(usual | given))
+        yield case(f"TCB Signing {name}", QUOTE, {**others, "signing": pem(odd)})
+        yield case(f"TCB Signing {name}, and a good one", QUOTE, {**others, "signing": pem(odd, good)})
+    for file, ca in (("pck_crl.der", IntelAuthority.PLATFORM), ("root_ca_crl.der", IntelAuthority.ROOT)):
+        start, end = PERIOD
+        template = intel_crl_template(ca, this_update=start, next_update=end)
+        forged, later = template.issue(made_quotes.OTHER_KEY), replace(template, this_update=AT).issue(ca)
+        yield case(f"forged {file}", QUOTE, {**FILES, file: forged})
+        yield case(f"forged {file} and a genuine one", QUOTE, {"forged": forged, "later": later, **FILES})
+
+
 def chains() -> Iterator[Case]:
     day = timedelta(days=1)
     yield of_chain("PCK expired", pck(ends=AT - day), CA, ROOT)
@@ -106,6 +140,7 @@ def chains() -> Iterator[Case]:
         "a key of P-384": {"key": made_quotes.spki(ec.derive_private_key(7, ec.SECP384R1()))},
         "a key of RSA's kind": {"key": bytes.fromhex("300d300906072a8648ce3d0201030100")},
         "another's signature": {"signer": made_quotes.OTHER_KEY},
+        "another issuer": {"issuer": simulated_name(IntelAuthority.PROCESSOR)},
     }
     for name, given in made.items():
         usual: dict[str, Any] = {
@@ -299,4 +334,4 @@ def quoted(log: bytes) -> bytes:
 
 def malformed_cases() -> list[Case]:
     """Every case, each under a name of its own."""
-    return list(chain.from_iterable(topic() for topic in (extensions, chains, documents, logs)))
+    return list(chain.from_iterable(topic() for topic in (extensions, chains, signing, documents, logs)))
