@@ -63,6 +63,7 @@ class Question:
     unchecked: Mapping[str, str] = field(default_factory=dict[str, str])
     anchors: str = "vendors"
     binding: Mapping[str, str] | None = None
+    tolerances: Mapping[str, Mapping[str, Any]] | None = None
 
     def document(self) -> dict[str, object]:
         """What the page is told."""
@@ -78,6 +79,7 @@ class Question:
             "reportData": self.report_data,
             "eventLog": self.event_log,
             "binding": self.binding,
+            "tolerances": self.tolerances,
         }
         return told | {name: value for name, value in optional.items() if value is not None}
 

@@ -81,6 +81,7 @@ def asked(
     unchecked: tuple[str, ...] = (),
     nonce: bytes | None = NONCE,
     anchors: str = "simulation",
+    tolerances: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Asked:
     """Ask about the Hopper; what is not given is good. The root of the simulator is held by its digest alone."""
     everything = [*GPU.certificates, *(rims_given or rims()), *(issued() if answers_given is None else answers_given)]
@@ -96,6 +97,7 @@ def asked(
             unchecked=dict.fromkeys(unchecked, REASON),
             nonce=None if nonce is None else nonce.hex(),
             anchors=anchors,
+            tolerances=tolerances,
         ),
     )
 
@@ -312,3 +314,23 @@ def spoiled_answers() -> Iterator[Asked]:
     for relaxed in (("revocation",), ("rim",), ("revocation", "rim")):
         yield asked(f"nothing at hand, and {relaxed} left out", rims_given=(b"-",), answers_given=(), unchecked=relaxed)
         yield asked(f"RIMs of the past, and {relaxed} left out", at=AT + 1000 * day, unchecked=relaxed)
+
+
+# -- what a policy lets deviate
+
+
+def tolerated() -> Iterator[Asked]:
+    """A measurement that differs, and a signer of RIMs on hold, under tolerances that fit and that do not."""
+    values = tuple(bytes(48) if index in {7, 21} else value for index, value in enumerate(GPU.measurements))
+    differing = envelope(device_item(signed(measurements=values)))
+    held = (*issued(), replace(answers()[3], status=Reason.HOLD).issue())
+    device_held = (_first(status=Reason.HOLD), *issued()[1:])
+    both = {"gpus": {"waivedMeasurements": {"7": REASON, "21": REASON}}}
+    signer = {"gpus": {"heldRimSigners": REASON}}
+    yield asked("both measurements waived", differing, tolerances=both)
+    yield asked("one of them waived", differing, tolerances={"gpus": {"waivedMeasurements": {"7": REASON}}})
+    yield asked("waived for switches", differing, tolerances={"switches": both["gpus"]})
+    yield asked("a held signer", answers_given=held, tolerances=signer)
+    yield asked("a held signer of another kind", answers_given=held, tolerances={"switches": signer["gpus"]})
+    yield asked("a held device", answers_given=device_held, tolerances=signer)
+    yield asked("nothing to tolerate", tolerances={**both, "switches": {}})

@@ -12,6 +12,7 @@ from attest.evidence.binding import ExpectedBinding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.forms import read_evidence
+from attest.evidence.gpu.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.results.document import refused_document, verified_document
 from attest.verification import ExpectedFreshness, verify
 from tests.page.browser import Question
@@ -31,10 +32,24 @@ def answer(question: Question, files: Mapping[str, bytes]) -> dict[str, Any]:
             at=at,
             expected=_expected(question),
             unchecked=unchecked,
+            tolerances=_tolerances(question),
         )
     except AttestError as exc:
         return cast("dict[str, Any]", refused_document(exc, command="verify", at=at, unchecked=unchecked))
     return cast("dict[str, Any]", verified_document(verified))
+
+
+def _tolerances(question: Question) -> DeviceTolerances:
+    given: Mapping[str, Mapping[str, Any]] = question.tolerances or {}
+    return DeviceTolerances(gpus=_tolerance(given.get("gpus", {})), switches=_tolerance(given.get("switches", {})))
+
+
+def _tolerance(given: Mapping[str, Any]) -> GpuTolerances:
+    waived = given.get("waivedMeasurements", {}).items()
+    return GpuTolerances(
+        waived_measurements=tuple(WaivedMeasurement(index=int(index), reason=reason) for index, reason in waived),
+        held_rim_signers=given.get("heldRimSigners"),
+    )
 
 
 def _with_log(evidence: Evidence, question: Question, files: Mapping[str, bytes]) -> Evidence:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Error as PlaywrightError
 
 from attest.encoding import rfc3339_text
 from tests.page import nvidia_devices as devices
@@ -92,6 +93,32 @@ def test_answers_about_revocation_are_weighed_alike(in_browser: Verifier) -> Non
     assert found["none"] == found["a responder of another type"] == "ocsp-missing"
     assert found["expired"] == "ocsp-expired"
     assert found["nothing at hand, and ('revocation', 'rim') left out"] == "verified"
+
+
+def test_what_a_policy_tolerates_is_shown_and_nothing_else_passes(in_browser: Verifier) -> None:
+    found = judged(in_browser, devices.tolerated())
+    good = {"both measurements waived", "a held signer", "nothing to tolerate"}
+    assert {name for name, code in found.items() if code == "verified"} == good
+    assert found["one of them waived"] == found["waived for switches"] == "gpu-measurement-mismatch"
+    assert found["a held device"] == found["a held signer of another kind"] == "certificate-revoked"
+
+
+@pytest.mark.parametrize(
+    "tolerance",
+    [
+        {"waivedMeasurements": {"64": "x"}},
+        {"waivedMeasurements": {"07": "x"}},
+        {"waivedMeasurements": {"7": " "}},
+        {"heldRimSigners": ""},
+    ],
+)
+def test_a_tolerance_without_a_reason_or_a_place_is_the_callers_mistake(
+    in_browser: Verifier, tolerance: Mapping[str, object]
+) -> None:
+    (case,) = [devices.asked("wrong", tolerances={"gpus": tolerance})]
+    in_browser.hold(case.files)
+    with pytest.raises(PlaywrightError, match="TypeError"):
+        in_browser.ask(case.question)
 
 
 def with_rim(documents: Mapping[str, bytes]) -> Iterable[Asked]:

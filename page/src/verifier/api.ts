@@ -10,7 +10,7 @@ import { type Expected, REPORT_DATA_BYTES } from "./composite";
 import { type NamedBytes, readEndorsements } from "./endorsements";
 import { type Evidence, MEDIA, itemOf, requireSound } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
-import type { Given } from "./formats";
+import type { Given, Tolerances } from "./formats";
 import { merged } from "./pool";
 import { readEvidence } from "./recognition";
 import { verify } from "./verify";
@@ -42,6 +42,14 @@ export interface BindingExpectation {
   readonly key?: BytesOrHex | undefined;
 }
 
+/** What a policy lets deviate in NVIDIA's devices of one kind, each with its reason; shown in the result. */
+export interface ToleranceReasons {
+  /** By RIM index, 0 to 63: a measurement there that differs is only shown. */
+  readonly waivedMeasurements?: Readonly<Record<string, string>> | undefined;
+  /** A RIM signer on hold counts all the same. */
+  readonly heldRimSigners?: string | undefined;
+}
+
 export interface VerifyOptions {
   /** Moment of appraisal: a Date, or milliseconds since 1970. */
   readonly at: Date | number;
@@ -58,6 +66,7 @@ export interface VerifyOptions {
   /** `"vendors"` unless said otherwise. A result that rests on `"simulation"` says `simulated: true`. */
   readonly anchors?: "vendors" | "simulation" | undefined;
   readonly unchecked?: readonly UncheckedReason[] | undefined;
+  readonly tolerances?: { readonly gpus?: ToleranceReasons | undefined; readonly switches?: ToleranceReasons | undefined } | undefined;
 }
 
 export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
@@ -124,12 +133,13 @@ const TIERS = { pass: "affirming", warning: "warning", fail: "contraindicated", 
 export async function verifyEvidence(input: Uint8Array | object | readonly (Uint8Array | FileBytes)[], options: VerifyOptions): Promise<Result> {
   const at = momentOf(options.at);
   const unchecked = uncheckedOf(options.unchecked ?? []);
+  const tolerances = { gpus: toleranceOf(options.tolerances?.gpus), switches: toleranceOf(options.tolerances?.switches) };
   const [expected, anchors, endorsements] = [expectedOf(options), anchorsOf(options.anchors), filesOf(options.endorsements ?? [], "endorsements")];
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
     const recognised = await readEvidence(inputFiles(input));
     const pool = merged(recognised.presented, (await readEndorsements(endorsements, at)).endorsements);
-    const given: Given = { endorsements: pool, anchors, at, unchecked };
+    const given: Given = { endorsements: pool, anchors, at, unchecked, tolerances };
     return verify(withLog(recognised.evidence, options.eventLog), given, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
@@ -184,6 +194,14 @@ function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
     if (!reason.trim()) throw new TypeError(`leaving ${name} unchecked needs a reason`);
     return { check: name, reason };
   });
+}
+
+function toleranceOf({ waivedMeasurements = {}, heldRimSigners }: ToleranceReasons = {}): Tolerances {
+  const waived = Object.entries(waivedMeasurements);
+  if (waived.some(([index]) => !/^(?:\d|[1-5]\d|6[0-3])$/.test(index))) throw new TypeError("a measurement index is 0 to 63");
+  const reasons = [...waived.map(([, reason]) => reason), heldRimSigners ?? "none needed"];
+  if (!reasons.every((reason) => reason.trim())) throw new TypeError("a tolerance needs a reason");
+  return { waived: new Map(waived.map(([index, reason]) => [Number(index), reason])), heldRimSigners };
 }
 
 function anchorsOf(anchors: VerifyOptions["anchors"]): TrustAnchors {

@@ -13,6 +13,14 @@ import { azureFormat, eventLogFormat, gpuFormat, intelFormat } from "./lazy";
 import type { Endorsements } from "./pool";
 import { readConfigfsTsm, readSnp } from "./snp/format";
 
+/** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
+export interface Tolerances {
+  /** Reasons by RIM index for mismatches that are only shown. */
+  readonly waived: ReadonlyMap<number, string>;
+  /** Why a RIM signer on hold counts all the same; never applies to device chains. */
+  readonly heldRimSigners: string | undefined;
+}
+
 /** What every procedure is given. */
 export interface Given {
   readonly endorsements: Endorsements;
@@ -20,6 +28,8 @@ export interface Given {
   /** Moment of appraisal, milliseconds since 1970, UTC. */
   readonly at: number;
   readonly unchecked: readonly Unchecked[];
+  /** By kind: the indices of a switch mean other things than those of a GPU. */
+  readonly tolerances: { readonly gpus: Tolerances; readonly switches: Tolerances };
 }
 
 /** A device whose evidence is genuine. Built by its procedure only, after the last check. */

@@ -3,29 +3,15 @@
 import type { Told, Unchecked } from "../checks";
 import { rfc3339 } from "../bytes";
 import type { AttestError } from "../errors";
-import type { Given } from "../formats";
+import type { Given, Tolerances } from "../formats";
 import { type Status, isAnswer } from "../ocsp";
 import type { Certificate } from "../x509";
 import type { DeviceModel, GpuLeaf } from "./certificates";
 import type { DevicePath, DeviceRoot } from "./chain";
 import type { ParsedGpuEvidence } from "./evidence";
-import type { Result, Source, Waivers } from "./measurements";
+import type { Result, Source } from "./measurements";
 import { type JudgedRim, type WantedRim, comparable } from "./references";
 import type { ParsedRim } from "./rim";
-
-/** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
-export interface Tolerances {
-  /** Reasons by RIM index for mismatches that are only shown. */
-  readonly waived?: Waivers;
-  /** Why a RIM signer on hold counts all the same; never applies to device chains. */
-  readonly heldRimSigners?: string;
-}
-
-/** Relaxations by kind: the indices of a switch mean other things than those of a GPU. */
-export interface DeviceTolerances {
-  readonly gpus?: Tolerances;
-  readonly switches?: Tolerances;
-}
 
 /** One device's evidence, with what the checks find; what was not found is undefined or missing. */
 export class Attempt {
@@ -45,7 +31,6 @@ export class Attempt {
     readonly evidence: ParsedGpuEvidence,
     readonly path: DevicePath,
     readonly given: Given,
-    private readonly allTolerances: DeviceTolerances,
   ) {}
 
   get isSwitch(): boolean {
@@ -54,7 +39,7 @@ export class Attempt {
 
   /** What is let pass in a device of this kind. */
   get tolerances(): Tolerances {
-    return (this.isSwitch ? this.allTolerances.switches : this.allTolerances.gpus) ?? {};
+    return this.isSwitch ? this.given.tolerances.switches : this.given.tolerances.gpus;
   }
 
   /** The decisions to leave this unchecked. */

@@ -42,7 +42,7 @@ export type Waivers = ReadonlyMap<number, string>;
 export function compare(
   report: ParsedGpuReport,
   rims: Readonly<Partial<Record<Source, Reference | undefined>>>,
-  waived: Waivers = new Map(),
+  waived: Waivers,
 ): Result[] {
   // NOTE: NVIDIA does not compare this index then; here it is compared, and only its mismatch is waived.
   const nvdecOff = report.opaque.nvdec0 === NVDEC_DISABLED;

@@ -21,7 +21,7 @@ async function findRim(attempt: Attempt, source: Source): Promise<void> {
     pool: given.endorsements,
     anchors: given.anchors,
     at: given.at,
-    waived: tolerances.waived ?? new Map(),
+    waived: tolerances.waived,
     hold: tolerances.heldRimSigners,
     revocationTolerated: attempt.allows("revocation").length > 0,
   });

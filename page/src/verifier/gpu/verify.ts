@@ -17,7 +17,7 @@ import { AttestError, refusalOf } from "../errors";
 import type { Given, ParsedDevice, Verified } from "../formats";
 import type { Status } from "../ocsp";
 import type { Certificate } from "../x509";
-import { Attempt, type DeviceTolerances, type Step, there } from "./attempt";
+import { Attempt, type Step, there } from "./attempt";
 import type { DeviceModel, GpuLeaf } from "./certificates";
 import { type DeviceRoot, findPath } from "./chain";
 import { gpuClaims } from "./claims";
@@ -87,13 +87,9 @@ function device(evidence: ParsedGpuEvidence): ParsedDevice {
  *
  * @throws AttestError with all checks; the codes are those of `attest.evidence.gpu.verify`.
  */
-export async function verifyGpu(
-  evidence: ParsedGpuEvidence,
-  given: Given,
-  tolerances: DeviceTolerances = {},
-): Promise<VerifiedGpu> {
+export async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<VerifiedGpu> {
   const path = await findPath(evidence.report, evidence.chain, given.endorsements);
-  const attempt = new Attempt(evidence, path, given, tolerances);
+  const attempt = new Attempt(evidence, path, given);
   const { checks, failures } = await runAll(attempt);
   if (failures.length) {
     const worst = failures.reduce((first, next) => (next.exitCode < first.exitCode ? next : first));
