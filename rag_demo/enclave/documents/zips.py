@@ -50,7 +50,7 @@ class Package:
     """
 
     def __init__(self, data: bytes) -> None:
-        entries = _declared(data)
+        entries, directory = _declared(data)
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as exc:
@@ -61,7 +61,7 @@ class Package:
         self._parts = {part.filename: part for part in parts}
         if len(self._parts) != len(parts):
             raise RefusedError("malformed", "a part twice in the archive")
-        _require_apart(data, parts)
+        _require_apart(data, parts, directory)
 
     @property
     def names(self) -> frozenset[str]:
@@ -102,8 +102,8 @@ class Package:
             raise RefusedError("malformed", "a part that does not unpack") from exc
 
 
-def _declared(data: bytes) -> int:
-    """Return how many parts the end of the archive declares, before a directory of millions is read."""
+def _declared(data: bytes) -> tuple[int, int]:
+    """Return how many parts are declared and where their directory begins, before one of millions is read."""
     place = data.rfind(_END_MARK, max(0, len(data) - _END.size - 0xFFFF))
     if place < 0 or place + _END.size > len(data):
         raise RefusedError("malformed", "the archive is cut off")
@@ -116,17 +116,17 @@ def _declared(data: bytes) -> int:
         raise RefusedError("limit", "parts in the archive", MAX_ENTRIES)
     if size > MAX_DIRECTORY_BYTES:
         raise RefusedError("limit", "bytes of the directory of the archive", MAX_DIRECTORY_BYTES)
-    return int(entries)
+    return int(entries), int(offset)
 
 
-def _require_apart(data: bytes, parts: list[zipfile.ZipInfo]) -> None:
-    """Require that no part lies inside another, with which a small archive would unpack to petabytes."""
+def _require_apart(data: bytes, parts: list[zipfile.ZipInfo], directory: int) -> None:
+    """Require that no part lies inside another: with that, a small archive would unpack to petabytes."""
     end = 0
     for part in sorted(parts, key=lambda one: one.header_offset):
         start = part.header_offset
-        if start < end or start + _LOCAL.size > len(data):
+        if start < end or start + _LOCAL.size > directory:
             raise RefusedError("malformed", "parts that overlap in the archive")
         *_, name, extra = _LOCAL.unpack_from(data, start)
         end = start + _LOCAL.size + name + extra + part.compress_size
-    if end > len(data):
-        raise RefusedError("malformed", "a part beyond the end of the archive")
+    if end > directory:
+        raise RefusedError("malformed", "a part that reaches into the directory of the archive")
