@@ -78,14 +78,19 @@ def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str
         for name in ("outcome", "at", "simulated", "freshness", "unchecked", "evidence_digest", "ignored_items")
         if expected.get(name) != got.get(name)
     ]
-    code, other = ((result["error"] or {}).get("code") for result in (expected, got))
-    if code != other:
-        found.append(f"error: expected {code}, got {other} ({(got['error'] or {}).get('message')})")
+    refusal, other = _refusal(expected), _refusal(got)
+    if refusal.get("code") != other.get("code"):
+        found.append(f"error: expected {refusal.get('code')}, got {other.get('code')} ({other.get('message')})")
     checks, others = ([(c.get("item"), c["id"], c["outcome"]) for c in result["checks"]] for result in (expected, got))
     if checks != others:
         odd = [c for c in checks if c not in others], [c for c in others if c not in checks]
         found.append(f"checks: missing {odd[0]}, not expected {odd[1]}" if any(odd) else "checks: in another order")
     return found + _claims(expected["items"], got["items"], "items")
+
+
+def _refusal(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    error: Mapping[str, Any] | None = result["error"]
+    return error or {}
 
 
 def _claims(expected: object, got: object, path: str) -> list[str]:
