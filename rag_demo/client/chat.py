@@ -72,15 +72,17 @@ class Chat:
 
     def _read(self) -> str | None:
         """Return the next line, or None at the end. The prompt says how the machine stands."""
-        prompt = f"{self._screen.sign(self._client.standing)} > "
         self._shown = self._state()
         if self._lines.isatty() and self._screen.terminal:
             with suppress(EOFError):
-                return input(prompt).strip()
+                return input(self._prompt()).strip()
             return None
-        self._screen.line(prompt.strip())
+        self._screen.line(self._prompt().strip())
         line = self._lines.readline(_MAX_LINE)
         return line.strip() if line else None
+
+    def _prompt(self) -> str:
+        return f"{self._screen.sign(self._client.standing)} > "
 
     def _attempt(self, act: Callable[[str], object], line: str) -> None:
         try:
@@ -106,6 +108,8 @@ class Chat:
             self._shown = state
             self._screen.line()
             self._screen.standing(self._client.standing)
+            if self._lines.isatty():
+                self._screen.prompt(self._prompt())
 
     def _state(self) -> str:
         standing = self._client.standing

@@ -17,6 +17,7 @@ file has changed, before each upload, and by ``watch`` at every tick of a clock.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,6 +63,7 @@ from rag_demo.client.uploads import (
 __all__ = ["Asking", "RagClient", "Stored", "checked_url"]
 
 TIMEOUT: Final = httpx.Timeout(connect=10.0, read=150.0, write=60.0, pool=10.0)
+_HOST: Final = re.compile(r"(?:[a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _STALE: Final = "evidence-stale"
 
 
@@ -136,7 +138,7 @@ class RagClient:
         transport: sends what is sealed; None: httpx's own.
 
     Raises:
-        ConfigurationError: ``url-invalid``, ``tls-ca-unusable``.
+        ConfigurationError: ``url-invalid``, ``rag-service-name-invalid``, ``tls-ca-unusable``.
     """
 
     def __init__(
@@ -158,7 +160,7 @@ class RagClient:
         self._network = transport or httpx.HTTPTransport(verify=trusting(tls_ca), trust_env=False)
         self._messenger = Messenger(
             url=self.url,
-            authority=demands.audience.partition("/")[0],
+            authority=_authority(demands.audience),
             token=token,
             trust=self._trust,
             network=self._network,
@@ -331,6 +333,20 @@ def checked_url(url: str) -> str:
             expected="http:// or https://, a host, and perhaps a port",
         )
     return url.rstrip("/")
+
+
+def _authority(name: str) -> str:
+    """Return whom messages are for inside the encryption: the host that a service's name begins with."""
+    host = name.partition("/")[0]
+    if not _HOST.fullmatch(host):
+        raise ConfigurationError(
+            f"{ascii(name)[:120]} is no name of a service",
+            code="rag-service-name-invalid",
+            field="service",
+            expected="a host in lower case, perhaps with a port or a path",
+            hint="--service says what the service's evidence has to name; its operator tells it",
+        )
+    return host
 
 
 # -- what comes back

@@ -18,9 +18,9 @@ from typing import Final
 import httpx
 
 from attest.encoding import JsonValue
-from attest.errors import AttestError, ChannelError, EndorsementError
+from attest.errors import AppraisalError, AttestError, ChannelError, EndorsementError, VerificationError
 
-__all__ = ["RagAnswerError", "RagRefusedError", "RagUnreachableError", "refused", "unreachable"]
+__all__ = ["RagAnswerError", "RagRefusedError", "RagUnreachableError", "refused", "unproven_hint", "unreachable"]
 
 _MAX_TEXT: Final = 500
 """Characters that are kept of what a service says for people."""
@@ -74,3 +74,14 @@ def unreachable(url: str, exc: httpx.HTTPError) -> RagUnreachableError:
         hint="check the address, and that the service runs; nothing but sealed bytes was sent",
         retryable=True,
     )
+
+
+def unproven_hint(error: AttestError) -> str:
+    """Say what to do where a machine did not prove itself, and the error itself says nothing."""
+    if isinstance(error, AppraisalError):
+        return "nothing was sent: this machine is not what your policy asks for; /why and 'check' show every check"
+    if isinstance(error, VerificationError):
+        return "nothing was sent: whoever answers there is not the machine that it should be, or somebody is in between"
+    if isinstance(error, EndorsementError):
+        return "nothing was sent: leave out --offline, or name what vendors say with --endorsements"
+    return "nothing was sent: the service does not say what it should, or something else answers there"

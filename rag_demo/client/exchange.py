@@ -15,7 +15,7 @@ import httpx
 from attest.channel.transport import ChannelTransport
 from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError
-from rag_demo.client.errors import RagAnswerError, refused, unreachable
+from rag_demo.client.errors import RagAnswerError, refused, unproven_hint, unreachable
 from rag_demo.client.events import Event, malformed, read_events
 from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustView
@@ -196,6 +196,7 @@ class Messenger:
             yield
         except AttestError as exc:
             if view.sent_to is None:
+                exc.hint = exc.hint or unproven_hint(exc)
                 self.trust.failed(exc, self.clock())
             raise
 

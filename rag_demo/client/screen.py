@@ -140,6 +140,11 @@ class Screen:
         pretty, plain, word, colour = word_of(standing)
         return self._painted(f"{pretty if self.pretty else plain} {word}", colour)
 
+    def prompt(self, text: str) -> None:
+        """Write what ``sign`` made, without the end of a line."""
+        with self._lock:
+            self._write(text)
+
     def headline(self, standing: Standing) -> None:
         """Write the standing in one line."""
         with self._lock:

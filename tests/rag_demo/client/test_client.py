@@ -141,6 +141,7 @@ def test_a_policy_that_is_tightened_counts_at_once(site: Site, file: Path) -> No
             with pytest.raises(AppraisalError) as refused:
                 act()
             assert refused.value.code == "not-affirmed"
+            assert (refused.value.hint or "").startswith("nothing was sent")
             assert "minimum_tcb" in refused.value.message
         assert not client.standing.affirmed
         assert client.standing.error is not None
@@ -187,8 +188,9 @@ def test_a_simulated_machine_is_refused_unless_it_is_allowed(site: Site) -> None
 
 def test_what_vendors_do_not_say_is_not_taken_for_granted(site: Site) -> None:
     empty = replace(site.demands(), endorsements=type(site.demands().endorsements)())
-    with site.client(demands=empty) as client, pytest.raises(EndorsementError):
+    with site.client(demands=empty) as client, pytest.raises(EndorsementError) as refused:
         client.state()
+    assert refused.value.hint
 
 
 def test_evidence_of_another_service_or_under_another_nonce_is_refused(site: Site) -> None:
@@ -202,6 +204,7 @@ def test_evidence_of_another_service_or_under_another_nonce_is_refused(site: Sit
         with pytest.raises(VerificationError) as refused:
             client.state()
         assert refused.value.code == "nonce-mismatch"
+        assert refused.value.hint
     assert site.heard == []
 
 
@@ -387,6 +390,21 @@ def test_an_address_that_is_none_is_refused(site: Site, url: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         RagClient(url, demands=site.demands(), token=UserToken(bytes(32)))
     assert refused.value.code == "url-invalid"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/", "a b", "RAG.example", "rag.example:x", "x:999999", "[::1", "a\n", "ü", "u@x", "a?b"]
+)
+def test_a_name_that_no_service_has_is_refused(site: Site, name: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        site.client(demands=site.demands(audience=name))
+    assert refused.value.code == "rag-service-name-invalid"
+
+
+@pytest.mark.parametrize("name", ["rag.example/prod", "rag.example:8460", "[::1]:1", "127.0.0.1"])
+def test_names_that_services_have_are_taken(site: Site, name: str) -> None:
+    with site.client(demands=site.demands(audience=name)) as client, pytest.raises(VerificationError):
+        client.state()
 
 
 def test_a_file_that_cannot_be_read_is_refused_before_anything_is_sent(site: Site, tmp_path: Path) -> None:
