@@ -25,6 +25,13 @@ export interface BindingExpectation {
     /** What it must commit to; left out where whoever asks compares it. */
     readonly key?: BytesOrHex | undefined;
 }
+/** What a policy lets deviate in NVIDIA's devices of one kind, each with its reason; shown in the result. */
+export interface ToleranceReasons {
+    /** By RIM index, 0 to 63: a measurement there that differs is only shown. */
+    readonly waivedMeasurements?: Readonly<Record<string, string>> | undefined;
+    /** A RIM signer on hold counts all the same. */
+    readonly heldRimSigners?: string | undefined;
+}
 export interface VerifyOptions {
     /** Moment of appraisal: a Date, or milliseconds since 1970. */
     readonly at: Date | number;
@@ -41,6 +48,10 @@ export interface VerifyOptions {
     /** `"vendors"` unless said otherwise. A result that rests on `"simulation"` says `simulated: true`. */
     readonly anchors?: "vendors" | "simulation" | undefined;
     readonly unchecked?: readonly UncheckedReason[] | undefined;
+    readonly tolerances?: {
+        readonly gpus?: ToleranceReasons | undefined;
+        readonly switches?: ToleranceReasons | undefined;
+    } | undefined;
 }
 export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
 export interface CheckResult {

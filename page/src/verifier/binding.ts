@@ -55,12 +55,12 @@ export function requireBinding(expected: ExpectedBinding, binding: Binding): voi
     const [wanted, got] = [expected[field], binding[field]];
     if (wanted !== got) {
       const facts = { field: `binding.${field}`, expected: wanted, got, clause: CLAUSE };
-      fail("binding", `binding-${field}-mismatch`, `the evidence is bound to another ${field}`, facts);
+      fail("binding", `binding-${field}-mismatch`, "", facts);
     }
   }
   if (!equal(expected.nonce, binding.nonce)) {
     const facts = { field: "binding.nonce", expected: hex(expected.nonce), got: hex(binding.nonce), clause: CLAUSE };
-    fail("binding", "nonce-mismatch", "the evidence is bound to another nonce", facts);
+    fail("binding", "nonce-mismatch", "", facts);
   }
   if (expected.key && !equal(expected.key, binding.key)) {
     const facts = { field: "binding.key", expected: hex(expected.key), got: hex(binding.key), clause: CLAUSE };

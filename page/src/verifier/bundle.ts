@@ -9,6 +9,8 @@
  * NOTE: who put a bundle together is not judged here: the vendors' signatures and the dates decide.
  */
 
+// As each format's, so that what is shared is one file.
+import "./api";
 import { type Bytes, hex, rfc3339 } from "./bytes";
 import { type CborValue, cborBytes, cborValue, isMap } from "./cbor";
 import { parseCrl } from "./crl";

@@ -83,7 +83,7 @@ async function requireCommitted({ binding, reportData }: Presented): Promise<Tol
   if (!binding) return undefined;
   const wanted = await bindingReportData(binding);
   if (!reportData) {
-    return fail("binding", "binding-uncommitted", "the evidence carries a binding and no CPU report that commits to it", {
+    return fail("binding", "binding-uncommitted", "", {
       field: "binding",
       expected: `a CPU report with REPORT_DATA ${hex(wanted)}`,
       got: "no CPU evidence",
@@ -136,7 +136,7 @@ function requireFresh(presented: Presented, expected: Expected): Told | undefine
   if (expected.binding) {
     if (!binding) {
       const facts = { field: "binding", expected: `a binding for ${expected.binding.context}`, got: "none" };
-      return fail("binding", "binding-missing", "the evidence carries no binding", facts);
+      return fail("binding", "binding-missing", "", facts);
     }
     requireBinding(expected.binding, binding);
     return [hex(expected.binding.nonce), hex(binding.nonce)];
@@ -168,7 +168,7 @@ function requireNonce({ nonce, reportData, deviceNonces }: Presented, wanted: By
 function compare(what: string, code: string, wanted: Bytes, got: Bytes): Told {
   const told = [hex(wanted), hex(got)] as const;
   if (!equal(wanted, got)) {
-    fail("binding", code, `${what} in the evidence is not the expected one`, { field: what, expected: told[0], got: told[1] });
+    fail("binding", code, "", { field: what, expected: told[0], got: told[1] });
   }
   return told;
 }

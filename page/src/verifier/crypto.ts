@@ -46,7 +46,7 @@ export function keyKind(spki: Bytes): KeyKind {
   }
   const size = rsaBits(spki);
   if (size >= MIN_RSA_BITS && size <= MAX_RSA_BITS) return "RSA";
-  return fail("chain", "public-key-invalid", "the public key is of no known kind and size", {
+  return fail("chain", "public-key-invalid", "", {
     expected: "RSA of 2048 to 8192 bits, P-256 or P-384",
     got: `${hex(spki.slice(0, 32))}…`,
   });

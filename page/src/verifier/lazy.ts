@@ -3,5 +3,6 @@
 export const bundleFormat = () => import("./bundle");
 export const azureFormat = () => import("./azure/azure");
 export const eventLogFormat = () => import("./eventlog/eventlog");
+export const filesFormat = () => import("./files");
 export const gpuFormat = () => import("./gpu/gpu");
 export const intelFormat = () => import("./intel/intel");

@@ -78,7 +78,7 @@ async function readAll(evidence: Evidence): Promise<Read> {
   const others = evidence.filter(({ essence }) => Object.hasOwn(DEVICE_FORMATS, essence));
   if (!cpus.length && !others.length) {
     const got = evidence.map(({ name, essence }) => `${name}: ${essence}`).join(", ");
-    fail("unsupported", "evidence-unsupported", "no item is evidence that is verified here", { expected: `one of ${KINDS}`, got });
+    fail("unsupported", "evidence-unsupported", "", { expected: `one of ${KINDS}`, got });
   }
   if (cpus.length > 1) ambiguous("several items are CPU evidence", cpus.map(({ name }) => name).join(", "));
   const [item] = cpus;
@@ -90,7 +90,7 @@ async function readAll(evidence: Evidence): Promise<Read> {
   }
   const log = onlyOne(evidence, MEDIA.eventLog, "eventlog");
   if (log && !cpu?.parsed.registers) {
-    fail("unsupported", "eventlog-without-registers", "an event log came along, and no registers that it could replay to", {
+    fail("unsupported", "eventlog-without-registers", "", {
       field: "eventlog",
       expected: "evidence with registers that a boot is measured into",
       got: cpu ? cpu.parsed.kind : "evidence without a CPU report",

@@ -1,5 +1,8 @@
 /** What is loaded once Azure's evidence is met. */
 
+// What all formats share is one file this way, and not one for each set of formats that share it.
+import "../api";
+
 import type { Bytes } from "../bytes";
 import type { ParsedCpu } from "../formats";
 import { parseAzureEvidence } from "./forms";

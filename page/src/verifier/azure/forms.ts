@@ -34,7 +34,7 @@ export interface AzureEvidence {
 
 function malformed(field: string, expected: string, got = "another value"): never {
   const facts = { field, expected, got, clause: "azure-cvm.md 9" };
-  return fail("malformed", "azure-form-malformed", `${field}: expected ${expected}, got ${got}`, facts);
+  return fail("malformed", "azure-form-malformed", "", facts);
 }
 
 function typeMismatch(source: string, said: string, reportType: number): never {
@@ -94,7 +94,7 @@ function formOf(inner: JsonValue | undefined): Form {
   const stated = inner.version instanceof JsonFloat ? inner.version.value : inner.version;
   if (stated !== 1 && stated !== 2) {
     const facts = { field: "version", expected: "1, 2 or no version", clause: "azure-cvm.md 9" };
-    return fail("unsupported", "azure-form-unsupported", "Azure evidence of a version that is not verified", facts);
+    return fail("unsupported", "azure-form-unsupported", "", facts);
   }
   const tpm = (value: JsonValue | undefined, path: string): Bytes => (typeof value === "string" ? hexBytes(value, path) : malformed(path, "hex"));
   return { version: stated, quote: "tpm_quote", report: "hcl_report", bytes: base64, tpm };

@@ -36,7 +36,7 @@ export interface RuntimeClaims {
 
 function malformed(field: string, expected: string, got = "another value"): never {
   const facts = { field, expected, got, clause: "azure-cvm.md 3" };
-  return fail("malformed", "azure-claims-malformed", `${field} of the runtime claims: expected ${expected}, got ${got}`, facts);
+  return fail("malformed", "azure-claims-malformed", "", facts);
 }
 
 /** Refuses with `json-invalid`, `azure-claims-malformed`, `base64-invalid` or `hex-invalid`. */

@@ -79,7 +79,7 @@ export function platformOf(reportType: number): string {
 
 function malformed(field: string, offset: number, expected: string, got: string, code = "hcl-malformed"): never {
   const facts = { check: CHECK, field, offset, expected, got, clause: CLAUSE };
-  return fail(code === "hcl-unsupported" ? "unsupported" : "malformed", code, `${field} of the HCL report: expected ${expected}, got ${got}`, facts);
+  return fail(code === "hcl-unsupported" ? "unsupported" : "malformed", code, "", facts);
 }
 
 /** Read a paravisor's report: `hcl-malformed`, `size-wrong`, `reserved-not-zero` or `hcl-unsupported`. */

@@ -1,5 +1,8 @@
 /** What is loaded once evidence or endorsements of NVIDIA's are met. */
 
+// What all formats share is one file this way, and not one for each set of formats that share it.
+import "../api";
+
 import type { Check, Unchecked } from "../checks";
 import type { AttestError } from "../errors";
 import type { Verified } from "../formats";

@@ -38,7 +38,7 @@ export function findIssuer(child: Certificate, candidates: readonly Certificate[
     return candidate;
   };
   const missing = (): AttestError =>
-    new AttestError("endorsement", "snp-issuer-missing", `the certificate that issued ${child.name} is not at hand`, {
+    new AttestError("endorsement", "snp-issuer-missing", "", {
       expected: child.issuerCommonName,
       got: "none",
       retryable: true,
@@ -69,7 +69,7 @@ export async function findRoot(child: Certificate, product: Product, { endorseme
     }
     if (anchor.product !== product) {
       const facts = { expected: `an anchor of ${product}`, got: anchor.name };
-      fail("chain", "snp-product-mismatch", `the chain of a ${product} report ends at ${anchor.name}`, facts);
+      fail("chain", "snp-product-mismatch", "", facts);
     }
     return root;
   };
@@ -80,12 +80,12 @@ async function noRoot(child: Certificate, presented: readonly Certificate[]): Pr
   const [first] = presented;
   if (!first) {
     const facts = { expected: `a pinned ${child.issuerCommonName}`, got: "none" };
-    return new AttestError("endorsement", "snp-root-missing", `the root that issued ${child.name} is not at hand`, facts);
+    return new AttestError("endorsement", "snp-root-missing", "", facts);
   }
   const pins = await Promise.all(presented.map(spkiPin));
   const simulated = pins.some((pin) => isSimulatedPin("amd-ark", pin));
   const code = simulated ? "simulated-root-refused" : "root-not-trusted";
-  return new AttestError("chain", code, `the root ${first.name} is ${simulated ? "a SIMULATION root" : "no anchor"}`, {
+  return new AttestError("chain", code, "", {
     expected: "a pinned AMD root key",
     got: `SHA-256 of the public key ${pins[0]}`,
   });

@@ -38,7 +38,7 @@ export function parseConfigfsTsm(data: Bytes): SnpEvidence {
     return fail("malformed", "configfs-tsm-invalid", "configfs-tsm evidence has the texts provider, outblob and perhaps auxblob");
   }
   if (provider !== "sev_guest") {
-    fail("unsupported", "evidence-unsupported", "this provider of configfs-tsm is not verified", { expected: "sev_guest" });
+    fail("unsupported", "evidence-unsupported", "", { expected: "sev_guest" });
   }
   return withTable(parseReport(base64urlBytes(outblob, "outblob")), parseTable(base64urlBytes(auxblob, "auxblob")));
 }

@@ -40,7 +40,7 @@ const SPLS: readonly (readonly [name: string, suffix: string, title: string])[] 
 ];
 
 function malformed(what: string, expected: string, got: string): never {
-  return fail("chain", "snp-leaf-malformed", `${what} of the report's certificate: expected ${expected}, got ${got}`, {
+  return fail("chain", "snp-leaf-malformed", "", {
     check: "snp.leaf",
     field: what,
     expected,

@@ -96,7 +96,7 @@ export const PLATFORM_BITS: Readonly<Record<string, number>> = {
 
 function refuse(kind: Kind, code: string, field: string, offset: number | undefined, expected: string, got: string): never {
   const facts: Facts = { check: CHECK, field, offset, expected, got, clause: CLAUSE };
-  return fail(kind, code, `${field} is ${got}, expected ${expected}`, facts);
+  return fail(kind, code, "", facts);
 }
 
 /** Read a report: `size-wrong`, `reserved-not-zero`, `snp-field-malformed`, or unsupported for what is not known. */

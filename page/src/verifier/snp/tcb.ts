@@ -24,7 +24,7 @@ export function productOfCpuid(family: number, model: number): Product {
   const row = MODELS.find(([known, first, last]) => family === known && first <= model && model <= last);
   if (row) return row[3];
   const digits = (value: number): string => `0x${value.toString(16).padStart(2, "0")}`;
-  return fail("unsupported", "snp-product-unknown", "CPUID is of no known product line", {
+  return fail("unsupported", "snp-product-unknown", "", {
     check: "snp.format",
     field: "CPUID_FAM_ID",
     offset: 0x188,
@@ -62,7 +62,7 @@ export function tcbOf(raw: Bytes, product: Product, field: string): Tcb {
   const places = Object.entries(product === "Turin" ? PLACES : PLACES_BEFORE_TURIN);
   const used = new Set(places.map(([, at]) => at));
   if (!isZero(raw.filter((_, at) => !used.has(at)))) {
-    fail("malformed", "reserved-not-zero", `${field} has reserved bytes that are not zero in the layout of ${product}`, {
+    fail("malformed", "reserved-not-zero", "", {
       check: "snp.format",
       field,
       expected: "zero",

@@ -88,7 +88,7 @@ function signingKind({ key_info }: SnpReport): LeafKind {
   const got = `SIGNING_KEY ${key}, MASK_CHIP_KEY ${masked}`;
   const clause = "AMD 56860, KEY_INFO; sev-snp.md S02";
   const facts = { check: "snp.signing_key", field: "KEY_INFO", offset: 0x48, expected: KEY_INFO, got, clause };
-  throw withCheck(new AttestError("signature", "snp-report-unsigned", "the firmware did not sign this report", facts));
+  throw withCheck(new AttestError("signature", "snp-report-unsigned", "", facts));
 }
 
 /** Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit. */
@@ -127,10 +127,10 @@ function noLeaf({ leaves }: SnpEvidence, kind: LeafKind, pool: Endorsements): At
   const wanted = leafName(kind);
   if (leaves.length || withCommonName(pool, other).length) {
     const facts = { check: "snp.leaf", field: "KEY_INFO", offset: 0x48, expected: wanted, got: other, clause: "sev-snp.md S04" };
-    return withCheck(new AttestError("chain", "snp-signer-kind-mismatch", `KEY_INFO names a ${wanted}, the certificate is a ${other}`, facts));
+    return withCheck(new AttestError("chain", "snp-signer-kind-mismatch", "", facts));
   }
   const facts = { check: "snp.leaf", expected: `a ${wanted} certificate`, got: "none", clause: "sev-snp.md S03", retryable: true };
-  return withCheck(new AttestError("endorsement", "snp-leaf-missing", `no ${wanted} certificate for this report is at hand`, facts));
+  return withCheck(new AttestError("endorsement", "snp-leaf-missing", "", facts));
 }
 
 // -- the steps
@@ -144,7 +144,7 @@ function requireProduct(attempt: Attempt): void {
   const { report, leaf } = attempt;
   const { product } = leaf;
   const mismatch = (facts: { field?: string | undefined; offset?: number; expected: string; got?: string | undefined }): never =>
-    fail("chain", "snp-product-mismatch", `the report is not of ${product}, which the certificate is for`, facts);
+    fail("chain", "snp-product-mismatch", "", facts);
   if (report.product && report.product !== product) {
     mismatch({ field: "CPUID_FAM_ID", offset: 0x188, expected: product, got: report.product });
   }
@@ -162,7 +162,7 @@ function requireProduct(attempt: Attempt): void {
 function requireTcb({ leaf, tcbs }: Attempt): void {
   if (sameTcb(leaf.tcb, tcbs.reported_tcb)) return;
   const facts = { field: "REPORTED_TCB", offset: 0x180, expected: tcbText(leaf.tcb), got: tcbText(tcbs.reported_tcb) };
-  fail("binding", "snp-tcb-mismatch", "the certificate is for another TCB than the report says", facts);
+  fail("binding", "snp-tcb-mismatch", "", facts);
 }
 
 function requireChip({ leaf, report }: Attempt): void {
@@ -170,7 +170,7 @@ function requireChip({ leaf, report }: Attempt): void {
   // A masked CHIP_ID has nothing to compare: the check says so, and appraisal judges it.
   if (!hwid || isZero(report.chip_id) || equal(report.chip_id, padded(hwid, 64))) return;
   const facts = { field: "CHIP_ID", offset: 0x1a0, expected: hex(hwid), got: hex(report.chip_id) };
-  fail("binding", "snp-chip-id-mismatch", "the certificate belongs to another chip than the report", facts);
+  fail("binding", "snp-chip-id-mismatch", "", facts);
 }
 
 async function requireSignature({ leaf, report }: Attempt): Promise<void> {
@@ -178,7 +178,7 @@ async function requireSignature({ leaf, report }: Attempt): Promise<void> {
   const short = halves.every((half) => isZero(half.subarray(COORDINATE_BYTES)));
   const raw: Bytes = concat(...halves.map((half) => half.slice(0, COORDINATE_BYTES).reverse()));
   if (short && (await ecdsaHolds(leaf.certificate.spki, "SHA-384", raw, report.raw.slice(0, SIGNED_BYTES)))) return;
-  fail("signature", "snp-signature-invalid", "the report's signature does not verify with the key of its certificate", {
+  fail("signature", "snp-signature-invalid", "", {
     field: "SIGNATURE",
     offset: 0x2a0,
     expected: `ECDSA P-384 with SHA-384 by ${leaf.certificate.name} over bytes 0x000 to 0x29f`,
@@ -190,7 +190,7 @@ function requireOrder({ tcbs }: Attempt): void {
   for (const name of ["reported_tcb", "committed_tcb"] as const) {
     if (covers(tcbs.current_tcb, tcbs[name])) continue;
     const facts = { field: name.toUpperCase(), expected: `no component above ${tcbText(tcbs.current_tcb)}`, got: tcbText(tcbs[name]) };
-    fail("binding", "snp-tcb-inconsistent", `${facts.field} is above CURRENT_TCB`, facts);
+    fail("binding", "snp-tcb-inconsistent", "", facts);
   }
 }
 

@@ -33,7 +33,7 @@ export interface TpmQuote {
 
 function malformed(field: string, expected: string, got: string): never {
   const facts = { field, expected, got, clause: CLAUSE };
-  return fail("malformed", "tpm-quote-malformed", `${field} of the TPM's message: expected ${expected}, got ${got}`, facts);
+  return fail("malformed", "tpm-quote-malformed", "", facts);
 }
 
 /** Read a quote: `truncated`, `trailing-bytes`, `tpm-quote-malformed`, or `tpm-attest-unsupported` for anything else. */
@@ -45,7 +45,7 @@ export function parseTpmQuote(data: Bytes): TpmQuote {
     const found = number(size, field);
     if (found === wanted) continue;
     const facts = { field, expected: `0x${wanted.toString(16)}`, got: `0x${found.toString(16)}`, clause: CLAUSE };
-    fail("unsupported", "tpm-attest-unsupported", `${field} of the TPM's message is not that of a quote`, facts);
+    fail("unsupported", "tpm-attest-unsupported", "", facts);
   }
   const sized = (field: string, limit: number): Bytes => {
     const length = number(2, `${field}, length`);
@@ -78,7 +78,7 @@ function readSelections(reader: Reader, count: number): PcrSelection[] {
 /** Require that a key signed a message: RSASSA-PKCS1-v1_5 with SHA-256, over every byte of it. */
 export async function requireTpmSignature(message: Bytes, signature: Bytes, spki: Bytes): Promise<void> {
   if (await rsaHolds("RSASSA-PKCS1-v1_5", spki, "SHA-256", signature, message)) return;
-  fail("signature", "tpm-signature-invalid", "the TPM's quote is not signed by the attestation key", {
+  fail("signature", "tpm-signature-invalid", "", {
     field: "signature",
     expected: `RSASSA-PKCS1-v1_5 with SHA-256 over ${message.length} bytes`,
     got: "a signature that does not verify",
@@ -96,7 +96,7 @@ export async function requirePcrValues({ selections, pcrDigest }: TpmQuote, valu
   const indices = only?.indices ?? [];
   if (selections.length !== 1 || only?.algorithm !== SHA256 || !indices.length) {
     const got = selections.map((each) => `0x${each.algorithm.toString(16).padStart(4, "0")}: ${each.indices.length} registers`);
-    fail("binding", "tpm-pcr-bank-unexpected", "the quote is not over registers of the SHA-256 bank alone", {
+    fail("binding", "tpm-pcr-bank-unexpected", "", {
       field: "selections",
       expected: "one selection, of bank 0x000b (SHA-256), with at least one register",
       got: got.join("; ") || "none",
@@ -104,7 +104,7 @@ export async function requirePcrValues({ selections, pcrDigest }: TpmQuote, valu
     });
   }
   if (values.length !== indices.length) {
-    fail("binding", "tpm-pcr-count-mismatch", "other PCR values came than the quote is over", {
+    fail("binding", "tpm-pcr-count-mismatch", "", {
       field: "pcrs",
       expected: `${indices.length} values, of the registers ${indices.join(", ")}`,
       got: `${values.length}`,
@@ -114,7 +114,7 @@ export async function requirePcrValues({ selections, pcrDigest }: TpmQuote, valu
   const digest = await sha256(concat(...values));
   if (!equal(digest, pcrDigest)) {
     const facts = { field: "pcrDigest", expected: hex(pcrDigest), got: hex(digest), clause };
-    fail("binding", "tpm-pcr-digest-mismatch", "the PCR values are not those that the quote is over", facts);
+    fail("binding", "tpm-pcr-digest-mismatch", "", facts);
   }
   return values.map((value, i) => [indices[i] ?? 0, value] as const);
 }

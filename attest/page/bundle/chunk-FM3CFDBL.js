@@ -1,1 +1,0 @@
-var t=()=>import("./bundle-X6AZCXWN.js"),o=()=>import("./azure-AGM3IHQ2.js"),r=()=>import("./eventlog-W4OA6XQW.js"),p=()=>import("./gpu-4EE6SYXB.js"),e=()=>import("./intel-BSBKJJKT.js");export{t as a,o as b,r as c,p as d,e};
