@@ -190,6 +190,12 @@ def written() -> Mapping[str, bytes]:
     }  # fmt: skip
 
 
+def bounded() -> Mapping[str, bytes]:
+    """More and more namespaces in scope of one element, up to the limit and beyond."""
+    more = (" ".join(f'xmlns:n{number}="urn:n{number}"' for number in range(count)) for count in range(9, 17))
+    return {f"{9 + count} more": _replaced("<ns0:Payload", f"<ns0:Payload {names}") for count, names in enumerate(more)}
+
+
 def broken() -> Mapping[str, bytes]:
     """What is no RIM, or not well formed, or has something that no RIM has."""
     good, record = rims()[0].decode(), "<ns0:Resource"

@@ -1,4 +1,4 @@
-"""NVIDIA's devices in the browser: the page and the Python verifier say the same of every attack."""
+"""NVIDIA's devices in the browser: page and Python verifier say the same of every attack (must-check 3, 11, 13)."""
 
 import base64
 import json
@@ -139,6 +139,12 @@ def test_no_wrapped_or_misshapen_signature_grants_anything(
 def test_the_canonical_form_of_a_document_is_that_of_libxml2(in_browser: Verifier) -> None:
     found = judged(in_browser, with_rim(rims.written()))
     assert {name: code for name, code in found.items() if code != "verified"} == {}
+
+
+def test_namespaces_are_bounded_alike(in_browser: Verifier) -> None:
+    found = judged(in_browser, with_rim(rims.bounded()))
+    assert found["9 more"] == "verified"
+    assert found["16 more"] == "gpu-rim-missing"
 
 
 # -- every byte
