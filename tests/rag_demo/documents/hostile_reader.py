@@ -88,13 +88,14 @@ def problem(**told: object) -> bytes:
     return b"E" + len(payload).to_bytes(4, "big") + payload
 
 
+LAST = b"Z\0\0\0\4\0\0\0\1"
 RAW = {
     "raw-garbage": b"\xff" * 100,
     "raw-long": b"P\xff\xff\xff\xff",
     "raw-again": b"K\0\0\0\4text",
-    "raw-utf-8": b"P\0\0\0\2\xff\xff",
-    "raw-control": b"P\0\0\0\1\x1b",
-    "raw-bidi": b"P\0\0\0\3" + "\u202e".encode(),
+    "raw-utf-8": b"P\0\0\0\2\xff\xff" + LAST,
+    "raw-control": b"P\0\0\0\1\x1b" + LAST,
+    "raw-bidi": b"P\0\0\0\3" + "\u202e".encode() + LAST,
     "raw-count": b"P\0\0\0\1xZ\0\0\0\4\0\0\0\2",
     "raw-more": b"P\0\0\0\1xZ\0\0\0\4\0\0\0\1P\0\0\0\1x",
     "raw-total": b"N\0\0\0\4\0\0\0\0",
@@ -113,6 +114,9 @@ RAW = {
     "raw-problem-number": problem(reason="limit", what="", number=True),
     "raw-problem-deep": b"E\0\0\4\0" + b"[" * 1024,
     "raw-pages": b"P\0\0\0\1x" * 30_000,
+    "raw-empty": b"",
+    "raw-kind": b"Q\0\0\0\0",
+    "raw-characters": (b"P\0\x06\0\0" + b"x" * 0x60000) * 130,
     "raw-cut": b"P\0\0\0\5xy",
 }
 
@@ -121,10 +125,8 @@ def read(data: bytes, out: Any) -> None:  # noqa: ANN401  an Out, of a module im
     """Do what the document says, and tell how it went."""
     asked = data.decode()
     if asked in RAW:
-        os.write(1, RAW[asked])
-        if asked == "raw-cut":
-            os._exit(0)
-        return
+        out._write(RAW[asked])  # noqa: SLF001  past all that an Out looks at
+        os._exit(0)
     told = "done"
     try:
         ATTEMPTS[asked]()

@@ -27,12 +27,19 @@ from rag_demo.enclave.documents.seccomp import MACHINES, program
 HOSTILE = Path(__file__).with_name("hostile_reader.py")
 ROOT = Path(__file__).resolve().parents[3]
 UNBELIEVABLE = """
-    garbage long again utf-8 control bidi count more total totals total-late total-large beyond fewer number pages
-    problem problem-text problem-list problem-reason problem-hashless problem-what problem-number problem-deep
+    garbage kind characters long again utf-8 control bidi count more total totals total-late total-large beyond
+    fewer number pages problem problem-text problem-list problem-reason problem-hashless problem-what
+    problem-number problem-deep
 """
 
 
-def hostile(attempt: str, *more: str, unconfined: str | None = None, limits: Limits | None = None) -> Reading:
+def hostile(
+    attempt: str,
+    *more: str,
+    unconfined: str | None = None,
+    limits: Limits | None = None,
+    promised: Kind = Kind.TEXT,
+) -> Reading:
     """Start a reader that tries something, as ``parse`` starts the real one."""
     allowed = limits or Limits()
     order = command(limits=allowed, promised=Kind.TEXT, size=len(attempt), unconfined=unconfined)
@@ -43,7 +50,7 @@ def hostile(attempt: str, *more: str, unconfined: str | None = None, limits: Lim
         size=len(document),
         limits=allowed,
     )
-    return Reading(child, name="a.txt", promised=Kind.TEXT, limits=allowed)
+    return Reading(child, name="a.txt", promised=promised, limits=allowed)
 
 
 def refusal(attempt: str, limits: Limits | None = None) -> DocumentError:
@@ -123,8 +130,15 @@ def test_nothing_that_cannot_be_is_believed(attempt: str) -> None:
     assert refusal(attempt).code == "document-reader-misbehaved"
 
 
-def test_a_reader_that_ends_in_the_middle_of_a_page_is_told_of() -> None:
-    assert refusal("raw-cut").code == "document-reader-crashed"
+def test_a_reader_that_says_another_kind_than_was_promised_is_not_believed() -> None:
+    with hostile("dup", promised=Kind.PDF) as reading, pytest.raises(DocumentError) as caught:
+        list(reading)
+    assert caught.value.code == "document-reader-misbehaved"
+
+
+@pytest.mark.parametrize("attempt", ["raw-cut", "raw-empty"])
+def test_a_reader_that_ends_before_its_last_word_is_told_of(attempt: str) -> None:
+    assert refusal(attempt).code == "document-reader-crashed"
 
 
 def test_time_that_the_taker_of_pages_needs_does_not_count() -> None:
