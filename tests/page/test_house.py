@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.page.browser import BUNDLE, REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "page" / "src").rglob("*.ts"))
+VERIFIER = sorted((REPOSITORY / "page" / "src" / "verifier").rglob("*.ts"))
+IMPORTED = re.compile(r'(?:from|import\(|import)\s*"\./([^"]+)"')
 CODE = re.compile(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"')
 # What an error is made of, up to and including its code.
 MADE = re.compile(r'(?:fail|new AttestError)\(\s*"[a-z]+",\s*("[a-z0-9-]+")')
@@ -16,7 +18,7 @@ LONGEST_FILE = 400
 
 
 def _codes() -> Iterator[str]:
-    for path in SOURCES:
+    for path in VERIFIER:
         for made in MADE.findall(path.read_text()):
             yield from CODE.findall(made)
 
@@ -35,18 +37,34 @@ def test_the_bundle_is_what_its_manifest_says() -> None:
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == manifest
 
 
-def test_the_bundle_imports_itself_alone_and_asks_nobody() -> None:
-    names = {path.name for path in BUNDLE.glob("*.js")}
+def _reached(name: str) -> dict[str, str]:
+    """Return the files that an entry point imports, at once or later, with their text."""
+    found: dict[str, str] = {}
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found[name] = (BUNDLE / name).read_text()
+            todo += IMPORTED.findall(found[name])
+    return found
+
+
+def test_every_file_of_the_bundle_is_imported_from_its_entry_points_and_nothing_else_is() -> None:
+    entries = {path.name for path in BUNDLE.glob("*.js") if not re.search(r"-[A-Z0-9]{8}\.js$", path.name)}
+    assert "verifier.js" in entries
+    assert set().union(*map(_reached, entries)) == {path.name for path in BUNDLE.glob("*.js")}
     for path in BUNDLE.glob("*.js"):
-        text = path.read_text()
-        imported = set(re.findall(r'(?:from|import\(|import)\s*"([^"]+)"', text))
-        assert {name.removeprefix("./") for name in imported} <= names
+        assert re.findall(r'(?:from|import\(|import)\s*"(?!\./)', path.read_text()) == []
+
+
+def test_the_verifier_asks_nobody_and_runs_nothing_that_it_reads() -> None:
+    for name, text in _reached("verifier.js").items():
         for word in ("fetch(", "XMLHttpRequest", "WebSocket", "eval(", "new Function", "innerHTML", "localStorage"):
-            assert word not in text, f"{path.name}: {word}"
+            assert word not in text, f"{name}: {word}"
 
 
-def test_sources_read_no_clock_and_no_randomness() -> None:
-    for path in SOURCES:
+def test_the_verifier_reads_no_clock_and_no_randomness() -> None:
+    for path in VERIFIER:
         text = path.read_text()
         for word in ("Date.now", "new Date()", "Math.random", "getRandomValues", "DOMParser", "console."):
             assert word not in text, f"{path.name}: {word}"
