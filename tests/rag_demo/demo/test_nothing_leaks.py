@@ -6,7 +6,9 @@ import json
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,12 @@ from rag_demo.demo.search import Haystack, Searcher, process_haystacks
 from rag_demo.demo.stage import Options, Stage, staged
 from rag_demo.demo.story import document_needles, operator_haystacks, tell
 from rag_demo.demo.weights import weight_needles
+from tests.rag_demo.demo.created import Created
 
 pytestmark = [pytest.mark.loopback, pytest.mark.timeout(300)]
 PLANTED = "nobody may hear of the nineteen barrels"
 LEASE_SECONDS = 10
+PARTIES = ("operator", "model-owner", "document-owner")
 
 
 @dataclass
@@ -41,16 +45,28 @@ class Capture:
     enclave_log: str = ""
     folder: str = ""
     pids: list[int] = field(default_factory=list)
+    created: Created | None = None
 
 
 @pytest.fixture(scope="module")
-def capture() -> Capture:
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     seen, out = Capture(), io.StringIO()
-    with staged(Options(lease_seconds=LEASE_SECONDS, gpus=1)) as stage:
-        tell(Narrator(out, as_json=True), stage)
-        seen.steps = [json.loads(line) for line in out.getvalue().splitlines()]
-        _look(stage, seen)
-        _plant(stage, seen)
+    base, keep = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as watching:
+        patch.setattr(tempfile, "tempdir", str(base))
+
+        def told(what: str) -> None:
+            """Begin to watch once the folders are there, and before anything runs in them."""
+            if "machine start" in what:
+                (folder,) = base.iterdir()
+                folders = [folder / "operator", *(folder / name / "tmp" for name in PARTIES)]
+                seen.created = watching.enter_context(Created(folder, folders, keep=keep))
+
+        with staged(Options(lease_seconds=LEASE_SECONDS, gpus=1), told=told) as stage:
+            tell(Narrator(out, as_json=True), stage)
+            seen.steps = [json.loads(line) for line in out.getvalue().splitlines()]
+            _look(stage, seen, keep)
+            _plant(stage, seen)
     return seen
 
 
@@ -77,10 +93,10 @@ def places_of(stage: Stage) -> Iterator[Haystack]:
     yield from process_haystacks([os.getpid()])
 
 
-def _look(stage: Stage, seen: Capture) -> None:
+def _look(stage: Stage, seen: Capture, keep: Path) -> None:
     searcher = Searcher(secrets_of(stage))
     seen.forms = {needle.what for needle in searcher.needles}
-    for place in places_of(stage):
+    for place in (*places_of(stage), *Haystack.files(keep)):
         size = len(place.read())
         seen.seen[place.name.removeprefix(str(stage.folder))] = size
         seen.hits[place.name] = [str(hit) for hit in searcher.search(place)]
@@ -165,6 +181,15 @@ def test_what_came_in_the_clear_is_not_written_down_by_the_service(capture: Capt
 
 def test_no_process_writes_anywhere_but_into_its_own_folder(capture: Capture) -> None:
     assert capture.open_elsewhere == []
+
+
+def test_files_that_did_not_stay_were_searched_too_and_nothing_was_made_but_what_is_known(capture: Capture) -> None:
+    assert capture.created is not None
+    assert capture.created.complete
+    known = re.compile(r"operator/(documents\.db(\.new)?(-journal|-wal|-shm)?|enclave\.(toml|out|log)|tmp/left)")
+    assert {name for name in capture.created.names if not known.fullmatch(name)} == set()
+    assert "operator/documents.db" in capture.created.names
+    assert sum("kept" in name for name in capture.hits) >= 2
 
 
 def test_keys_and_tokens_are_their_owners_alone(capture: Capture) -> None:
