@@ -228,6 +228,8 @@ def broken() -> Mapping[str, bytes]:
         "an index twice": lambda s: s.replace('index="1"', 'index="0"', 1),
         "very deep": lambda s: s.replace("</ns0:Payload>", "<a>" * 5000 + "</a>" * 5000 + "</ns0:Payload>"),
         "very many elements": lambda s: s.replace("</ns0:Payload>", "<a/>" * 20000 + "</ns0:Payload>"),
+        "very many references": lambda s: s.replace('revision="r1"', f'revision="{"&#65;" * 40_000}"'),
+        "very many bare ampersands": lambda s: s.replace('revision="r1"', f'revision="{"&a" * 100_000}"'),
         "a very long name": lambda s: s.replace("<ns0:Entity", "<ns0:" + "E" * 200_000, 1),
     }
     return {name: change(good).encode() for name, change in changes.items()} | {

@@ -53,6 +53,7 @@ const XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace";
 const XMLNS_NAMESPACE = "http://www.w3.org/2000/xmlns/";
 /** Relative names of namespaces have no canonical form. */
 const ABSOLUTE = /^[A-Za-z][\w+.-]*:[\w.~:/?#[\]@!$&'()*+,;=%-]*$/;
+const NO_REFERENCE = /&(?!(?:#x[\dA-Fa-f]+|#\d+|lt|gt|amp|quot|apos);)/;
 const ENTITIES: Readonly<Record<string, string>> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
 
 /**
@@ -209,9 +210,11 @@ function attributesOf(stated: ReadonlyMap<string, string>, scope: Scope): Readon
 
 /** Expand character references and the five entities that XML has by itself. */
 function unescaped(data: string): string {
-  return data.replace(/&(?:#x([\dA-Fa-f]+);|#(\d+);|(\w+);)?/g, (_, hex?: string, decimal?: string, name?: string) => {
-    const number = hex === undefined ? Number.parseInt(decimal ?? "", 10) : Number.parseInt(hex, 16);
-    const found = number <= 0x10ffff ? String.fromCodePoint(number) : name === undefined ? undefined : ENTITIES[name];
+  // An expression with a callback finds every match before it asks about the first.
+  if (NO_REFERENCE.test(data)) throw malformed("reference");
+  return data.replace(/&(#x?)?(\w+);/g, (_, kind: string | undefined, name: string) => {
+    const number = Number.parseInt(name, kind === "#x" ? 16 : 10);
+    const found = kind === undefined ? ENTITIES[name] : number <= 0x10ffff ? String.fromCodePoint(number) : undefined;
     if (found === undefined || NO_CHARACTER.test(found)) throw malformed("reference");
     return found;
   });
