@@ -40,9 +40,14 @@ def messages_of(question: str, passages: Sequence[Cited], *, fence: str) -> list
     )
     return [
         {"role": "system", "content": _RULES.format(fence=fence)},
-        {"role": "user", "content": f"{blocks}\n\nQuestion: {question}"},
+        {"role": "user", "content": f"{blocks}\n\nQuestion: {_whole(question)}"},
     ]
 
 
+def _whole(text: str) -> str:
+    """Return a text that can be sent: halves of characters become question marks."""
+    return text.encode(errors="replace").decode()
+
+
 def _line(name: str) -> str:
-    return re.sub(r"\s+", " ", name)
+    return _whole(re.sub(r"\s+", " ", name))

@@ -33,6 +33,8 @@ __all__ = [
 
 COLLECTION_BYTES = 32
 MAX_NUMBER = 2**31 - 1
+_JOINERS = "\u200c\u200d"
+"""Part of how words are spelt, in Persian say, and of how some emoji are put together."""
 _ID = re.compile(r"[0-9a-f]{32}")
 _LENGTH_TOLERANCE = 1e-3
 """How far the length of a vector may be from 1: float32 and a model's own rounding, and no more."""
@@ -65,7 +67,8 @@ def check_document(document: Document) -> Document:
 
 def _check_label(text: str, field: str, longest: int) -> None:
     # Cc, Cf, Cs: controls, among them NUL; characters that turn the direction of text; halves of characters.
-    if not 0 < len(text) <= longest or any(unicodedata.category(c) in {"Cc", "Cf", "Cs"} for c in text):
+    hidden = any(unicodedata.category(c) in {"Cc", "Cf", "Cs"} for c in text if c not in _JOINERS)
+    if not 0 < len(text) <= longest or hidden:
         raise StoreInputError(
             "the name or the media type of a document is empty, too long, or holds characters that do not print",
             code="rag-document-name-invalid",

@@ -13,8 +13,10 @@ file and overwrites its header alone.)
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ CACHE_KIB = 64 * 1024
 """Decrypted pages that are kept in memory: most of the words of a large collection."""
 
 _BUSY, _LOCKED, _CORRUPT, _FULL, _NOT_A_DATABASE = 5, 6, 11, 13, 26
+_GROWING = ".new-"
 _SETTINGS = (
     "cipher_compatibility = 4",  # What SQLCipher 4 writes, whatever later ones prefer.
     "cipher_use_hmac = ON",
@@ -69,11 +72,8 @@ def make_file(path: Path, key: bytes, *, about: dict[str, str]) -> None:
     Raises:
         StoreUnavailableError: the folder takes no file.
     """
-    growing = path.with_name(path.name + ".new")
+    growing = path.with_name(f"{path.name}{_GROWING}{secrets.token_hex(8)}")
     try:
-        # Left by somebody who was killed while making one; there has never been a document in it.
-        for left in (growing, growing.with_name(growing.name + "-journal")):
-            left.unlink(missing_ok=True)
         os.close(os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         with translated():
             connection = _connect(growing, key)
@@ -129,11 +129,19 @@ def open_file(path: Path, key: bytes, *, about: dict[str, str], check_whole: boo
             if check_whole:
                 _check_whole(connection)
             _check_about(connection, about)
+        _remove_halves(path)
     except BaseException:
         if connection is not None:
             connection.close()
         raise
     return connection
+
+
+def _remove_halves(path: Path) -> None:
+    # Left by somebody who was killed while making the file; there has never been a document in one. Only who holds the
+    # lock may: whoever else is about to make the same file is too late.
+    for left in path.parent.glob(f"{escape(path.name)}{_GROWING}*"):
+        left.unlink(missing_ok=True)
 
 
 @contextmanager

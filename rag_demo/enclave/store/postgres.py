@@ -271,7 +271,10 @@ class PostgresStore:
 
     def _vacuum(self) -> None:
         with self._open() as (server, _):
+            # It reads whole tables, and takes as long as they are.
+            server.execute("SET statement_timeout = 0")
             server.execute("VACUUM rag_passages, rag_words, rag_documents, rag_collections")
+            server.execute("RESET statement_timeout")
 
     # -- searching
 

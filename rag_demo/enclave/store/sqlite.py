@@ -384,16 +384,9 @@ class SqliteStore:
 
 
 def _document(row: tuple[str, str, str, int, int, int, str]) -> Document:
-    name, (size, pages, passages) = row[1], row[3:6]
-    return Document(
-        id=row[0],
-        name=name,
-        media_type=row[2],
-        size=size,
-        pages=pages,
-        passages=passages,
-        added=datetime.fromisoformat(row[6]),
-    )
+    id_, name, kind, size, pages, passages, added = row
+    when = datetime.fromisoformat(added)
+    return Document(id=id_, name=name, media_type=kind, size=size, pages=pages, passages=passages, added=when)
 
 
 def _deleted_meanwhile() -> StoreConflictError:

@@ -93,6 +93,15 @@ def test_the_model_is_told_numbered_passages_as_data_between_fences() -> None:
 
 
 @pytest.mark.loopback
+def test_a_question_with_half_a_character_is_sent_without_it() -> None:
+    async def ask(url: str) -> list[str]:
+        return [piece async for piece in answerer(url, LIMITS).generate("How \ud83d hot?", PASSAGES)]
+
+    _, asked = run(serving(delta("x [1]", "stop"), DONE), ask)
+    assert asked.bodies[0]["messages"][1]["content"].endswith("Question: How ? hot?")
+
+
+@pytest.mark.loopback
 def test_no_two_requests_have_the_same_fence() -> None:
     async def ask(url: str) -> list[str]:
         own = GeneratedAnswerer(PassagesAnswerer(spans), LanguageModel(url=url, model="small"))

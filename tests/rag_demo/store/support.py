@@ -1,13 +1,29 @@
 """Documents for the tests of stores, and what makes them."""
 
 import hashlib
+import signal
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from rag_demo.enclave.parts import Document, Found, Passage, Store, Vectors
 from tests.rag_demo.hashing import DIMENSIONS, HashingEmbedder
 
-__all__ = ["AT", "DIMENSIONS", "EMBEDDER", "KEY", "MINE", "MODEL", "YOURS", "add", "ask", "document", "parts_of"]
+__all__ = [
+    "AT",
+    "DIMENSIONS",
+    "EMBEDDER",
+    "KEY",
+    "MINE",
+    "MODEL",
+    "YOURS",
+    "add",
+    "ask",
+    "document",
+    "killed_in_the_end",
+    "parts_of",
+]
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 EMBEDDER = HashingEmbedder()
@@ -38,6 +54,17 @@ def parts_of(texts: Iterable[str], *, each: int = 2) -> Iterator[tuple[Sequence[
 
 def add(store: Store, collection: bytes, label: str, *texts: str, day: int = 0) -> Document:
     return store.add(collection, document(label, day=day), parts_of(texts))
+
+
+@contextmanager
+def killed_in_the_end(child: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """Kill a process with no chance to do anything any more, and see that it was."""
+    with child:
+        try:
+            yield child
+        finally:
+            child.kill()
+    assert child.returncode == -signal.SIGKILL
 
 
 def ask(store: Store, collection: bytes, question: str, limit: int = 5) -> tuple[Found, ...]:

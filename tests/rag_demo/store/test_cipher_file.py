@@ -1,7 +1,6 @@
 """The SQLCipher file: what lies in it for who has no key, and what is refused of it."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ from rag_demo.enclave.store import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from tests.rag_demo.store.support import EMBEDDER, KEY, MINE, YOURS, add, ask, document, parts_of
+from tests.rag_demo.store.support import EMBEDDER, KEY, MINE, YOURS, add, ask, document, killed_in_the_end, parts_of
 
 Opener = Callable[..., SqliteStore]
 
@@ -331,10 +330,28 @@ def test_a_folder_that_is_not_there_or_a_link_is_told(open_sqlite: Opener, path:
 
 
 def test_what_a_killed_maker_left_is_made_anew(open_sqlite: Opener, path: Path) -> None:
-    path.with_name(path.name + ".new").write_bytes(b"half")
-    path.with_name(path.name + ".new-journal").write_bytes(b"half")
+    path.with_name(path.name + ".new-0123").write_bytes(b"half")
+    path.with_name(path.name + ".new-0123-journal").write_bytes(b"half")
+    path.with_name("another.db.new-0123").write_bytes(b"of somebody else")
     add(open_sqlite(), MINE, "secret", *SECRET)
-    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, path.name + "-journal"]
+    left = sorted(file.name for file in path.parent.iterdir())
+    assert left == ["another.db.new-0123", path.name, path.name + "-journal"]
+
+
+def test_a_full_disk_refuses_a_document_and_keeps_the_others(open_sqlite: Opener) -> None:
+    store = open_sqlite()
+    kept = add(store, MINE, "kept", "Ordinary text about bread.")
+    connection = store._connection  # noqa: SLF001 -- stands for a disk that is nearly full
+    assert connection is not None
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+    with pytest.raises(StoreUnavailableError) as caught:
+        add(store, MINE, "large", *(SECRET * 60))
+    assert (caught.value.code, caught.value.retryable) == ("rag-store-full", True)
+    assert store.documents(MINE) == (kept,)
+    assert len(ask(store, MINE, "bread xylophone", limit=9)) == 1
+    connection.execute("PRAGMA max_page_count = 1000000")
+    add(store, MINE, "large", *(SECRET * 60))
 
 
 # -- killed
@@ -375,16 +392,11 @@ else:
 def test_nothing_is_left_of_what_was_under_way_when_the_process_is_killed(
     open_sqlite: Opener, path: Path, doing: str, lines: int, later: float
 ) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(path), doing], stdout=subprocess.PIPE, env={**os.environ}, text=True
-    )
-    assert child.stdout is not None
-    for _ in range(lines):
-        assert child.stdout.readline()
-    time.sleep(later)
-    child.send_signal(signal.SIGKILL)
-    child.stdout.close()
-    assert child.wait() == -signal.SIGKILL
+    command = [sys.executable, "-c", CHILD, str(path), doing]
+    with killed_in_the_end(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as child:
+        assert child.stdout is not None
+        assert all(child.stdout.readline() for _ in range(lines))
+        time.sleep(later)
     held = (b"Quetzalcoatlus", b"xylophone", b"Ornithopter")
     assert any(one in pages_in_the_clear(path) for one in held)
     store = open_sqlite()

@@ -1,8 +1,6 @@
 """What is special about PostgreSQL: where it may be, what it is not told, and connections that are lost."""
 
-import os
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +20,7 @@ from rag_demo.enclave.store import (
 )
 from rag_demo.enclave.store.postgres import PostgresStore
 from tests.kms.postgres import WITH_PASSWORD, Server
-from tests.rag_demo.store.support import EMBEDDER, KEY, MINE, YOURS, add, ask, document, parts_of
+from tests.rag_demo.store.support import EMBEDDER, KEY, MINE, YOURS, add, ask, document, killed_in_the_end, parts_of
 
 Opener = Callable[..., PostgresStore]
 
@@ -232,6 +230,7 @@ CHILD = """
 import sys
 import time
 from rag_demo.enclave.store.postgres import PostgresStore
+from tests.rag_demo.store.pgvector import REASON
 from tests.rag_demo.store.support import DIMENSIONS, KEY, MINE, MODEL, add, document, parts_of
 
 def parts():
@@ -246,15 +245,11 @@ store.add(MINE, document("coming"), parts())
 
 
 def test_nothing_is_left_of_a_document_whose_service_was_killed(open_postgres: Opener, pgvector: Server) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, pgvector.url("rag")], stdout=subprocess.PIPE, env={**os.environ}, text=True
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "coming\n"
-    assert len(rows_of(pgvector)["rag_passages"]) == 41
-    child.send_signal(signal.SIGKILL)
-    child.stdout.close()
-    assert child.wait() == -signal.SIGKILL
+    command = [sys.executable, "-c", CHILD, pgvector.url("rag")]
+    with killed_in_the_end(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "coming\n"
+        assert len(rows_of(pgvector)["rag_passages"]) == 41
     pgvector.cut(pgvector.url("rag"))
     store = open_postgres()
     assert [one.id for one in store.documents(MINE)] == [document("kept").id]

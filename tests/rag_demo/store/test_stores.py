@@ -378,7 +378,15 @@ def test_a_name_that_does_not_print_is_refused(store: Store, name: str) -> None:
 
 
 def test_a_name_of_any_script_is_kept(store: Store) -> None:
-    names = ("x" * 255, "Brot & Käse (2).pdf", "手引き.docx", "👩🏽.txt", "' OR 1=1 --")
+    names = (
+        "x" * 255,
+        "Brot & Käse (2).pdf",
+        "手引き.docx",
+        "👩🏽.txt",
+        "👨\u200d👩\u200d👧.txt",
+        "\u0645\u06cc\u200c\u062e.txt",
+        "' OR 1=1 --",
+    )
     for name in names:
         store.add(MINE, replace(document(name), name=name), parts_of(BREAD))
     assert {one.name for one in store.documents(MINE)} == set(names)
