@@ -48,8 +48,7 @@ class Capture:
     created: Created | None = None
 
 
-@pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     seen, out = Capture(), io.StringIO()
     base, keep = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("kept")
     with pytest.MonkeyPatch.context() as patch, ExitStack() as watching:
@@ -132,7 +131,7 @@ def _plant(stage: Stage, seen: Capture) -> None:
     seen.enclave_log = stage.programs["enclave"].err.read_text() + stage.programs["enclave"].out.read_text()
 
 
-def test_every_step_of_the_story_came_out_as_it_should(capture: Capture) -> None:
+def _every_step_of_the_story_came_out_as_it_should(capture: Capture) -> None:
     checks = [one for one in capture.steps if one["kind"] == "check"]
     assert [one["text"] for one in checks if one["outcome"] != "pass"] == []
     assert len(checks) >= 17
@@ -142,12 +141,12 @@ def test_every_step_of_the_story_came_out_as_it_should(capture: Capture) -> None
     assert all(one["schema"] == "rag.demo/1" for one in capture.steps)
 
 
-def test_nothing_of_documents_questions_answers_weights_or_tokens_is_anywhere(capture: Capture) -> None:
+def _nothing_of_documents_questions_answers_weights_or_tokens_is_anywhere(capture: Capture) -> None:
     found = {name: hits for name, hits in capture.hits.items() if hits and name != "planted"}
     assert found == {}
 
 
-def test_the_search_looked_at_everything_and_for_everything(capture: Capture) -> None:
+def _the_search_looked_at_everything_and_for_everything(capture: Capture) -> None:
     names = capture.seen
     for tap in ("client", "kms-model", "kms-documents"):
         for way in ("up", "down"):
@@ -166,24 +165,24 @@ def test_the_search_looked_at_everything_and_for_everything(capture: Capture) ->
     assert sum(what.startswith("weights of ") for what in capture.forms) == 6
 
 
-def test_what_is_leaked_on_purpose_is_found_where_it_was_leaked(capture: Capture) -> None:
+def _what_is_leaked_on_purpose_is_found_where_it_was_leaked(capture: Capture) -> None:
     hits = capture.hits["planted"]
     assert "/tmp/left" in hits  # noqa: S108  below the operator's folder
     assert any(re.fullmatch(r"/wire/client-\d+\.up", name) for name in hits)
     assert capture.inner_answers == [404, 404]
 
 
-def test_what_came_in_the_clear_is_not_written_down_by_the_service(capture: Capture) -> None:
+def _what_came_in_the_clear_is_not_written_down_by_the_service(capture: Capture) -> None:
     assert all(not hit.startswith(("/enclave", "/documents.db")) for hit in capture.hits["planted"])
     assert PLANTED not in capture.enclave_log
     assert capture.enclave_log
 
 
-def test_no_process_writes_anywhere_but_into_its_own_folder(capture: Capture) -> None:
+def _no_process_writes_anywhere_but_into_its_own_folder(capture: Capture) -> None:
     assert capture.open_elsewhere == []
 
 
-def test_files_that_did_not_stay_were_searched_too_and_nothing_was_made_but_what_is_known(capture: Capture) -> None:
+def _files_that_did_not_stay_were_searched_too_and_nothing_was_made_but_what_is_known(capture: Capture) -> None:
     assert capture.created is not None
     assert capture.created.complete
     known = re.compile(r"operator/(documents\.db(\.new)?(-journal|-wal|-shm)?|enclave\.(toml|out|log)|tmp/left)")
@@ -192,14 +191,36 @@ def test_files_that_did_not_stay_were_searched_too_and_nothing_was_made_but_what
     assert sum("kept" in name for name in capture.hits) >= 2
 
 
-def test_keys_and_tokens_are_their_owners_alone(capture: Capture) -> None:
+def _keys_and_tokens_are_their_owners_alone(capture: Capture) -> None:
     for file in ("document-owner/token", "model-owner/model.key", "model-owner/owner.pem"):
         assert capture.modes[file] == 0o600, file
     for folder in ("document-owner", "operator"):
         assert capture.modes[folder] == 0o700, folder
 
 
-def test_nothing_of_it_is_left(capture: Capture) -> None:
+def _nothing_of_it_is_left(capture: Capture) -> None:
     assert not Path(capture.folder).exists()
     for pid in capture.pids:
         assert not Path(f"/proc/{pid}").exists()
+
+
+CHECKS = (
+    _every_step_of_the_story_came_out_as_it_should,
+    _nothing_of_documents_questions_answers_weights_or_tokens_is_anywhere,
+    _the_search_looked_at_everything_and_for_everything,
+    _what_is_leaked_on_purpose_is_found_where_it_was_leaked,
+    _what_came_in_the_clear_is_not_written_down_by_the_service,
+    _no_process_writes_anywhere_but_into_its_own_folder,
+    _files_that_did_not_stay_were_searched_too_and_nothing_was_made_but_what_is_known,
+    _keys_and_tokens_are_their_owners_alone,
+    _nothing_of_it_is_left,
+)
+
+
+def test_nothing_of_it_is_anywhere_and_what_is_leaked_on_purpose_is_found(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """One test, so that several workers do not each tell the story."""
+    capture = captured(tmp_path_factory)
+    for check in CHECKS:
+        check(capture)
