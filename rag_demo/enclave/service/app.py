@@ -17,6 +17,7 @@ import logging
 import re
 import secrets
 import threading
+import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -284,7 +285,8 @@ def _require_query(request: Request, names: set[str]) -> dict[str, str]:
 
 def _name(text: str) -> str:
     # Not repeated: it is part of what nobody else may know, and problem details may end in a log of the client.
-    if not 0 < len(text) <= MAX_NAME or not text.isprintable() or not text.strip():
+    text = text.translate(_SPACES).strip()
+    if not 0 < len(text) <= MAX_NAME or not text.isprintable():
         raise invalid("name", f"1 to {MAX_NAME} printable characters", f"{len(text)} characters")
     if any(one in text for one in "/\\"):
         raise invalid("name", "the name of a file without a path", "a path")
@@ -307,15 +309,20 @@ def _media_type(request: Request) -> str:
 
 def _question(body: bytes, most: int) -> str:
     try:
-        text = QuestionModel.model_validate(json_value(body, what="question")).question.strip()
+        text = QuestionModel.model_validate(json_value(body, what="question")).question
     except (EvidenceError, ValidationError):
         raise invalid("the body", '{"question": TEXT}', "something else") from None  # their text would quote it
-    if not 0 < len(text) <= most or not text.translate(_BREAKS).isprintable():
+    text = text.translate(_SPACES | _BREAKS | _JOINERS).strip()
+    if not 0 < len(text) <= most or not text.isprintable():
         raise invalid("question", f"1 to {most} printable characters", f"{len(text)} characters")
     return text
 
 
-_BREAKS: Final = dict.fromkeys(map(ord, "\n\r\t\u00a0\u2009\u202f\u3000"), " ")
+_SPACES: Final[dict[int, str | None]] = {code: " " for code in range(0x3001) if unicodedata.category(chr(code)) == "Zs"}
+"""Spaces of every width, such as those that systems put into the names of files."""
+_BREAKS: Final[dict[int, str | None]] = dict.fromkeys(map(ord, "\n\r\t\u2028\u2029"), " ")
+_JOINERS: Final[dict[int, str | None]] = dict.fromkeys((0x200C, 0x200D))
+"""They shape letters, and are no part of a word; the text of documents has none, either."""
 
 
 def _too_slow(seconds: float) -> RefusedError:

@@ -33,6 +33,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from attest.agent.guarded import read_guarded
 from attest.encoding import hex_bytes
 from attest.errors import ConfigurationError, EvidenceError
 from attest.release.names import KeyReference
@@ -65,16 +66,10 @@ def load_config(path: Path, *, changes: Mapping[str, object] | None = None) -> E
         changes: what the command line says, by dotted names (``listen.port``); None is left out.
 
     Raises:
-        ConfigurationError: ``rag-config-invalid``, ``file-unreadable``, or as ``attest.session.load_settings``.
+        ConfigurationError: ``rag-config-invalid``, ``file-unreadable``, ``file-writable-by-others``, or as
+            ``attest.session.load_settings``.
     """
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_CONFIG_BYTES + 1)
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{path} cannot be read: {problem}", code="file-unreadable", field=str(path), got=problem
-        ) from exc
+    text = read_guarded(path, what="the service's configuration", limit=MAX_CONFIG_BYTES)
     return parse_config(text, folder=path.absolute().parent, changes=changes)
 
 
@@ -173,6 +168,7 @@ class _Reader:
 def _settings(reader: _Reader) -> EnclaveSettings:
     listen, model, database = reader.table("listen"), reader.table("model"), reader.table("database")
     documents = reader.table("documents")
+    database_key = _key(database.table("key"), "database.key")
     defaults = {one.name: one.default for one in fields(EnclaveSettings)}
     settings = EnclaveSettings(
         name=_authority(reader.text("name"), "name"),
@@ -182,9 +178,9 @@ def _settings(reader: _Reader) -> EnclaveSettings:
         machine=_machine(reader.table("machine")),
         model_key=_key(model.table("key"), "model.key"),
         model=_model(model),
-        database_key=_key(database.table("key"), "database.key"),
+        database_key=database_key,
         database=reader.folder / database.text("file"),
-        prompt_key=_key(reader.table("prompt_key"), "prompt_key") if reader.has("prompt_key") else None,
+        prompt_key=_prompt_key(reader, database_key.service) if reader.has("prompt_key") else None,
         replay_window=_window(reader),
         llm=_llm(reader.table("llm")) if reader.has("llm") else None,
         unconfined_documents=documents.maybe("unconfined"),
@@ -252,6 +248,16 @@ def _key(reader: _Reader, where: str) -> KeySource:
     except ConfigurationError as exc:
         raise _invalid(where, exc.expected or "the settings of a session", exc.message) from exc
     return KeySource(name=name, service=service)
+
+
+def _prompt_key(reader: _Reader, service: SessionSettings) -> KeySource:
+    """Read whose the channel's key is: where that is not said, the service of the database's key releases it."""
+    table = reader.table("prompt_key")
+    if table.has("url"):
+        return _key(table, "prompt_key")
+    name = table.text("name")
+    table.done()
+    return KeySource(name=str(KeyReference.parse(name)), service=service)
 
 
 def _session_value(name: str, value: object, folder: Path) -> object:

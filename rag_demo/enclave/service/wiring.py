@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-from attest.errors import ConfigurationError
+from attest.agent.guarded import read_guarded
 from attest.sealed.signing_keys import read_trusted_key
 from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesAnswerer
 from rag_demo.enclave.documents import Limits as DocumentLimits
@@ -33,10 +32,13 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
     """Return what opens model and store with the keys that were released.
 
     Raises:
-        ConfigurationError: ``model-key-invalid`` or ``file-unreadable``: whose signatures count cannot be read;
-            ``rag-llm-url`` or ``rag-llm-outside``: the language model may be outside of the TEE.
+        ConfigurationError: ``model-key-invalid``, ``file-unreadable`` or ``file-writable-by-others``: whose signatures
+            count cannot be read, or anybody could have written it; ``rag-llm-url`` or ``rag-llm-outside``: the
+            language model may be outside of the TEE.
     """
-    trusted = tuple(read_trusted_key(_read(path)) for path in settings.model.trust)
+    trusted = tuple(
+        read_trusted_key(read_guarded(path, what="model.trust", limit=MAX_PEM_BYTES)) for path in settings.model.trust
+    )
     answerer = _answerer(settings)
     reading = partial(
         _pages,
@@ -97,14 +99,3 @@ def _answerer(settings: EnclaveSettings) -> Answerer:
     if llm is None:
         return passages
     return GeneratedAnswerer(passages, LanguageModel(url=llm.url, model=llm.model, inside_boundary=llm.inside_boundary))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_PEM_BYTES)
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"model.trust: {path} cannot be read: {problem}", code="file-unreadable", field="model.trust", got=problem
-        ) from exc

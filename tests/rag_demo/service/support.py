@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,6 @@ class Site:
     workshop: Workshop
     port: int
     loop: asyncio.AbstractEventLoop
-    sent: bytearray = field(default_factory=bytearray)
 
     @property
     def url(self) -> str:

@@ -225,6 +225,8 @@ def test_a_question_may_be_as_long_as_the_service_says_and_in_any_language(site:
     with site.client("anna") as client:
         assert ask(client, "ä" * 2000)[-1][0] == "answer"
         assert ask(client, "誰が\n暖房費を払いますか 🏠")[-1][0] == "answer"
+        joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f468\u200d\U0001f469 a\u00a0b\u2028c?"
+        assert ask(client, joined)[-1][0] == "answer"
         assert ask(client, "'\" OR 1=1; DROP TABLE documents; --* NEAR(a b)")[-1][0] == "answer"
 
 
@@ -261,6 +263,11 @@ def test_a_document_is_as_large_as_the_service_says_and_not_a_byte_larger(site: 
         assert upload(client, "a.txt", b"word\n\n" + b"x" * (most - 6))["size"] == most
         refused = client.post("/v1/documents?name=b.txt", content=b"x" * (most + 1))
         assert (refused.status_code, refused.json()["code"]) == (413, "body-too-large")  # the gateway's own word
+
+
+def test_spaces_that_a_system_puts_into_names_are_spaces(site: Site) -> None:
+    with site.client("anna") as client:
+        assert upload(client, "Scan at 1.00\u202fPM\u00a0.txt", b"word")["name"] == "Scan at 1.00 PM .txt"
 
 
 # -- documents that do not become any

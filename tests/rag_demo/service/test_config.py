@@ -191,6 +191,23 @@ def test_a_prompt_key_has_a_window_that_all_share() -> None:
     assert parsed(f'replay_window = "{url}"\n{LEAST}{key}').replay_window == url
 
 
+def test_a_prompt_key_without_an_address_is_of_the_databases_service() -> None:
+    settings = parsed(f'replay_window = "r.db"\n{LEAST}', {"prompt_key.name": "prompts"})
+    assert settings.prompt_key is not None
+    assert (settings.prompt_key.name, settings.prompt_key.service) == ("prompts", settings.database_key.service)
+    for wrong in ('name = "a/b/c"', 'key = "x"', 'name = "p"\npolicy = "x"'):
+        with pytest.raises(ConfigurationError):
+            parsed(f'replay_window = "r.db"\n{LEAST}[prompt_key]\n{wrong}\n')
+
+
+def test_a_file_that_others_may_write_decides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "least.toml").write_text(LEAST)
+    (tmp_path / "least.toml").chmod(0o666)
+    with pytest.raises(ConfigurationError) as refused:
+        load_config(tmp_path / "least.toml")
+    assert refused.value.code == "file-writable-by-others"
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         load_config(tmp_path / "none.toml")
