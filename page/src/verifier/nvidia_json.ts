@@ -5,7 +5,7 @@
 
 import { base64Text, hexBytes, utf8 } from "./bytes";
 import { type Item, MEDIA, itemOf } from "./envelope";
-import { malformed, words } from "./gpu/evidence";
+import { REQUIRED, malformed, requireMembers } from "./gpu/evidence";
 import { type JsonObject, type JsonValue, isObject } from "./json";
 import { jsonText } from "./json_text";
 
@@ -44,9 +44,8 @@ function devicesOf(document: JsonValue): [path: string, devices: JsonValue | und
 
 /** The object of one device, which has at least a report and a chain; a report in hex is written as base64. */
 function deviceOf(device: JsonValue, path: string, maybeHex: boolean): JsonObject {
-  if (!isObject(device)) throw malformed(path, "object", "another value");
-  words(device, "certificate", path);
-  const evidence = words(device, "evidence", path);
+  requireMembers(device, path, REQUIRED);
+  const evidence = device["evidence"] as string;
   // Hex digits alone are no base64 of a report, which begins `EeAB`.
   if (!maybeHex || /[^0-9a-fA-F]/.test(evidence)) return device;
   return { ...device, evidence: base64Text(hexBytes(evidence, `${path}.evidence`)) };

@@ -40,7 +40,7 @@ export function gpuClaims(v: Subject): Claims {
 
 function gpuMembers(v: Subject): ClaimTree {
   const { opaque } = v;
-  const settings = v.evidence.settings;
+  const { settings } = v.evidence;
   return {
     driver_version: v.driverVersion,
     vbios_version: v.vbiosVersion,
@@ -53,12 +53,7 @@ function gpuMembers(v: Subject): ClaimTree {
     ...common(v),
     ...rimMembers(v, "driver"),
     ...rimMembers(v, "vbios"),
-    "nvml.environment": settings?.environment,
-    "nvml.cc_mode": settings?.ccMode,
-    "nvml.dev_tools_mode": settings?.devToolsMode,
-    "nvml.multi_gpu_mode": settings?.multiGpuMode,
-    "nvml.ready": settings?.ready,
-    "nvml.driver_version": settings?.driverVersion,
+    nvml: settings,
   };
 }
 

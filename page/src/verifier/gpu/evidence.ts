@@ -20,22 +20,29 @@ const MAX_DEVICE_BYTES = 64 * 1024;
 const MAX_CHAIN_CERTIFICATES = 8;
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[ \t-\r]([A-Za-z0-9+/= \t-\r]*)-----END CERTIFICATE-----/g;
 const NONCE_BYTES = 32;
-const ENVIRONMENTS = ["unavailable", "simulation", "production"];
-const MULTI_GPU_MODES = ["none", "protected-pcie", "nvle"];
-/** Members of older files; unsigned, and of no use beside the report, which states the versions itself. */
-const HINTS = ["version", "driver_version", "vbios_version"];
-const MEMBERS = ["arch", "nonce", "uuid", "nvml", "evidence", "certificate", ...HINTS];
-const NVML_MEMBERS = ["environment", "cc_mode", "dev_tools_mode", "multi_gpu_mode", "ready", "driver_version"];
 
-/** What NVML said of the machine's confidential-computing mode when the report was made. Nothing of it is signed. */
-export interface GpuSettings {
-  readonly environment: string;
-  readonly ccMode: boolean;
-  readonly devToolsMode: boolean;
-  readonly multiGpuMode: string;
-  readonly ready: boolean | undefined;
-  readonly driverVersion: string | undefined;
-}
+/** What a member may be: text of a pattern, a word of a list, or a boolean. */
+type Rules = Readonly<Record<string, RegExp | readonly string[] | "boolean">>;
+
+const WORD = /^[ -~]{1,64}$/;
+const TEXT = /[^]/;
+export const REQUIRED: Rules = { evidence: TEXT, certificate: TEXT };
+/** The versions are of older files; unsigned, and of no use beside the report, which states them itself. */
+const HINTS: Rules = { arch: WORD, nonce: WORD, version: WORD, driver_version: WORD, vbios_version: WORD };
+const UUID: Rules = { uuid: WORD };
+const NVML: Rules = {
+  environment: ["unavailable", "simulation", "production"],
+  cc_mode: "boolean",
+  dev_tools_mode: "boolean",
+  multi_gpu_mode: ["none", "protected-pcie", "nvle"],
+};
+const NVML_OPTIONAL: Rules = { ready: "boolean", driver_version: WORD };
+
+/**
+ * What NVML said of the machine's confidential-computing mode when the report was made, member by member. Nothing of it
+ * is signed.
+ */
+export type GpuSettings = Readonly<Record<string, string | boolean | undefined>>;
 
 /** One device as presented: a stranger's word. */
 export interface ParsedGpuEvidence {
@@ -58,19 +65,22 @@ export interface ParsedGpuEvidence {
 export function parseDevice(data: Bytes): ParsedGpuEvidence {
   if (data.length > MAX_DEVICE_BYTES) throw malformed("device", `at most ${MAX_DEVICE_BYTES} bytes`, `${data.length} bytes`);
   const device = jsonValue(data, "NVIDIA device");
-  if (!isObject(device)) throw malformed("device", "object", "another value");
-  for (const name of ["evidence", "certificate"]) words(device, name, "device");
-  requireClosed(device, MEMBERS, "device");
-  for (const name of HINTS) word(device, name, "device");
-  const arch = word(device, "arch", "device")?.toUpperCase();
-  const nonce = word(device, "nonce", "device");
+  requireMembers(device, "device", REQUIRED);
+  const { nvml, arch, nonce } = device;
+  requireClosed(device, "device", { ...REQUIRED, ...HINTS, ...UUID, nvml: TEXT });
+  requireMembers(device, "device", {}, HINTS);
+  const decoded = (name: string): Bytes => base64Bytes(device[name] as string, `device.${name}`);
   // The report before its chain: what is malformed outranks what does not hold.
-  const report = parseReport(base64Bytes(words(device, "evidence", "device"), "device.evidence"));
-  const settings = "nvml" in device ? readSettings(device["nvml"]) : undefined;
-  word(device, "uuid", "device");
-  const statedNonce = nonce === undefined ? undefined : hexBytes(nonce, "device.nonce", NONCE_BYTES);
-  const chain = readChain(base64Bytes(words(device, "certificate", "device"), "device.certificate"));
-  return { report, chain, arch, settings, statedNonce };
+  const report = parseReport(decoded("evidence"));
+  const settings = nvml === undefined ? undefined : readSettings(nvml);
+  requireMembers(device, "device", {}, UUID);
+  return {
+    report,
+    arch: (arch as string | undefined)?.toUpperCase(),
+    settings,
+    statedNonce: nonce === undefined ? undefined : hexBytes(nonce as string, "device.nonce", NONCE_BYTES),
+    chain: readChain(decoded("certificate")),
+  };
 }
 
 /** Read the chain: one that cannot be read is a broken chain, not malformed evidence. */
@@ -94,51 +104,36 @@ function unreadable(got: string): AttestError {
   return refusal("chain", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES} certificates in PEM and no other block`, got, facts);
 }
 
-function readSettings(value: JsonValue | undefined): GpuSettings {
-  const path = "device.nvml";
-  if (!isObject(value)) throw malformed(path, "object", "another value");
-  requireClosed(value, NVML_MEMBERS, path);
-  return {
-    environment: choice(value, "environment", path, ENVIRONMENTS),
-    ccMode: flag(value, "cc_mode", path),
-    devToolsMode: flag(value, "dev_tools_mode", path),
-    multiGpuMode: choice(value, "multi_gpu_mode", path, MULTI_GPU_MODES),
-    ready: "ready" in value ? flag(value, "ready", path) : undefined,
-    driverVersion: word(value, "driver_version", path),
-  };
+function readSettings(nvml: JsonValue): GpuSettings {
+  const known = { ...NVML, ...NVML_OPTIONAL };
+  requireMembers(nvml, "device.nvml", NVML, NVML_OPTIONAL);
+  requireClosed(nvml, "device.nvml", known);
+  return Object.fromEntries(Object.keys(known).map((name) => [name, nvml[name] as string | boolean | undefined]));
 }
 
 // -- members
 
-function requireClosed(members: JsonObject, known: readonly string[], path: string): void {
-  const unknown = Object.keys(members).find((name) => !known.includes(name));
-  if (unknown !== undefined) throw malformed(path, `no member but ${known.join(", ")}`, unknown.slice(0, 40));
+/** Require an object whose members are as the rules say; an optional one may be absent. */
+export function requireMembers(
+  value: JsonValue | undefined,
+  path: string,
+  required: Rules,
+  optional: Rules = {},
+): asserts value is JsonObject {
+  if (!isObject(value)) throw malformed(path, "object", "another value");
+  for (const [name, rule] of Object.entries({ ...required, ...optional })) {
+    const member = value[name];
+    if (member === undefined && name in optional) continue;
+    const allowed = typeof member === "string" && (rule instanceof RegExp ? rule.test(member) : rule.includes(member));
+    if (rule === "boolean" ? typeof member !== rule : !allowed) {
+      throw malformed(`${path}.${name}`, String(rule), member === undefined ? "none" : "another value");
+    }
+  }
 }
 
-export function words(members: JsonObject, name: string, path: string): string {
-  const value = members[name];
-  if (typeof value === "string" && value) return value;
-  throw malformed(`${path}.${name}`, "text", value === undefined ? "none" : "another value");
-}
-
-/** A short text of printable ASCII, or undefined when there is no such member. */
-function word(members: JsonObject, name: string, path: string): string | undefined {
-  if (!(name in members)) return undefined;
-  const text = words(members, name, path);
-  if (/^[ -~]{1,64}$/.test(text)) return text;
-  throw malformed(`${path}.${name}`, "1 to 64 printable characters", `${text.length} characters`);
-}
-
-function choice(members: JsonObject, name: string, path: string, choices: readonly string[]): string {
-  const text = words(members, name, path);
-  if (choices.includes(text)) return text;
-  throw malformed(`${path}.${name}`, `one of ${choices.join(", ")}`, text.slice(0, 40));
-}
-
-function flag(members: JsonObject, name: string, path: string): boolean {
-  const value = members[name];
-  if (typeof value === "boolean") return value;
-  throw malformed(`${path}.${name}`, "boolean", value === undefined ? "none" : "another value");
+function requireClosed(members: JsonObject, path: string, known: Rules): void {
+  const unknown = Object.keys(members).find((name) => !Object.hasOwn(known, name));
+  if (unknown !== undefined) throw malformed(path, `no member but ${Object.keys(known).join(", ")}`, unknown.slice(0, 40));
 }
 
 export function malformed(field: string, expected: string, got: string): AttestError {
