@@ -51,6 +51,11 @@ def deep() -> None:
     deep()
 
 
+def look_at_oneself() -> None:
+    if LIBC.prctl(3, 0, 0, 0, 0) != 0:
+        raise OSError(0, "other processes may look into this one")
+
+
 ATTEMPTS: dict[str, Callable[[], object]] = {
     "read": lambda: os.open("/etc/passwd", os.O_RDONLY),
     "write": lambda: os.open("/tmp/attest-hostile", os.O_WRONLY | os.O_CREAT),  # noqa: S108  it must fail
@@ -72,6 +77,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "ptrace": lambda: call(101 if X86 else 117, 16, PARENT, 0, 0),
     "other-memory": lambda: call(310 if X86 else 270, PARENT, 0, 0, 0, 0, 0),
     "x32": lambda: call(0x40000000 + 2, b"/etc/passwd", 0),
+    "look-at-oneself": look_at_oneself,
     "hang": hang,
     "wait": wait,
     "grow": grow,

@@ -184,6 +184,7 @@ def test_a_process_that_reads_has_given_up_all_that_it_should() -> None:
         assert limits["Max open files"] == ["2", "2"]
         for name in ("Max file size", "Max processes", "Max core file size"):
             assert limits[name] == ["0", "0"], name
+        assert (place / "oom_score_adj").read_text() == "1000\n"
         if os.geteuid() == 0:  # nobody else may look at a process that gave up being looked at
             assert sorted(one.name for one in (place / "fd").iterdir()) == ["0", "1"]
             assert {str(one.readlink()).split(":")[0] for one in (place / "fd").iterdir()} == {"pipe"}
@@ -213,6 +214,12 @@ def test_where_no_filter_can_be_set_nothing_is_read_without_a_reason() -> None:
     # Limits hold all the same: there is no third descriptor.
     with hostile("dup", "another-machine", unconfined="a test of what is left") as reading:
         assert [page.text for page in reading] == [f"refused {errno.EMFILE}"]
+
+
+def test_no_other_process_may_look_into_one_that_reads() -> None:
+    # The filter forbids even the question, so it is asked without one.
+    with hostile("look-at-oneself", "another-machine", unconfined="a test of what is left") as reading:
+        assert [page.text for page in reading] == ["done"]
 
 
 def test_a_reason_takes_nothing_away_where_a_filter_can_be_set() -> None:
