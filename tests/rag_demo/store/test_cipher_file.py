@@ -252,6 +252,17 @@ def test_a_file_that_is_cut_or_longer_is_refused(open_sqlite: Opener, path: Path
     assert len(open_sqlite().documents(MINE)) == 1
 
 
+def test_a_cut_or_longer_file_is_refused_also_where_not_every_page_is_read(open_sqlite: Opener, path: Path) -> None:
+    filled(open_sqlite)
+    whole = path.read_bytes()
+    for content in (whole[:-PAGE], whole[: 4 * PAGE], whole + b"x", whole + bytes(PAGE), whole + whole[-PAGE:]):
+        path.write_bytes(content)
+        with pytest.raises(StoreDamagedError):
+            open_sqlite(check_whole=False)
+    path.write_bytes(whole)
+    assert len(open_sqlite(check_whole=False).documents(MINE)) == 1
+
+
 @pytest.mark.parametrize("content", [b"x" * 100, b"SQLite format 3\0" + bytes(2 * PAGE), os.urandom(PAGE * 3)])
 def test_a_file_that_is_no_such_database_is_refused(open_sqlite: Opener, path: Path, content: bytes) -> None:
     path.write_bytes(content)
