@@ -137,6 +137,13 @@ export function latin1(data: Uint8Array): string {
   return LATIN.decode(data);
 }
 
+/** Cut these characters off the end. An expression that ends in `+$` would take the square of a long run's time. */
+export function trimmedEnd(text: string, characters: string): string {
+  let end = text.length;
+  while (end > 0 && characters.includes(text[end - 1] ?? "")) end--;
+  return text.slice(0, end);
+}
+
 /** Unsigned integer of any size, little-endian. */
 export function unsignedLittle(data: Uint8Array): bigint {
   return BigInt(`0x${hex(data.slice().reverse()) || "0"}`);

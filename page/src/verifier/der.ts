@@ -138,6 +138,8 @@ export function booleanOrFalse(reader: DerReader): boolean {
 
 /** Dotted text of an OBJECT IDENTIFIER. */
 export function oid(element: Tlv): string {
+  // First of all: shifting the arcs of a long one would take the square of its length.
+  if (element.body.length > 64) defect("an identifier that does not end");
   const arcs: bigint[] = [];
   let value = 0n;
   let inside = false;
@@ -149,7 +151,7 @@ export function oid(element: Tlv): string {
     arcs.push(value);
     value = 0n;
   }
-  if (inside || !arcs.length || element.body.length > 64) defect("an identifier that does not end");
+  if (inside || !arcs.length) defect("an identifier that does not end");
   const [first = 0n, ...rest] = arcs;
   const root = first < 80n ? first / 40n : 2n;
   return [root, first - root * 40n, ...rest].join(".");

@@ -3,7 +3,7 @@
  * page fetches no code for a vendor whose evidence it does not see.
  */
 
-import { type Bytes, latin1, unhex } from "./bytes";
+import { type Bytes, latin1, trimmedEnd, unhex } from "./bytes";
 import { DerError, DerReader, TAG } from "./der";
 
 const [MAX_COLLATERAL_BYTES, MAX_RIM_ANSWER_BYTES, RIM_HEAD_BYTES] = [4 * 1024 * 1024, 1024 * 1024, 1024];
@@ -60,7 +60,7 @@ export function looksLikeOcsp(data: Bytes): boolean {
 
 /** The DER SEQUENCE that a whole file of hex digits spells, as mirrors of Intel's root CRL serve it. */
 export function hexSequence(data: Bytes): Bytes | undefined {
-  const text = latin1(data).replace(/^[ \t\n\r\0]+|[ \t\n\r\0]+$/g, "");
+  const text = trimmedEnd(latin1(data), " \t\n\r\0").replace(/^[ \t\n\r\0]+/, "");
   return text.length % 2 === 0 && /^30[0-9A-Fa-f]{8,}$/.test(text) ? unhex(text) : undefined;
 }
 

@@ -1,6 +1,6 @@
 /** Everything at hand that vendors say. Being in the pool gives nothing any trust. */
 
-import { type Bytes, compareBytes, equal } from "./bytes";
+import { type Bytes, concat, equal, latin1 } from "./bytes";
 import type { Crl } from "./crl";
 import type { IntelDocument } from "./intel/document";
 import type { OcspAnswer } from "./ocsp_answers";
@@ -27,24 +27,22 @@ export function nothingFound(): Found {
 }
 
 /** Of equal ones the last stays, in the place of the first: a list out of an expired bundle gives way to a current one. */
-function distinct<T extends { readonly der: Bytes }>(entries: readonly T[]): T[] {
-  const kept: T[] = [];
-  for (const entry of entries) {
-    const at = kept.findIndex((other) => compareBytes(other.der, entry.der) === 0);
-    kept[at < 0 ? kept.length : at] = entry;
-  }
-  return kept;
+function distinct<T>(entries: readonly T[], bytesOf: (entry: T) => Bytes): T[] {
+  return [...new Map(entries.map((entry) => [latin1(bytesOf(entry)), entry])).values()];
 }
+
+const derOf = ({ der }: { readonly der: Bytes }): Bytes => der;
 
 /** Both together, those of `first` in front, without repetition. */
 export function merged(first: Partial<Endorsements>, second: Partial<Endorsements>): Endorsements {
-  const both = <K extends keyof Endorsements>(name: K): Endorsements[K][number][] => [...(first[name] ?? []), ...(second[name] ?? [])];
+  const both = <K extends keyof Endorsements>(name: K): Endorsements[K] =>
+    [...(first[name] ?? []), ...(second[name] ?? [])] as unknown as Endorsements[K];
   return {
-    certificates: distinct(both("certificates") as Certificate[]),
-    crls: distinct(both("crls") as Crl[]),
-    documents: both("documents"),
-    rims: distinct(both("rims") as RimDocument[]),
-    ocsp: distinct(both("ocsp") as OcspAnswer[]),
+    certificates: distinct(both("certificates"), derOf),
+    crls: distinct(both("crls"), derOf),
+    documents: distinct(both("documents"), ({ body, signature }) => concat(signature, body)),
+    rims: distinct(both("rims"), derOf),
+    ocsp: distinct(both("ocsp"), derOf),
   };
 }
 

@@ -1,6 +1,6 @@
 /** Azure evidence as it is written down: the JSON of Trustee and attestation-rs (azure-cvm.md 5 and 9). */
 
-import { type Bytes, Reader, base64urlBytes, base64urlText, hex, hexBytes, utf8 } from "../bytes";
+import { type Bytes, Reader, base64urlBytes, base64urlText, hex, hexBytes, utf8, trimmedEnd } from "../bytes";
 import { readPemBlocks } from "../pem";
 import { fail } from "../errors";
 import { type JsonObject, JsonFloat, type JsonValue, isInteger, isObject, jsonValue } from "../json";
@@ -115,7 +115,7 @@ function array(value: JsonValue | undefined, path: string): Bytes {
 /** Base64 of either alphabet, padded to whole groups or not at all; no text is of both alphabets. */
 function base64(value: JsonValue | undefined, path: string): Bytes {
   if (typeof value !== "string") return malformed(path, "base64");
-  const body = value.replace(/=+$/, "");
+  const body = trimmedEnd(value, "=");
   const padding = value.length - body.length;
   const both = /[+/]/.test(body) && /[-_]/.test(body);
   if (both || padding > 2 || (padding && value.length % 4)) malformed(path, "base64 or base64url, padded or not", "a mixture");

@@ -5,7 +5,7 @@
  * of the answer that its signature covers, and never written anew (intel-tdx-sgx.md 8, 17).
  */
 
-import { type Bytes, hexBytes, utf8, utf8Text } from "../bytes";
+import { type Bytes, hexBytes, trimmedEnd, utf8, utf8Text } from "../bytes";
 import { isObject, jsonValue } from "../json";
 import { malformed, MAX_DOCUMENT_BYTES } from "./members";
 
@@ -68,5 +68,5 @@ function memberText(text: string, wanted: string): string {
     if ("{[".includes(character)) depth++;
     if ("}]".includes(character)) depth--;
   }
-  return text.slice(from, at).replace(/^[ \t\n\r]+|[ \t\n\r]+$/g, "");
+  return trimmedEnd(text.slice(from, at), " \t\n\r").replace(/^[ \t\n\r]+/, "");
 }

@@ -6,7 +6,7 @@
  * read is told, and is then missing (intel-tdx-sgx.md 14, 17, 18).
  */
 
-import { type Bytes, hexBytes, utf8 } from "../bytes";
+import { type Bytes, hexBytes, trimmedEnd, utf8 } from "../bytes";
 import { parseCrl } from "../crl";
 import { derWithoutPadding } from "../endorsement_forms";
 import { AttestError } from "../errors";
@@ -65,7 +65,7 @@ function withoutNul(data: Bytes): Bytes {
 function textOf(value: JsonObject, name: string): string {
   const text = value[name] ?? "";
   if (typeof text !== "string") throw malformed(name, "text", "another value");
-  return text.replace(/\0+$/, "");
+  return trimmedEnd(text, "\0");
 }
 
 /** Read a chain, in PEM or as it stands in headers of the PCS, percent-encoded. */
