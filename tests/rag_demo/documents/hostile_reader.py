@@ -119,10 +119,10 @@ RAW = {
     "raw-problem-what": problem(reason="limit", what="\x1b[31m", number=0),
     "raw-problem-number": problem(reason="limit", what="", number=True),
     "raw-problem-deep": b"E\0\0\4\0" + b"[" * 1024,
-    "raw-pages": b"P\0\0\0\1x" * 30_000,
+    "raw-pages": b"P\0\0\0\1x" * 101,
     "raw-empty": b"",
     "raw-kind": b"Q\0\0\0\0",
-    "raw-characters": (b"P\0\x06\0\0" + b"x" * 0x60000) * 130,
+    "raw-characters": (b"P\0\x06\0\0" + b"x" * 0x60000) * 4,
     "raw-cut": b"P\0\0\0\5xy",
 }
 

@@ -127,7 +127,8 @@ def test_an_error_of_a_reader_is_told_by_its_kind_alone() -> None:
 
 @pytest.mark.parametrize("attempt", [f"raw-{kind}" for kind in UNBELIEVABLE.split()])
 def test_nothing_that_cannot_be_is_believed(attempt: str) -> None:
-    assert refusal(attempt).code == "document-reader-misbehaved"
+    limits = Limits(max_pages=100, max_characters=1_000_000)
+    assert refusal(attempt, limits=limits).code == "document-reader-misbehaved"
 
 
 def test_a_reader_that_says_another_kind_than_was_promised_is_not_believed() -> None:
