@@ -118,11 +118,8 @@ class Chat:
     # -- questions
 
     def _ask(self, question: str) -> None:
-        asking = self._client.ask(question)
-        try:
+        with self._client.ask(question) as asking:
             self._show(asking)
-        finally:
-            asking.close()
 
     def _show(self, asking: Asking) -> None:
         written = False

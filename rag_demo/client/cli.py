@@ -138,12 +138,9 @@ def check(*, client: RagClient, screen: Screen, as_json: bool) -> int:
 @_json_option
 def ask(*, client: RagClient, screen: Screen, question: str, as_json: bool) -> int:
     """Ask one question."""
-    asking = client.ask(question)
-    try:
+    with client.ask(question) as asking:
         passages = {reply.number: reply for reply in asking if isinstance(reply, Passage)}
-    finally:
-        asking.close()
-    answer = asking.answer
+        answer = asking.answer
     if as_json:
         return _print(
             "rag.client.answer/1",

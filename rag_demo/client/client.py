@@ -5,10 +5,10 @@
     demands = read_demands(audience="rag.example", policy=Path("policy.yaml"), at=now())
     with RagClient("https://rag.example", demands=demands, token=token) as client:
         client.upload(Path("contract.pdf"), progress=print)
-        asking = client.ask("When does the contract end?")
-        for reply in asking:                        # passages, then text, then the answer
-            ...
-        print(asking.answer.text, asking.sent_to)
+        with client.ask("When does the contract end?") as asking:
+            for reply in asking:                    # passages, then text, then the answer
+                ...
+            print(asking.answer.text, asking.sent_to)
 
 Every message says to which key it went. The machine is asked for new evidence when a proof has ended, when the policy's
 file has changed, before each upload, and by ``watch`` at every tick of a clock.
@@ -122,6 +122,16 @@ class Asking:
         """Read no more: the service stops working on it."""
         self._replies.close()
         self._exchange.close()
+
+    def __enter__(self) -> Self:
+        """Return the replies."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Read no more."""
+        self.close()
 
 
 class RagClient:

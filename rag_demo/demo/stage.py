@@ -247,7 +247,7 @@ def _folder(*, keep: bool) -> Iterator[Path]:
         _sweep(old)
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = _locked(folder)
     except OSError as exc:
         raise ConfigurationError(
             f"no folder can be made in {base}: {exc.strerror}",
@@ -255,12 +255,20 @@ def _folder(*, keep: bool) -> Iterator[Path]:
             hint="TMPDIR names another place",
         ) from exc
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield folder
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+
+
+def _locked(folder: Path) -> int:
+    """Make the file that says that a folder is in use: it is locked before it has its name, or the next would sweep."""
+    made = folder / f"{_LOCK}.new"
+    descriptor = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    made.rename(folder / _LOCK)
+    return descriptor
 
 
 def _sweep(old: Path) -> None:

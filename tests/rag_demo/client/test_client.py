@@ -280,6 +280,16 @@ def test_an_answer_that_is_none_is_an_error_and_no_answer(site: Site, answered: 
     assert refused.value.code in {"rag-answer-malformed", "rag-answer-incomplete"}
 
 
+def test_whoever_leaves_before_the_end_has_no_answer(site: Site) -> None:
+    with site.client() as client:
+        with client.ask("where?") as asking:
+            assert isinstance(next(iter(asking)), Passage)
+        with pytest.raises(RagAnswerError) as refused:
+            _ = asking.answer
+        assert refused.value.code == "rag-answer-incomplete"
+        assert client.ask("where?").answer.known
+
+
 def test_a_text_that_is_being_written_comes_in_pieces(site: Site) -> None:
     generated = {**ANSWER, "kind": "generated"}
     site.answered = [

@@ -104,11 +104,11 @@ def test_when_it_is_killed_its_programs_end_and_the_next_one_removes_the_folder(
         process.kill()
         process.wait()
     (left,) = tmp_path.glob(f"{PREFIX}*")
-    process, _ = demonstration(tmp_path, "--machine", "tdx", "--gpus", "0", "--lease-seconds", "5")
+    process, said = demonstration(tmp_path, "--machine", "tdx", "--gpus", "0", "--lease-seconds", "5")
     try:
         until(lambda: not left.exists())
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 130  # nothing had begun yet
+        assert process.wait(60) == 130, said.read_text()  # nothing had begun yet
     finally:
         process.kill()
         process.wait()
