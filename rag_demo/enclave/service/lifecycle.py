@@ -233,7 +233,9 @@ class Enclave:
     def _rest(self, error: BaseException) -> None:
         self.state, self.why = self._resting, Why.of(error)
         self._failures += 1
-        _log.error("%s: %s", self.state, self.why.detail, extra={"code": self.why.code})
+        # Of what nobody foresaw the log says where it was raised, and never its text.
+        defect = None if isinstance(error, AttestError) else error
+        _log.error("%s: %s", self.state, self.why.detail, extra={"code": self.why.code}, exc_info=defect)
 
     async def _end(self, keyring: Keyring) -> None:
         """Overwrite what can be, and drop the rest."""

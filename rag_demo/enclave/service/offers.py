@@ -97,9 +97,7 @@ class Offers:
         return offer
 
     def _with_endorsements(self, evidence: Evidence, at: datetime) -> Evidence:
-        names = {item.name for item in evidence.items}
-        added = tuple(item for item in self._endorsements(at) if item.name not in names)
-        return replace(evidence, items=(*evidence.items, *added)) if added else evidence
+        return replace(evidence, items=(*evidence.items, *self._endorsements(at)))
 
     def _endorsements(self, at: datetime) -> tuple[EvidenceItem, ...]:
         """Return what vendors say; where it cannot be read again, what they said before: clients judge its age."""
@@ -131,8 +129,8 @@ def _items(files: Mapping[str, bytes]) -> Iterable[EvidenceItem]:
             hint="name what is about this machine alone: 'attest endorsements fetch' makes one file of it",
         )
     for number, (_, data) in enumerate(sorted(files.items())):
-        name = "endorsements" if number == 0 else f"endorsements-{number}"
-        yield EvidenceItem(name=name, media_type=MEDIA_ENDORSEMENTS, value=data, indicator=_ENDORSEMENTS)
+        # A machine may have brought an item ``endorsements`` of its own.
+        yield EvidenceItem(name=f"vendors-{number}", media_type=MEDIA_ENDORSEMENTS, value=data, indicator=_ENDORSEMENTS)
 
 
 def files_of(paths: tuple[Path, ...]) -> Vendors:

@@ -1,6 +1,7 @@
 """What is told in the clear, to whom, and how much of anybody's requests is held."""
 
 import http.client
+import json
 import os
 import socket
 import threading
@@ -12,18 +13,22 @@ from pathlib import Path
 import httpx
 import pytest
 
-from attest.channel import KeyDocument, KeyOffer, ServiceKey
+from attest.channel import ChannelExpectation, KeyDocument, KeyOffer, ServiceKey, verify_offer
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
 from attest.channel.ohttp import Form
-from attest.encoding import base64url_text
+from attest.encoding import base64url_text, json_value
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import MEDIA_ENDORSEMENTS, Evidence
+from attest.policy import load_policy
+from attest.simulator.machines import MachineKind, SimulatedMachine
 from kms.clock import system_clock
-from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.assembly import Service, attester_of
 from rag_demo.enclave.service.doors import PageFile
 from rag_demo.enclave.service.offers import KEPT, Offers, Vendors, files_of
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import Limits, MachineSettings
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import NAME, Site, machine, serving, settings_of, source_nowhere
 
@@ -182,6 +187,26 @@ def document() -> KeyDocument:
 
 def endorsements(offer: KeyOffer) -> list[bytes]:
     return [item.value for item in offer.evidence.items if item.media_type == MEDIA_ENDORSEMENTS]
+
+
+@pytest.mark.parametrize(("kind", "gpus"), [("snp", 1), ("tdx", 0), ("azure-snp", 0), ("azure-tdx", 0)])
+def test_an_offer_of_every_machine_can_be_verified_with_nothing_but_what_it_carries(
+    kind: MachineKind, gpus: int
+) -> None:
+    attester, vendors = attester_of(MachineSettings(simulate=kind, gpus=gpus), clock=system_clock)
+    desk = Offers(attester, audience=NAME, vendors=vendors, clock=system_clock, ticks=time.monotonic, per_minute=60)
+    keys, nonce = document(), os.urandom(32)
+    offer = KeyOffer.from_json(json_value(json.dumps(desk(keys, nonce).to_json()).encode(), what="offer"))
+    made = SimulatedMachine.of(kind, gpus=gpus)
+    expect = ChannelExpectation(
+        audience=NAME,
+        policy=load_policy(made.policy(), name="policy"),
+        anchors=TrustAnchors.simulation(),
+        endorsements=NO_ENDORSEMENTS,
+    )
+    record = verify_offer(offer, expect=expect, nonce=nonce, at=system_clock())
+    assert record.keys == keys
+    assert record.result.verified.simulated
 
 
 def test_one_question_is_answered_once_and_another_one_anew() -> None:
