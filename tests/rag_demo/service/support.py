@@ -87,7 +87,7 @@ def prepared(folder: Path, keys: Mapping[str, bytes], *, prompts: bool = False) 
     """Make an owner's key-release service with its keys, each for the simulated machine."""
     config = prepare_directory(folder, origin=f"kms.test/{folder.name}", allow_simulated=True)
     with config.open("a", encoding="utf-8") as file:
-        file.write('endorsements = ["endorsements"]\n')
+        file.write('endorsements = ["endorsements"]\nself_evidence = "simulated-snp"\n')
     settings = load_kms_settings(flags={}, environ={}, config=config).settings
     initialise(settings, clock=system_clock, random=FakeRandom(folder.name))
     endorsements = config.parent / "endorsements"

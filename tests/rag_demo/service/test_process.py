@@ -20,9 +20,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.release.names import KeyReference
 from attest.sealed import SealingNames
+from kms.clock import system_clock
 from rag_demo.enclave.__main__ import main
 from rag_demo.enclave.embedding import installed_model, seal_model
 from tests.kms.process import REPOSITORY
+from tests.kms.proving import POLICIES, endorsements
 from tests.rag_demo.service.support import MODEL_KEY, Owner, Site, ask, remote, token, upload
 
 pytestmark = pytest.mark.loopback
@@ -52,6 +54,14 @@ def folder(model_owner: Owner, document_owner: Owner, tmp_path_factory: pytest.T
         table: f'name = "real"\nurl = "http://127.0.0.1:{one.process.port}"\nkey = "{one.process.identity}"\n'
         for table, one in (("model", model_owner), ("database", document_owner))
     }
+    # The documents' owner wants its own service to prove its machine to the enclave first.
+    (made / "kms-policy.json").write_bytes(POLICIES["snp"])
+    for number, crl in enumerate(endorsements(system_clock()).crls):
+        (made / f"crl{number}.der").write_bytes(crl.der)
+    keys["database"] += (
+        'policy = "kms-policy.json"\nendorsements = ["crl0.der"]\nallow_simulated = true\noffline = true\n'
+        'unchecked_tls = "a test over plain HTTP"\nlog_memory = "log"\n'
+    )
     (made / "enclave.toml").write_text(
         'name = "rag.example"\n[listen]\nport = 0\n[machine]\nsimulate = "snp"\n'
         f'[model]\nplace = "minilm.sealed"\ntrust = ["owner.pub"]\n[model.key]\n{keys["model"]}'
