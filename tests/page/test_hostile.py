@@ -3,15 +3,20 @@
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from attest.simulator.machines import SimulatedMachine
 from tests.page.browser import Question, Verifier
-from tests.page.reference import answer
+from tests.page.reference import answer, differences
 from tests.page.test_machines import AT, BINDING
+from tests.page.test_snp_mutation import GENOA
 
 pytestmark = pytest.mark.loopback
+TAGS = bytes(
+    (0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x0C, 0x13, 0x17, 0x18, 0x30, 0x31, 0x7F, 0x80, 0x81, 0xA0, 0xA3)
+)
 MOMENT = AT.isoformat().replace("+00:00", "Z")
 
 
@@ -78,10 +83,108 @@ def test_the_page_refuses_hostile_bytes_with_the_code_that_python_has(in_browser
     assert differing == []
 
 
+def _spoiled(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """DER with another bit, tag, length, or one byte more or less."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        data = bytearray(whole)
+        at = chance.randrange(len(data))
+        match chance.randrange(5):
+            case 0:
+                data[at] ^= 1 << chance.randrange(8)
+            case 1:
+                data[at] = chance.choice(TAGS)
+            case 2:
+                del data[at]
+            case 3:
+                data.insert(at, chance.randrange(256))
+            case _:
+                data[at] = (data[at] + chance.choice((1, -1))) % 256
+        yield bytes(data)
+
+
+def test_the_page_reads_certificates_and_lists_as_python_does(in_browser: Verifier) -> None:
+    files = GENOA.files() | {"a report": GENOA.report()}
+    questions: list[Question] = []
+    for number, name in enumerate(GENOA.files()):
+        others = [other for other in GENOA.files() if other != name]
+        for count, data in enumerate(_spoiled(files[name], 60, number)):
+            spoiled = f"{name} spoiled {count}"
+            files[spoiled] = data
+            # Among the endorsements what is unreadable is missing; with the evidence it is a broken chain.
+            for given, more in ((["a report"], [*others, spoiled]), (["a report", spoiled], others)):
+                questions.append(
+                    Question(input=given, at="2026-06-01T00:00:00Z", endorsements=more, anchors="simulation")
+                )
+    in_browser.hold(files)
+    answers = in_browser.ask_all(questions)
+    differing = [
+        f"{question.input} {question.endorsements[-1]}: {found}"
+        for question, got in zip(questions, answers, strict=True)
+        if (found := differences(answer(question, files), got))
+    ]
+    assert differing == []
+    assert {got["error"]["code"] for got in answers if got["error"]} >= {
+        "certificate-malformed",
+        "certificate-signature-invalid",
+        "crl-malformed",
+        "crl-signature-invalid",
+    }
+
+
+def test_long_runs_of_one_character_take_no_time(in_browser: Verifier) -> None:
+    """What an expression with a star would search again from each of its places."""
+    size = 400_000
+    texts = {
+        "blanks": " " * size + "x",
+        "zeros": "30" + "0" * size + " " * size + "x",
+        "NULs in JSON": json.dumps({"pck_crl": "\0" * size + "x", "tcb_info": "{}"}),
+        "blanks in JSON": '{"tcbInfo":{"id":' + " " * size + '1},"signature":"' + "00" * 64 + '"}',
+        "padding": json.dumps({"version": 1, "hcl_report": "=" * size + "A", "tpm_quote": {}}),
+        "lines": "-----BEGIN CERTIFICATE-----\n" * 10_000,
+        "one block": "-----BEGIN CERTIFICATE-----\n" + "A" * size,
+        "digits": '{"a":' + "1" * size + "}",
+        "quotes": '{"a":"' + '\\"' * size,
+        "brackets": "[" * size,
+        "collateral": '"tcb_info"' + " " * size,
+        "references": "<SoftwareIdentity>" + "&#x" + "0" * size,
+        "comments": "<SoftwareIdentity " + " " * size,
+    }
+    files = {f"run of {name}": text.encode() for name, text in texts.items()} | {"a report": GENOA.report()}
+    in_browser.hold(files)
+    questions = [
+        question
+        for name in files
+        for question in (
+            Question(input=[name], at=MOMENT),
+            Question(input=["a report"], at=MOMENT, endorsements=[name]),
+        )
+    ]
+    begin = in_browser.page.evaluate("performance.now()")
+    answers = in_browser.ask_all(questions)
+    taken = in_browser.page.evaluate("performance.now()") - begin
+    assert {got["outcome"] for got in answers} == {"refused"}
+    assert taken < 10_000, f"{taken:.0f} ms for {len(questions)} questions; a second is usual"
+
+
+def test_evidence_that_cannot_answer_is_refused_and_throws_nothing(in_browser: Verifier) -> None:
+    evidence = SimulatedMachine.of("snp", gpus=1)(BINDING)
+    alone = replace(evidence, items=tuple(item for item in evidence.items if item.name == "gpu0"))
+    in_browser.hold({"a gpu alone": alone.to_json()})
+    asked = [
+        Question(input=["a gpu alone"], at=MOMENT, anchors="simulation", report_data="00" * 64),
+        Question(input=["a gpu alone"], at=MOMENT, anchors="simulation", nonce="00"),
+    ]
+    codes = [got["error"]["code"] for got in in_browser.ask_all(asked)]
+    assert codes == ["option-not-applicable", "nonce-length"]
+
+
 def test_a_caller_that_asks_for_the_impossible_hears_of_it(in_browser: Verifier) -> None:
     wrong = [
         {"at": "2026-06-10T00:00:00Z"},
         {"at": None},
+        {"at": 1e15},
+        {"at": -1e14},
         {"nonce": ""},
         {"nonce": "00" * 65},
         {"nonce": "x"},

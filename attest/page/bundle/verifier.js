@@ -1,1 +1,1 @@
-import{S as e}from"./chunk-BSR24Y4W.js";import"./chunk-3YDEZJ24.js";export{e as verifyEvidence};
+import{S as e}from"./chunk-UYJ465XS.js";import"./chunk-GG3LZMWE.js";export{e as verifyEvidence};

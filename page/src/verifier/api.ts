@@ -4,7 +4,7 @@
  */
 
 import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
-import { copyOf, hexBytes, rfc3339, utf8 } from "./bytes";
+import { type Bytes, copyOf, hexBytes, rfc3339, utf8 } from "./bytes";
 import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
 import { type Expected, REPORT_DATA_BYTES } from "./composite";
 import { type NamedBytes, readEndorsements } from "./endorsements";
@@ -135,12 +135,13 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
   const unchecked = uncheckedOf(options.unchecked ?? []);
   const tolerances = { gpus: toleranceOf(options.tolerances?.gpus), switches: toleranceOf(options.tolerances?.switches) };
   const [expected, anchors, endorsements] = [expectedOf(options), anchorsOf(options.anchors), filesOf(options.endorsements ?? [], "endorsements")];
+  const log = options.eventLog && copyOf(options.eventLog);
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
     const recognised = await readEvidence(inputFiles(input));
     const pool = merged(recognised.presented, (await readEndorsements(endorsements, at)).endorsements);
     const given: Given = { endorsements: pool, anchors, at, unchecked, tolerances };
-    return verify(withLog(recognised.evidence, options.eventLog), given, expected);
+    return verify(withLog(recognised.evidence, log), given, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
   const { simulated, freshness, items, ignored, digest } = found;
@@ -178,13 +179,16 @@ function onlyCheck({ kind, facts, message }: AttestError): MadeCheck {
 // -- what the caller gives
 
 /** Put the event log beside the evidence to whose registers it must replay. */
-function withLog(evidence: Evidence, log: Uint8Array | undefined): Evidence {
-  return log ? requireSound([...evidence, itemOf("eventlog", MEDIA.eventLog, copyOf(log))]) : evidence;
+function withLog(evidence: Evidence, log: Bytes | undefined): Evidence {
+  return log ? requireSound([...evidence, itemOf("eventlog", MEDIA.eventLog, log)]) : evidence;
 }
+
+/** Moments that RFC 3339 can write: years 1 to 9999. */
+const [FIRST_YEAR, LAST_YEAR] = [-62_135_596_800_000, 253_402_300_799_999];
 
 function momentOf(at: Date | number): number {
   const ms = typeof at === "number" ? at : at instanceof Date ? at.getTime() : Number.NaN;
-  if (!Number.isFinite(ms) || Math.abs(ms) > 253_402_300_799_999) throw new TypeError("at: expected a Date or milliseconds since 1970");
+  if (!Number.isFinite(ms) || ms < FIRST_YEAR || ms > LAST_YEAR) throw new TypeError("at: expected a Date or milliseconds since 1970");
   return Math.trunc(ms);
 }
 

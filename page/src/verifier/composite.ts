@@ -70,11 +70,14 @@ export async function judgeComposite(presented: Presented, expected: Expected): 
   return { checks, failures, freshness: last === "pass" ? "matched" : last === "fail" ? "mismatched" : "not evaluated" };
 }
 
-/** Questions that no evidence of this kind answers are a caller's mistake, not the Attester's. */
+/** Refuse evidence that cannot answer what was asked: what the Attester sent decides, and never throws anything else. */
 function requireMeetable({ reportData, binding, deviceNonces }: Presented, expected: Expected): void {
-  if (expected.reportData && !reportData) throw new TypeError("report data is expected of evidence without a CPU report");
-  if (expected.nonce && deviceNonces.length && !binding && expected.nonce.length !== DEVICE_NONCE_BYTES) {
-    throw new TypeError(`the nonce of a GPU or switch has ${DEVICE_NONCE_BYTES} bytes`);
+  if (expected.reportData && !reportData) {
+    fail("binding", "option-not-applicable", "", { field: "reportData", expected: "evidence with a CPU report", got: "none" });
+  }
+  const size = expected.nonce?.length ?? DEVICE_NONCE_BYTES;
+  if (deviceNonces.length && !binding && size !== DEVICE_NONCE_BYTES) {
+    fail("binding", "nonce-length", "", { field: "nonce", expected: `${DEVICE_NONCE_BYTES} bytes`, got: `${size} bytes` });
   }
 }
 

@@ -3,8 +3,8 @@
  * page fetches no code for a vendor whose evidence it does not see.
  */
 
-import { type Bytes, latin1, trimmedEnd, unhex } from "./bytes";
-import { DerError, DerReader, TAG } from "./der";
+import { type Bytes, hex, latin1, trimmedEnd, unhex } from "./bytes";
+import { TAG } from "./der";
 
 const [MAX_COLLATERAL_BYTES, MAX_RIM_ANSWER_BYTES, RIM_HEAD_BYTES] = [4 * 1024 * 1024, 1024 * 1024, 1024];
 
@@ -38,17 +38,17 @@ export function looksLikeRimAnswer(data: Bytes): boolean {
   return /^[ \t\r\n]*\{/.test(text) && /"rim"[ \t\r\n]*:[ \t\r\n]*"/.test(text) && /"sha256"[ \t\r\n]*:/.test(text);
 }
 
-/** Tell a certificate from a revocation list by the first element of what is signed. */
+/** Offset of what the SEQUENCE at this offset holds; the end of the data when no SEQUENCE begins here. */
+function contentOfSequence(data: Bytes, at: number): number {
+  const [tag, size = 0] = data.subarray(at, at + 2);
+  return tag !== 0x30 || at + 2 > data.length ? data.length : at + 2 + (size > 0x80 ? size - 0x80 : 0);
+}
+
+/** Tell a certificate from a revocation list by the first element of what is signed; its lengths are for its reader. */
 export function derKind(data: Bytes): "certificate" | "crl" | undefined {
-  try {
-    const tbs = new DerReader(data).sequence().sequence();
-    if (tbs.tag === 0xa0) return "certificate";
-    const version = tbs.maybe(TAG.integer);
-    return version?.body.length === 1 && version.body[0] === 1 && tbs.tag === TAG.sequence ? "crl" : undefined;
-  } catch (error) {
-    if (error instanceof DerError) return undefined;
-    throw error;
-  }
+  const first = contentOfSequence(data, contentOfSequence(data, 0));
+  if (data[first] === 0xa0) return "certificate";
+  return hex(data.subarray(first, first + 4)) === "02010130" ? "crl" : undefined;
 }
 
 /** Whether the first bytes are an OCSPResponse's: a SEQUENCE that begins with an ENUMERATED of one byte. */

@@ -121,6 +121,7 @@ async function recognise({ name, bytes }: NamedBytes): Promise<Content> {
   const text = latin1(bytes).trim();
   if (!text) refuse("evidence-empty", `${name} is empty`, "evidence", `${bytes.length} bytes`);
   if (/^[{[]/.test(text)) return json(name, bytes);
+  if (/[^\0-\x7f]/.test(text)) refuse("evidence-unrecognised", `${name} is in no known form`, "evidence", "binary data");
   if (/^-----BEGIN /m.test(text)) return { form: "certificates", bytes };
   return binary(encoded(name, text)) ?? refuse("evidence-unrecognised", `${name} is in no known form`, "evidence", "something else");
 }

@@ -1,7 +1,7 @@
 /** VCEK and VLEK: what AMD writes into the certificate of a report's signing key (sev-snp.md 8 and 9, check S03). */
 
 import { type Bytes, hex, latin1 } from "../bytes";
-import { keyKind } from "../crypto";
+import { usableKey } from "../crypto";
 import { DerError, TAG, integer, onlyElement } from "../der";
 import { fail } from "../errors";
 import type { Certificate } from "../x509";
@@ -102,11 +102,11 @@ class Extensions {
 }
 
 /** Decode the extensions: `snp-leaf-malformed`, or `public-key-invalid`. */
-export function readLeaf(certificate: Certificate): SnpLeaf {
+export async function readLeaf(certificate: Certificate): Promise<SnpLeaf> {
   const kind = LEAF_KINDS.find((each) => leafName(each) === certificate.commonName);
   if (!kind) return malformed("subject CN", "SEV-VCEK or SEV-VLEK", certificate.name);
   const found = new Extensions(certificate);
-  const key = keyKind(certificate.spki);
+  const key = await usableKey(certificate.spki);
   if (key !== "P-384") malformed("public key", "ECDSA P-384", key);
   const productName = found.text("2", "productName");
   const product = productOf(certificate, kind, productName);

@@ -49,7 +49,7 @@ export async function verifySnp(evidence: SnpEvidence, given: Given): Promise<Ve
   const endorsements = merged({ certificates: evidence.issuers }, given.endorsements);
   const crls = [...evidence.crls, ...endorsements.crls];
   let best: AttestError | undefined;
-  for (const candidate of candidates(evidence, kind, endorsements, given.at)) {
+  for (const candidate of await candidates(evidence, kind, endorsements, given.at)) {
     const attempt = { report, candidate, given: { ...given, endorsements }, crls } as unknown as Attempt;
     try {
       const checks = await runSteps(PROCEDURE, attempt, before(report));
@@ -92,12 +92,12 @@ function signingKind({ key_info }: SnpReport): LeafKind {
 }
 
 /** Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit. */
-function candidates({ report, leaves }: SnpEvidence, kind: LeafKind, pool: Endorsements, at: number): (SnpLeaf | AttestError)[] {
+async function candidates({ report, leaves }: SnpEvidence, kind: LeafKind, pool: Endorsements, at: number): Promise<(SnpLeaf | AttestError)[]> {
   const readable: SnpLeaf[] = [];
   const refused: AttestError[] = [];
-  const take = (read: () => SnpLeaf): void => {
+  const take = async (read: () => Promise<SnpLeaf>): Promise<void> => {
     try {
-      const leaf = read();
+      const leaf = await read();
       if (leaf.kind === kind) readable.push(leaf);
     } catch (error) {
       if (!(error instanceof AttestError)) throw error;
@@ -106,8 +106,8 @@ function candidates({ report, leaves }: SnpEvidence, kind: LeafKind, pool: Endor
       refused.push(new AttestError("chain", error.code, error.message, { expected, got, field }));
     }
   };
-  for (const der of leaves) take(() => readLeaf(parseCertificate(der)));
-  for (const certificate of withCommonName(pool, leafName(kind))) take(() => readLeaf(certificate));
+  for (const der of leaves) await take(async () => readLeaf(parseCertificate(der)));
+  for (const certificate of withCommonName(pool, leafName(kind))) await take(() => readLeaf(certificate));
   readable.sort((a, b) => misfit(report, a, at) - misfit(report, b, at));
   return [...readable, ...refused].slice(0, MAX_CANDIDATES);
 }
