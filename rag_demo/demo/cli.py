@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -73,7 +72,6 @@ def demo(
     out = Narrator(sys.stdout, as_json=as_json, colour=not no_colour)
     lease = lease_seconds or (SCRIPT_LEASE_SECONDS if script else 60)
     out.warn(_SIMULATED)
-    os.umask(0o077)  # what the parties write is their own, whatever the shell says: programs of theirs insist on it
     options = Options(machine=machine, gpus=gpus, lease_seconds=lease, keep=keep)
     with stopped_by_signals(), staged(options, told=out.tell) as stage:
         if keep:

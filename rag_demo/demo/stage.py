@@ -143,7 +143,7 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
     Raises:
         ConfigurationError: ``demo-program-failed``, ``demo-model-missing``, ``demo-folder-unusable``.
     """
-    with _folder(keep=options.keep) as folder, ExitStack() as ending:
+    with _writing_for_oneself(), _folder(keep=options.keep) as folder, ExitStack() as ending:
         for name in ("model-owner", "document-owner", "operator"):
             (folder / name).mkdir(mode=0o700)
             (folder / name / "tmp").mkdir(mode=0o700)
@@ -237,6 +237,16 @@ def _tightened(document: JsonValue) -> str:
 
 
 # -- the folder
+
+
+@contextmanager
+def _writing_for_oneself() -> Iterator[None]:
+    """Let what the parties write be their own, whatever the shell says: programs of theirs insist on it."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextmanager

@@ -185,7 +185,9 @@ def _no_process_writes_anywhere_but_into_its_own_folder(capture: Capture) -> Non
 def _files_that_did_not_stay_were_searched_too_and_nothing_was_made_but_what_is_known(capture: Capture) -> None:
     assert capture.created is not None
     assert capture.created.complete
-    known = re.compile(r"operator/(documents\.db(\.new)?(-journal|-wal|-shm)?|enclave\.(toml|out|log)|tmp/left)")
+    known = re.compile(
+        r"operator/(documents\.db(\.new(-[0-9a-f]+)?)?(-journal|-wal|-shm)?|enclave\.(toml|out|log)|tmp/left)"
+    )
     assert {name for name in capture.created.names if not known.fullmatch(name)} == set()
     assert "operator/documents.db" in capture.created.names
     assert sum("kept" in name for name in capture.hits) >= 2
