@@ -13,11 +13,16 @@ const folder = resolve(process.argv[2] ?? join(here, "../attest/page/bundle"));
 const compiler = join(here, "node_modules/typescript/bin/tsc");
 
 /** Entry points; what several of them need, or what is fetched only when it is needed, goes to files of their own. */
-const entryPoints = { channel: "src/channel/index.ts", verifier: "src/verifier/index.ts" };
+const entryPoints = {
+  channel: "src/channel/index.ts",
+  page: "src/ui/main.ts",
+  style: "src/ui/style.css",
+  verifier: "src/verifier/index.ts",
+};
 
 // What an earlier build left behind; the package's Python file stays.
 mkdirSync(folder, { recursive: true });
-for (const name of readdirSync(folder)) if (/\.(?:js|d\.ts|json)$/.test(name)) rmSync(join(folder, name));
+for (const name of readdirSync(folder)) if (/\.(?:js|d\.ts|json|css|html)$/.test(name)) rmSync(join(folder, name));
 
 await build({
   absWorkingDir: here,
@@ -42,6 +47,17 @@ try {
 } finally {
   rmSync(scratch, { recursive: true });
 }
+
+// All modules are named with their digests before the first of them runs: none is fetched later, and none is another.
+const integrity = (name) => `sha256-${createHash("sha256").update(readFileSync(join(folder, name))).digest("base64")}`;
+const modules = readdirSync(folder).filter((name) => name.endsWith(".js") && name !== "page.js").sort();
+const head = [
+  `<link rel="stylesheet" href="style.css" integrity="${integrity("style.css")}">`,
+  ...modules.map((name) => `<link rel="modulepreload" href="${name}" integrity="${integrity(name)}">`),
+  `<script type="module" src="page.js" integrity="${integrity("page.js")}"></script>`,
+];
+const html = readFileSync(join(here, "src/ui/index.html"), "utf8");
+writeFileSync(join(folder, "index.html"), html.replace("<!--files-->", () => head.join("\n")));
 
 const names = readdirSync(folder).filter((name) => name !== "manifest.json" && !name.endsWith(".py")).sort();
 const digests = names.map((name) => [name, createHash("sha256").update(readFileSync(join(folder, name))).digest("hex")]);

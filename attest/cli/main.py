@@ -38,6 +38,7 @@ _COMMANDS = {
         "attest.cli.references:references", "Documents of reference values: from CoRIM, to CoRIM, from evidence."
     ),
     "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
+    "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, by a page from this computer."),
     "simulate": LazyEntry("attest.cli.simulate:simulate", "SIMULATED hardware for trying things out."),
     "demo": LazyEntry("attest.cli.demo:demo", "See it work, on SNP, TDX and GPUs: verify, release keys, refuse."),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),

@@ -32,7 +32,7 @@ def test_every_code_of_the_page_is_one_that_the_documentation_explains() -> None
 
 def test_the_bundle_is_what_its_manifest_says() -> None:
     manifest = json.loads((BUNDLE / "manifest.json").read_text())["sha256"]
-    files = {path.name: path for path in BUNDLE.iterdir() if path.suffix in {".js", ".ts"}}
+    files = {path.name: path for path in BUNDLE.iterdir() if path.suffix in {".js", ".ts", ".css", ".html"}}
     assert set(manifest) == set(files)
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == manifest
 

@@ -17,13 +17,14 @@ from starlette.responses import Response
 
 from attest.collect.access import THIS_MACHINE
 from attest.collect.machine import collect_machine
+from attest.page import PageFile
 from attest.release.exchange import Attester
 from attest.simulator.machines import SimulatedMachine
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.bench import OpenBench
 from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
 from rag_demo.enclave.service.clock import Clock, now, ticks
-from rag_demo.enclave.service.doors import Doors, PageFile
+from rag_demo.enclave.service.doors import Doors
 from rag_demo.enclave.service.keyring import Keyring, open_keyring
 from rag_demo.enclave.service.lifecycle import Enclave, State
 from rag_demo.enclave.service.models import LeaseModel, LimitsModel, ModelModel, StateModel, WhyModel

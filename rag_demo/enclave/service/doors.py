@@ -18,7 +18,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -26,33 +25,19 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
+from attest.page import PageFile
 from kms.limiting import Rate, RateTable, caller_of
 from rag_demo.enclave.service.limiting import busy, too_often
 from rag_demo.enclave.service.refusals import RefusedError, problem
 from rag_demo.enclave.service.settings import Limits
 
-__all__ = ["STATE_PATH", "Doors", "PageFile"]
+__all__ = ["STATE_PATH", "Doors"]
 
 STATE_PATH: Final = "/v1/state"
 CORS_SECONDS: Final = 86_400
 _OPEN: Final = frozenset({GATEWAY_PATH, OFFER_PATH, STATE_PATH})
 _ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
 _log = logging.getLogger("rag.enclave")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageFile:
-    """A file of a page.
-
-    Attributes:
-        media_type: what it is.
-        body: its bytes.
-        headers: beside the type; what a page may do is said here.
-    """
-
-    media_type: str
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Doors:

@@ -22,11 +22,11 @@ from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import MEDIA_ENDORSEMENTS, Evidence
+from attest.page import PageFile
 from attest.policy import load_policy
 from attest.simulator.machines import MachineKind, SimulatedMachine
 from kms.clock import system_clock
 from rag_demo.enclave.service.assembly import Service, attester_of
-from rag_demo.enclave.service.doors import PageFile
 from rag_demo.enclave.service.offers import KEPT, Offers, Vendors, files_of
 from rag_demo.enclave.service.settings import Limits, MachineSettings
 from tests.rag_demo.service.parts import Workshop

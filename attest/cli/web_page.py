@@ -1,0 +1,54 @@
+"""``attest page``: check a service in the browser, by a page from one's own computer."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from attest.cli.lazy import ExampleCommand
+
+__all__ = ["page"]
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "attest page https://rag.example                     # opens the page, served from this computer",
+        "attest page https://rag.example --name rag.example --port 8470 --no-browser",
+        "attest page --digest                                # of the page that this version has",
+    ),
+)
+@click.argument("url", required=False)
+@click.option("--name", metavar="NAME", help="What the service must be called in its evidence. Default: what it says.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8470, show_default=True, help="On 127.0.0.1; 0: any.")
+@click.option("--no-browser", is_flag=True, help="Open no browser.")
+@click.option("--digest", is_flag=True, help="Print the SHA-256 of the page's manifest, and end.")
+def page(*, url: str | None, name: str | None, port: int, no_browser: bool, digest: bool) -> None:
+    """Check a service in the browser, by a page that comes from this computer.
+
+    The service has no say in what the page shows. The page asks it across origins, and sends nothing confidential until
+    you accept what the machine is. Policies are kept by the browser for 127.0.0.1 and this port.
+    """
+    from attest.page import page_digest, page_files
+    from attest.page.serving import HOST, page_server
+
+    if digest:
+        click.echo(page_digest())
+        return
+    if url is None:
+        msg = "give the address of the service, or --digest"
+        raise click.UsageError(msg)
+    server = page_server(page_files(service=url, name=name), port=port)
+    try:
+        here = f"http://{HOST}:{server.server_port}/"
+        click.echo(f"page: {here}")
+        click.echo(f"digest: {page_digest()}")
+        sys.stdout.flush()
+        if not no_browser:
+            click.launch(here)
+        server.serve_forever()
+    except KeyboardInterrupt:
+        click.echo("ended", err=True)
+    finally:
+        server.server_close()

@@ -1,0 +1,128 @@
+"""The page's files, and what a browser is told of each: what it may load, whom it may ask, and who frames it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+from urllib.parse import urlsplit
+
+from attest.errors import ConfigurationError
+
+__all__ = ["PageFile", "origin_of", "page_digest", "page_files"]
+
+_TYPES: Final = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css"}
+_BUNDLE: Final = files("attest.page") / "bundle"
+_HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    # A newer page comes with the next load, and never half of one: each part is named by its digest.
+    "cache-control": "no-cache",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFile:
+    """A file of the page.
+
+    Attributes:
+        media_type: what it is.
+        body: its bytes.
+        headers: beside the type.
+    """
+
+    media_type: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def page_digest() -> str:
+    """Return what names the whole page: the SHA-256 of its manifest, which has the SHA-256 of every file."""
+    return sha256((_BUNDLE / "manifest.json").read_bytes()).hexdigest()
+
+
+def page_files(*, service: str | None = None, name: str | None = None) -> Mapping[str, PageFile]:
+    """Return all files of the page, by path.
+
+    Args:
+        service: origin of the service that is checked from elsewhere; None: the service itself serves the page.
+        name: what the service must be called in its evidence; None: what it says, until the person accepts that.
+
+    Raises:
+        ConfigurationError: ``page-address-invalid``.
+    """
+    origin = None if service is None else origin_of(service)
+    told = {"service": origin, "name": name, "own": origin is not None}
+    headers = {**_HEADERS, "content-security-policy": _policy(origin)}
+    found = {
+        "/page.json": PageFile(media_type="application/json", body=json.dumps(told).encode(), headers=headers),
+    }
+    for part in sorted(_BUNDLE.iterdir(), key=lambda one: one.name):
+        media_type = _TYPES.get(part.name.rpartition(".")[2])
+        if media_type is not None:
+            path = "/" if part.name == "index.html" else f"/{part.name}"
+            found[path] = PageFile(media_type=media_type, body=part.read_bytes(), headers=headers)
+    manifest = (_BUNDLE / "manifest.json").read_bytes()
+    found["/manifest.json"] = PageFile(media_type="application/json", body=manifest, headers=headers)
+    return found
+
+
+def origin_of(url: str) -> str:
+    """Return the origin of an address that names nothing but a host: scheme, host and port.
+
+    Raises:
+        ConfigurationError: ``page-address-invalid``; what was given is not repeated: it may hold a password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _invalid("something else") from None
+    host = parts.hostname or ""
+    beyond = parts.path.strip("/") or parts.query or parts.fragment or parts.username or parts.password
+    if parts.scheme not in {"http", "https"} or not _is_host(host):
+        raise _invalid("no address of a host")
+    if beyond:
+        raise _invalid("a path, a query, a fragment or a user beside it")
+    shown = f"[{host}]" if ":" in host else host
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{shown}" + ("" if port in {None, usual} else f":{port}")
+
+
+def _is_host(host: str) -> bool:
+    # It stands in a header: nothing in it may end a directive.
+    return bool(host) and host.isascii() and all(one.isalnum() or one in "-.:" for one in host)
+
+
+def _policy(service: str | None) -> str:
+    asked = "'self'" if service is None else f"'self' {service}"
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            f"connect-src {asked}",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _invalid(got: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the service's address: expected scheme, host and port, got {got}",
+        code="page-address-invalid",
+        field="URL",
+        expected="https://HOST[:PORT] or http://HOST[:PORT]",
+        got=got,
+        hint="give it as in https://rag.example:8460",
+    )

@@ -1,0 +1,50 @@
+/** What the page keeps for a service, in this browser alone: the policy, the service's name, and the person's token. */
+
+import { base64urlText } from "../verifier/bytes";
+
+type Kept = "policy" | "name" | "token";
+const TOKEN = /^[\w-]{43}$/;
+
+/** What is needed of localStorage. */
+export type Store = Pick<Storage, "getItem" | "setItem" | "removeItem">;
+
+export class Memory {
+  private readonly own = new Map<string, string>();
+
+  /** @param store undefined, or one that refuses: everything is forgotten with the page */
+  constructor(
+    private readonly service: string,
+    private readonly store: Store | undefined,
+    private readonly random: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>,
+  ) {}
+
+  get(kept: Kept): string | undefined {
+    const name = `attest ${kept} ${this.service}`;
+    try {
+      return this.own.get(name) ?? this.store?.getItem(name) ?? undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  set(kept: Kept, value: string | undefined): void {
+    const name = `attest ${kept} ${this.service}`;
+    if (value === undefined) this.own.delete(name);
+    else this.own.set(name, value);
+    try {
+      if (value === undefined) this.store?.removeItem(name);
+      else this.store?.setItem(name, value);
+    } catch {
+      // It is kept as long as the page is open.
+    }
+  }
+
+  /** 32 random bytes that the person's documents hang on; drawn once, and sent to nobody but the machine. */
+  token(): string {
+    const found = this.get("token");
+    if (found && TOKEN.test(found)) return found;
+    const drawn = base64urlText(this.random(new Uint8Array(32)));
+    this.set("token", drawn);
+    return drawn;
+  }
+}

@@ -1,0 +1,87 @@
+/** The table "reported now, your policy, result", and what a person accepts of it. */
+
+import { byId, code, download, el, put } from "./dom";
+import { proposed } from "./judge";
+import { type Session, problemOf } from "./session";
+import type { Choice, Row } from "./state";
+import { SIGNS } from "./words";
+
+const CHOICES: Readonly<Record<Choice, string>> = { exact: "exactly this", newer: "this or newer" };
+
+let shown: readonly Row[] | undefined;
+
+/** Show the rows, changed ones first. What a person has chosen stays while the same is reported. */
+export function showTrust(session: Session): void {
+  const { state, memory } = session;
+  for (const id of ["export", "forget"]) byId(id).toggleAttribute("disabled", memory.get("policy") === undefined);
+  if (JSON.stringify(shown) === JSON.stringify(state.rows)) return;
+  shown = state.rows;
+  const order = ["fail", "warning", "not evaluated", "pass"];
+  const rows = [...shown].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
+  const open = rows.filter(({ outcome, kinds }) => kinds.length && outcome !== "pass");
+  put(
+    byId("trust"),
+    rows.length ? table(rows) : el("p", {}, "Nothing was verified yet."),
+    open.length > 0 && el("button", { id: "accept", click: () => void accept(session, rows) }, "Use what I trust as my policy"),
+  );
+}
+
+function table(rows: readonly Row[]): HTMLElement {
+  const head = ["", "Reported now", "Your policy", "Result"].map((text) => el("th", { scope: "col" }, text || el("span", {}, "What")));
+  return el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows.map(rowOf)));
+}
+
+function rowOf(row: Row): HTMLElement {
+  const { id, label, reported, demanded, outcome, kinds } = row;
+  const choice = kinds.length > 1 && el("select", { id: `kind ${id}`, "aria-label": `How to accept ${label}` }, ...kinds.map((kind) => el("option", { value: kind }, CHOICES[kind])));
+  const only = kinds.length === 1 && kinds[0] && ` ${CHOICES[kinds[0]]}`;
+  const decide = kinds.length > 0 && el("div", {}, el("label", {}, el("input", { type: "checkbox", id: `trust ${id}`, "aria-label": `I trust this: ${label}` }), " I trust this", only), choice);
+  return el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, label),
+    el("td", { "data-of": "Reported" }, code(reported)),
+    el("td", { "data-of": "Policy" }, demanded ? code(demanded) : "–"),
+    el("td", { "data-of": "Result" }, el("span", { class: outcome }, SIGNS[outcome]), decide),
+  );
+}
+
+function tell(text: string): void {
+  byId("policy-told").textContent = text;
+}
+
+async function accept(session: Session, rows: readonly Row[]): Promise<void> {
+  const chosen = rows.filter(({ kinds }) => kinds.length);
+  const left = chosen.filter(({ id }) => !byId<HTMLInputElement>(`trust ${id}`).checked);
+  if (left.length) {
+    tell(`Not yet: you have not said that you trust ${left.map(({ label }) => label).join(", ")}.`);
+    byId(`trust ${left[0]?.id}`).focus();
+    return;
+  }
+  const { result, at } = session.state;
+  if (!result || at === undefined) return;
+  const kindOf = ({ id, kinds }: Row): Choice => (kinds.length > 1 ? byId<HTMLSelectElement>(`kind ${id}`).value as Choice : kinds[0] ?? "exact");
+  await take(session, () => proposed(result, Object.fromEntries(chosen.map((row) => [row.id, kindOf(row)])), at), "This is your policy now.");
+}
+
+async function take(session: Session, policy: () => Promise<string>, done: string): Promise<void> {
+  try {
+    await session.accept(await policy());
+    tell(done);
+  } catch (error) {
+    const { message, code: name } = problemOf(error);
+    tell(`Not taken: ${message} [${name}]`);
+  }
+}
+
+export function startTrust(session: Session, checked: (text: string) => Promise<string>): void {
+  const file = byId<HTMLInputElement>("import");
+  file.addEventListener("change", () => {
+    const chosen = file.files?.[0];
+    if (chosen) void take(session, async () => checked(await chosen.text()), `${chosen.name} is your policy now.`).finally(() => (file.value = ""));
+  });
+  byId("export").addEventListener("click", () => download("policy.json", session.memory.get("policy") ?? ""));
+  byId("forget").addEventListener("click", () => {
+    void session.accept(undefined).then(() => tell("There is no policy any more; nothing is sent."));
+  });
+}

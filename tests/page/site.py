@@ -1,0 +1,86 @@
+"""The sample's service on the simulator with the page in front, on a machine whose firmware a test may change."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import Evidence
+from attest.page import page_files
+from attest.simulator.guest import SimulatedGuest
+from attest.simulator.machines import SimulatedMachine
+from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.settings import Limits
+from tests.kms.process import ServedProcess
+from tests.rag_demo.service.parts import Workshop
+from tests.rag_demo.service.support import (
+    DATABASE_KEY,
+    MODEL_KEY,
+    Owner,
+    Site,
+    ended,
+    machine,
+    prepared,
+    serving,
+    settings_of,
+)
+
+KEY = "page"
+
+
+@dataclass
+class ChangingMachine:
+    """An Attester that becomes another one."""
+
+    now: SimulatedMachine = field(default_factory=machine)
+
+    def __call__(self, binding: Binding) -> Evidence:
+        return self.now(binding)
+
+    def with_microcode(self, change: int) -> None:
+        """Put another microcode into the chip, whose key changes with it."""
+        cpu = self.now.cpu
+        assert isinstance(cpu, SimulatedGuest)
+        chip = cpu.chip
+        tcb = replace(chip.reported_tcb, microcode=chip.reported_tcb.microcode + change)
+        changed = replace(chip, reported_tcb=tcb, current_tcb=tcb, committed_tcb=tcb)
+        self.now = replace(self.now, cpu=replace(cpu, chip=changed))
+
+
+@dataclass
+class PagedSite:
+    """A served service and its machine."""
+
+    site: Site
+    machine: ChangingMachine
+
+    @property
+    def url(self) -> str:
+        """The page."""
+        return f"{self.site.url}/"
+
+
+@contextmanager
+def paged_site(folder: Path) -> Iterator[PagedSite]:
+    """Serve it, with two owners' key-release services beside it."""
+    with ExitStack() as stack:
+        owners: list[Owner] = []
+        for name, material in (("model", MODEL_KEY), ("documents", DATABASE_KEY)):
+            config = prepared(folder / name / "owner", {KEY: material})
+            owners.append(Owner(config, stack.enter_context(ended(ServedProcess.start(config)))))
+        model, documents = owners
+        limits = Limits(
+            document_bytes=4 * 1024 * 1024,
+            requests_per_minute=100_000,
+            request_burst=10_000,
+            offers_per_minute=10_000,
+            offers_per_minute_each=10_000,
+            retry_seconds=0.2,
+        )
+        settings = settings_of(model.source(KEY), documents.source(KEY), limits=limits)
+        workshop, attester = Workshop(), ChangingMachine()
+        service = Service(settings, open_bench=workshop, pages=page_files(), attester=attester)
+        site = stack.enter_context(serving(service, workshop))
+        site.wait_for("ready")
+        yield PagedSite(site, attester)
