@@ -22,6 +22,7 @@ import click
 from attest.cli.boundary import guarded
 from attest.cli.lazy import ExampleCommand, ExampleGroup
 from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError
 from rag_demo.client.answers import Answer, Document, Passage
 from rag_demo.client.chat import Chat
 from rag_demo.client.client import RagClient, checked_url
@@ -121,7 +122,14 @@ def chat(*, client: RagClient, screen: Screen) -> int:
 @_json_option
 def check(*, client: RagClient, screen: Screen, as_json: bool) -> int:
     """Let the machine prove itself, and say how the service is."""
-    state = client.check()
+    try:
+        state = client.check()
+    except AttestError as exc:
+        if not as_json:
+            screen.headline(client.standing)
+            for one in exc.checks:
+                screen.check(one)
+        raise
     if as_json:
         return _print("rag.client.check/1", client, state=state.state, why=state.why, answers=state.answers)
     screen.standing(client.standing)

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from attest.channel import Gateway, KeyDocument, KeyOffer, MemoryReplayWindow, ServiceKey, ServiceKeys, channel_binding
 from attest.channel.asgi import ChannelGateway
+from attest.channel.keys import Proofs
 from attest.simulator.machines import SimulatedMachine
 from rag_demo.client import Demands, RagClient, UserToken, read_demands
 from rag_demo.client.clock import now
@@ -53,6 +54,19 @@ def events_of(*events: Event) -> bytes:
     return b"".join(
         one if isinstance(one, bytes) else f"event: {one[0]}\ndata: {json.dumps(one[1])}\n\n".encode() for one in events
     )
+
+
+class Forgetful(Proofs):
+    """Forgets the first of what it gave out."""
+
+    def __init__(self, forgets: int) -> None:
+        super().__init__()
+        self.forgets = forgets
+
+    def add(self, proof: bytes) -> None:
+        self.forgets -= 1
+        if self.forgets < 0:
+            super().add(proof)
 
 
 @dataclass
@@ -167,9 +181,10 @@ class Site:
             server.should_exit = True
             thread.join()
 
-    def restart(self) -> None:
+    def restart(self, *, forgets: int = 0) -> None:
         """Forget the key, as a service does that is started again."""
         self.key = ServiceKey.born(random=os.urandom, at=self.clock())
+        self.key = replace(self.key, proofs=Forgetful(forgets))
         self.gateway = Gateway(
             ServiceKeys(self.key), replays=MemoryReplayWindow(), authorities={NAME}, random=os.urandom
         )

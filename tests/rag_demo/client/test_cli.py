@@ -79,11 +79,16 @@ def test_the_same_token_serves_from_one_command_to_the_next(site: Site, capsys: 
 
 def test_a_machine_that_does_not_meet_the_policy_exits_with_1(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     site.tighten()
-    for words in (("ask", "when?"), ("ask", "when?", "--json"), ("check",), ("upload", "/etc/hostname")):
+    for words in (("ask", "when?"), ("ask", "when?", "--json"), ("check", "--json"), ("upload", "/etc/hostname")):
         out, err = run(site, capsys, *words, code=1)
         assert out == ""
         assert err.startswith("error: ")
         assert "minimum_tcb" in err
+    out, err = run(site, capsys, "check", code=1)
+    assert "NOT AFFIRMED" in out
+    assert "fail  policy.snp.minimum_tcb" in out
+    assert "pass  snp.signature" in out
+    assert "hint: nothing was sent" in err
     assert site.heard == []
 
 

@@ -222,11 +222,29 @@ def test_keys_that_the_evidence_does_not_commit_to_are_refused(site: Site) -> No
 
 
 def test_a_service_that_forgot_the_proof_is_asked_for_another_one(site: Site, file: Path) -> None:
+    site.restart(forgets=1)
     with site.client() as client:
-        client.state()
-        site.key.proofs.__init__()  # type: ignore[misc]  # it was restarted with its key
         assert client.ask("where?").answer.known
         assert site.offers == 2
+    assert len(site.heard) == 1
+    site.restart(forgets=1)
+    with site.client() as client:
+        assert client.upload(file).document.name == "lease.txt"
+        assert site.offers == 4
+    assert site.heard[1][3] == file.read_bytes()
+    assert len(site.heard) == 2
+
+
+def test_a_service_that_forgets_every_proof_is_asked_twice_and_no_more(site: Site, file: Path) -> None:
+    site.restart(forgets=99)
+    with site.client() as client:
+        for act in (lambda: client.upload(file), lambda: client.ask("where?")):
+            before = site.offers
+            with pytest.raises(RagRefusedError) as refused:
+                act()
+            assert refused.value.code == "evidence-stale"
+            assert site.offers - before <= 2
+    assert site.heard == []
 
 
 def test_an_unknown_key_ends_trust_and_the_next_message_asks_anew(site: Site) -> None:
