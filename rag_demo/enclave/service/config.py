@@ -45,6 +45,7 @@ from rag_demo.enclave.service.settings import (
     LlmSettings,
     MachineSettings,
     ModelSettings,
+    PostgresSettings,
     SimulatedKind,
 )
 
@@ -55,6 +56,7 @@ MAX_NAME: Final = 255
 MODEL_ID_BYTES: Final = 16
 _AUTHORITY: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-:[]_/")
 _PATHS_OF_A_SESSION: Final = frozenset({"key_file", "tls_ca", "policy", "anchors", "log_memory"})
+_POSTGRES: Final = ("postgresql://", "postgres://")
 _Table = Mapping[str, Any]  # Any: TOML
 
 
@@ -179,7 +181,7 @@ def _settings(reader: _Reader) -> EnclaveSettings:
         model_key=_key(model.table("key"), "model.key"),
         model=_model(model),
         database_key=database_key,
-        database=reader.folder / database.text("file"),
+        database=_database(database),
         prompt_key=_prompt_key(reader, database_key.service) if reader.has("prompt_key") else None,
         replay_window=_window(reader),
         llm=_llm(reader.table("llm")) if reader.has("llm") else None,
@@ -224,6 +226,15 @@ def _model(reader: _Reader) -> ModelSettings:
         model_id=_model_id(reader.maybe("model_id")),
         backend=backend or "numpy",
     )
+
+
+def _database(reader: _Reader) -> Path | PostgresSettings:
+    if not reader.has("url"):
+        return reader.folder / reader.text("file")
+    url = reader.text("url")
+    if not url.startswith(_POSTGRES):
+        raise _invalid("database.url", "an address that begins with postgresql://", repr(url)[:80])
+    return PostgresSettings(url=url, inside_boundary=reader.text("inside_boundary"))
 
 
 def _model_id(text: str | None) -> bytes | None:
@@ -271,7 +282,7 @@ def _session_value(name: str, value: object, folder: Path) -> object:
 
 def _window(reader: _Reader) -> str | None:
     text = reader.maybe("replay_window")
-    if text is None or text.startswith(("postgresql://", "postgres://")):
+    if text is None or text.startswith(_POSTGRES):
         return text
     return str(reader.folder / text)
 

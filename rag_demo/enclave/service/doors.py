@@ -25,6 +25,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
+from attest.errors import AttestError
 from attest.page import PageFile
 from kms.limiting import Rate, RateTable, caller_of
 from rag_demo.enclave.service.limiting import busy, too_often
@@ -87,12 +88,20 @@ class Doors:
         begun = _Begun(send, open_to_all=scope["path"] in _OPEN)
         try:
             await self._answer(scope, receive, begun)
+        except AttestError as exc:
+            # The memory of requests, above all: what cannot be remembered is not answered.
+            _log.error("a request could not be taken", extra={"code": exc.code})
+            await self._fail(_unavailable(), scope, receive, begun)
         except Exception as exc:  # noqa: BLE001  what it says may quote a request; a connection is no place for it
             _log.error("a request at the doors ended by a defect", exc_info=exc)
-            if begun.begun:
-                raise _CutError from None  # the server breaks the connection off: its client knows a whole answer
             failed = RefusedError("the service failed", code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
-            await problem(failed)(scope, receive, begun)
+            await self._fail(failed, scope, receive, begun)
+
+    @staticmethod
+    async def _fail(error: RefusedError, scope: Scope, receive: Receive, begun: _Begun) -> None:
+        if begun.begun:
+            raise _CutError from None  # the server breaks the connection off: its client knows a whole answer
+        await problem(error)(scope, receive, begun)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
@@ -234,6 +243,15 @@ def _unknown() -> RefusedError:
         code="rag-route-unknown",
         status=HTTPStatus.NOT_FOUND,
         hint=f"requests go encrypted to {GATEWAY_PATH}",
+    )
+
+
+def _unavailable() -> RefusedError:
+    return RefusedError(
+        "the service cannot take requests now",
+        code="rag-unavailable",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        retry_seconds=5,
     )
 
 

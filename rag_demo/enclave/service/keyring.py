@@ -19,7 +19,7 @@ from attest.session import AsyncSession, SessionKey
 from attest.session.timing import SYSTEM_TIMING
 from rag_demo.enclave.service.settings import KeySource
 
-__all__ = ["Keyring", "LeaseState", "OpenKeyring", "Renewed", "open_keyring"]
+__all__ = ["Keyring", "LeaseState", "OpenKeyring", "open_keyring"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,6 @@ class LeaseState:
     until: datetime
 
 
-Renewed = Callable[[str, SessionKey], object]
-
-
 class Keyring:
     """Keys by what they are for (``model``, ``database``, ``prompt``). To be used from one event loop.
 
@@ -45,7 +42,6 @@ class Keyring:
         sources: where each comes from.
         attester: gives this machine's evidence; None is the machine's own.
         lost: is told at once when a lease is lost, before the key is overwritten.
-        renewed: is told of each new lease.
         renew_after: seconds after which a lease is renewed, where that is sooner than it has to be.
     """
 
@@ -55,14 +51,12 @@ class Keyring:
         *,
         attester: Attester | None,
         lost: Callable[[LeaseLostError], object],
-        renewed: Renewed = lambda _purpose, _key: None,
         renew_after: float | None = None,
     ) -> None:
         """Ask for nothing yet."""
         self._sources = dict(sources)
         self._attester = attester
         self._lost = lost
-        self._renewed = renewed
         self._timing = replace(SYSTEM_TIMING, renew_after=renew_after)
         self._keys: dict[str, SessionKey] = {}
         self._stack = AsyncExitStack()
@@ -80,7 +74,6 @@ class Keyring:
                     attester=self._attester,
                     timing=self._timing,
                     on_lost=lambda _key, error: self._lost(error),
-                    on_renewed=lambda key, purpose=purpose: self._renewed(purpose, key),  # type: ignore[misc]  # mypy infers no default of a lambda
                 )
                 await self._stack.enter_async_context(session)
                 asking.create_task(self._ask(purpose, session, source.name))
@@ -115,8 +108,8 @@ class Keyring:
 class OpenKeyring(Protocol):
     """Makes the keyring of a life."""
 
-    def __call__(self, *, lost: Callable[[LeaseLostError], object], renewed: Renewed) -> Keyring:
-        """Return one that asks for nothing yet; arguments as ``Keyring``."""
+    def __call__(self, *, lost: Callable[[LeaseLostError], object]) -> Keyring:
+        """Return one that asks for nothing yet; ``lost`` as for ``Keyring``."""
         ...
 
 
@@ -125,7 +118,7 @@ def open_keyring(
 ) -> OpenKeyring:
     """Return what makes a keyring for each life of the service; arguments as ``Keyring``."""
 
-    def opened(*, lost: Callable[[LeaseLostError], object], renewed: Renewed) -> Keyring:
-        return Keyring(sources, attester=attester, lost=lost, renewed=renewed, renew_after=renew_after)
+    def opened(*, lost: Callable[[LeaseLostError], object]) -> Keyring:
+        return Keyring(sources, attester=attester, lost=lost, renew_after=renew_after)
 
     return opened

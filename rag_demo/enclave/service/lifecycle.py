@@ -192,7 +192,7 @@ class Enclave:
 
     async def _live(self) -> None:
         self._lost = asyncio.get_running_loop().create_future()
-        keyring = self._keyring = self._new_keyring(lost=self._lose, renewed=lambda _purpose, _key: None)
+        keyring = self._keyring = self._new_keyring(lost=self._lose)
         try:
             await keyring.obtain()
             self.state = State.UNLOCKING

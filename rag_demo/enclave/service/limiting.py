@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http import HTTPStatus
 
 from rag_demo.enclave.service.refusals import RefusedError
@@ -54,19 +53,6 @@ class Turns:
                 self._of += Counter()  # forgets those who have none
 
         return give_back
-
-    @contextmanager
-    def turn(self, user: bytes) -> Iterator[None]:
-        """Have a turn for as long as the block takes.
-
-        Raises:
-            RefusedError: as ``take``.
-        """
-        give_back = self.take(user)
-        try:
-            yield
-        finally:
-            give_back()
 
 
 def busy(problem: str) -> RefusedError:

@@ -11,7 +11,16 @@ from typing import Literal
 
 from attest.session import SessionSettings
 
-__all__ = ["EnclaveSettings", "KeySource", "Limits", "LlmSettings", "MachineSettings", "ModelSettings", "SimulatedKind"]
+__all__ = [
+    "EnclaveSettings",
+    "KeySource",
+    "Limits",
+    "LlmSettings",
+    "MachineSettings",
+    "ModelSettings",
+    "PostgresSettings",
+    "SimulatedKind",
+]
 
 SimulatedKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
 
@@ -63,6 +72,19 @@ class ModelSettings:
     trust: tuple[Path, ...]
     model_id: bytes | None = None
     backend: Literal["numpy", "onnx"] = "numpy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresSettings:
+    """A PostgreSQL with pgvector for the documents; their vectors are in it in the clear.
+
+    Attributes:
+        url: ``postgresql://…``, without a password.
+        inside_boundary: why it is inside the TEE.
+    """
+
+    url: str
+    inside_boundary: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +160,7 @@ class EnclaveSettings:
         name: what its clients call it: the audience of its evidence and the host of their requests.
         model: the embedding model.
         model_key: opens the model; its owner's service releases it.
-        database: file of documents, encrypted.
+        database: file of documents, encrypted; or a PostgreSQL inside the TEE.
         database_key: opens it; the owner of the documents has it released.
         host: address that it listens on.
         port: 0 takes any.
@@ -154,7 +176,7 @@ class EnclaveSettings:
     name: str
     model: ModelSettings
     model_key: KeySource
-    database: Path
+    database: Path | PostgresSettings
     database_key: KeySource
     host: str = "127.0.0.1"
     port: int = 8460

@@ -15,9 +15,9 @@ from rag_demo.enclave.documents import Progress as Read
 from rag_demo.enclave.documents import parse, split
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.embedding import open_sealed_embedder
-from rag_demo.enclave.parts import Embedder, Page, Passage
+from rag_demo.enclave.parts import Embedder, Page, Passage, Store
 from rag_demo.enclave.service.bench import Answerer, Bench, KeyMaterial, OpenBench, Progress
-from rag_demo.enclave.service.settings import EnclaveSettings
+from rag_demo.enclave.service.settings import EnclaveSettings, PostgresSettings
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 
 __all__ = ["bench_of"]
@@ -56,19 +56,29 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
                 backend=settings.model.backend,
             )
             undo.callback(embedder.close)
-            store = SqliteStore.open(
-                settings.database,
-                keys.database,
-                dimensions=embedder.dimensions,
-                model=MODEL_NAME,
-                limits=StoreLimits(documents=max(1, settings.limits.documents_per_user)),
-            )
+            store = _store(settings, keys.database, dimensions=embedder.dimensions)
             undo.pop_all()
         return Bench(
             model_name=MODEL_NAME, embedder=embedder, store=store, read=reading, split=_passages, answerer=answerer
         )
 
     return opened
+
+
+def _store(settings: EnclaveSettings, key: memoryview, *, dimensions: int) -> Store:
+    limits, place = StoreLimits(documents=settings.limits.documents_per_user), settings.database
+    if not isinstance(place, PostgresSettings):
+        return SqliteStore.open(place, key, dimensions=dimensions, model=MODEL_NAME, limits=limits)
+    from rag_demo.enclave.store.postgres import PostgresStore  # noqa: PLC0415  of the extra 'rag-postgres'
+
+    return PostgresStore.open(
+        place.url,
+        key,
+        inside_boundary=place.inside_boundary,
+        dimensions=dimensions,
+        model=MODEL_NAME,
+        limits=limits,
+    )
 
 
 def _pages(

@@ -8,7 +8,7 @@ import pytest
 
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.service.config import MAX_CONFIG_BYTES, load_config, parse_config
-from rag_demo.enclave.service.settings import EnclaveSettings, Limits
+from rag_demo.enclave.service.settings import EnclaveSettings, Limits, PostgresSettings
 from tests.rag_demo.service.support import VERIFIER
 
 WHOLE = f"""
@@ -182,6 +182,22 @@ def test_what_is_no_configuration_is_refused(text: bytes) -> None:
     with pytest.raises(AttestError) as refused:
         parse_config(text, folder=Path())
     assert refused.value.code == "rag-config-invalid"
+
+
+def test_documents_may_lie_in_a_postgresql_where_somebody_says_why_it_is_inside() -> None:
+    in_file = 'file = "documents.db"'
+    said = 'url = "postgresql://rag@/rag?host=/run/pg"\ninside_boundary = "of this very machine"'
+    found = parsed(WHOLE.replace(in_file, said)).database
+    assert found == PostgresSettings(url="postgresql://rag@/rag?host=/run/pg", inside_boundary="of this very machine")
+    for wrong, field in (
+        ('url = "postgresql://x"', "database.inside_boundary"),
+        ('url = "mysql://x"\ninside_boundary = "x"', "database.url"),
+        (f"{said}\n{in_file}", "database.file"),
+        (f'{in_file}\ninside_boundary = "x"', "database.inside_boundary"),
+    ):
+        with pytest.raises(ConfigurationError) as refused:
+            parsed(WHOLE.replace(in_file, wrong))
+        assert refused.value.field == field
 
 
 def test_a_prompt_key_has_a_window_that_all_share() -> None:

@@ -1,5 +1,7 @@
 """What is told in the clear, to whom, and how much of anybody's requests is held."""
 
+import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -9,9 +11,11 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import Response
 
 from attest.channel import ChannelExpectation, KeyDocument, KeyOffer, ServiceKey, verify_offer
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
@@ -27,6 +31,7 @@ from attest.policy import load_policy
 from attest.simulator.machines import MachineKind, SimulatedMachine
 from kms.clock import system_clock
 from rag_demo.enclave.service.assembly import Service, attester_of
+from rag_demo.enclave.service.doors import Doors
 from rag_demo.enclave.service.offers import KEPT, Offers, Vendors, files_of
 from rag_demo.enclave.service.settings import Limits, MachineSettings
 from tests.rag_demo.service.parts import Workshop
@@ -163,6 +168,60 @@ def test_what_is_no_request_ends_a_connection_and_nothing_else(locked: Site, req
         answer = raw.recv(200)
     assert not answer.startswith(b"HTTP/1.1 500")
     assert get(locked, "/healthz").status_code == 200
+
+
+class _Rest:
+    """Where an answer is put."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    async def __call__(self, message: Any) -> None:  # noqa: ANN401  ASGI's own
+        self.messages.append(dict(message))
+
+
+def at_the_doors(channel: Any, *, begin: bool = False) -> _Rest:  # noqa: ANN401  ASGI's own
+    async def application(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  as above
+        if begin:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise channel
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    doors = Doors(
+        channel=lambda: application,
+        state=Response,
+        is_ready=lambda: True,
+        life=contextlib.nullcontext,
+        limits=Limits(),
+        ticks=time.monotonic,
+    )
+    rest = _Rest()
+    scope: dict[str, Any] = {
+        "type": "http",
+        "path": GATEWAY_PATH,
+        "method": "POST",
+        "client": None,
+        "headers": [],
+        "query_string": b"",
+    }
+    asyncio.run(doors(scope, receive, rest))
+    return rest
+
+
+def test_a_memory_of_requests_that_fails_and_a_defect_are_told_in_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    refused = at_the_doors(ConfigurationError("the database is gone", code="replay-window-unusable"))
+    assert refused.messages[0]["status"] == 503
+    assert json.loads(refused.messages[1]["body"])["code"] == "rag-unavailable"
+    broken = at_the_doors(ValueError("zebra"))
+    assert broken.messages[0]["status"] == 500
+    assert b"zebra" not in broken.messages[1]["body"]
+    # An answer that has begun is broken off, and never ended as if it were whole.
+    for error in (ConfigurationError("gone", code="x-y"), ValueError("zebra")):
+        with pytest.raises(Exception, match=r"^$"):
+            at_the_doors(error, begin=True)
+    assert "zebra" not in " ".join(caplog.messages)
 
 
 # -- evidence for whoever asks

@@ -210,7 +210,7 @@ class Scene:
         )
         self.unlocking: BaseException | None = None
 
-    def _keyring(self, *, lost: Callable[[LeaseLostError], object], renewed: object) -> FakeKeyring:
+    def _keyring(self, *, lost: Callable[[LeaseLostError], object]) -> FakeKeyring:
         self.keyrings.append(FakeKeyring(self, lost))
         return self.keyrings[-1]
 
