@@ -16,6 +16,7 @@ const compiler = join(here, "node_modules/typescript/bin/tsc");
 const entryPoints = {
   channel: "src/channel/index.ts",
   page: "src/ui/main.ts",
+  policy: "src/policy/index.ts",
   style: "src/ui/style.css",
   verifier: "src/verifier/index.ts",
 };

@@ -1,0 +1,7 @@
+/** The policy document in the page: read, judge, and make one from evidence. */
+
+export { appraise } from "./appraise";
+export type { AttestationResult } from "./appraise";
+export { loadPolicy } from "./document";
+export type { Policy } from "./document";
+export type { PolicyCheck } from "./rules";

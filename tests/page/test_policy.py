@@ -1,0 +1,224 @@
+"""Policies in the page: the same verdict, check by check, as the Python engine's."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+from ruamel.yaml import YAML
+
+from attest.appraisal import AttestationResult, appraise
+from attest.encoding import rfc3339_text
+from attest.errors import ConfigurationError
+from attest.policy import Policy, load_policy
+from attest.results.document import verified_document
+from attest.verification import VerifiedEvidence
+from tests.page.browser import Verifier
+from tests.policy.documents import document, policy_of
+from tests.policy.random_pairs import pool, random_policy
+
+pytestmark = pytest.mark.loopback
+POLICIES = Path(__file__).resolve().parents[2] / "policies"
+ELSEWHERE = "policy-not-for-pages"
+RANDOM_POLICIES = 120
+
+_PREPARE = """
+async () => {
+    const { appraise, loadPolicy } = await import("/policy.js");
+    const load = async (text) => {
+        try { return await loadPolicy(text); }
+        catch (error) { return { code: error.code ?? `${error}`, path: error.facts?.field }; }
+    };
+    globalThis.policyTest = async (pairs, results) => {
+        const answers = [];
+        for (const [text, numbers] of pairs) {
+            const policy = await load(text);
+            const judge = (result) => appraise(result, policy, Date.parse(result.at));
+            const judged = policy.code ? [] : numbers.map((number) => judge(results[number]));
+            answers.push({ code: policy.code, path: policy.path, digest: policy.digest, judged });
+        }
+        return JSON.stringify(answers);
+    };
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def page(in_browser: Verifier) -> Verifier:
+    in_browser.page.evaluate(_PREPARE)
+    return in_browser
+
+
+def ask(
+    page: Verifier, pairs: list[tuple[str, list[int]]], results: Sequence[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Load policies in the page and judge by them what stands at these places of the results."""
+    told = [list(results), [list(pair) for pair in pairs]]
+    answers: str = page.page.evaluate("([results, pairs]) => policyTest(pairs, results)", told)
+    return cast("list[dict[str, Any]]", json.loads(answers))
+
+
+def seen(verified: VerifiedEvidence) -> dict[str, Any]:
+    """What the page's verifier would tell of the evidence."""
+    found: dict[str, Any] = dict(verified_document(verified))
+    bound = [] if verified.binding is None else [{"id": "binding.report_data", "outcome": "pass"}]
+    return found | {"at": rfc3339_text(verified.at), "checks": bound}
+
+
+def verdict_of(result: AttestationResult) -> tuple[bool, list[tuple[Any, ...]]]:
+    checks = [(c.id, c.item, c.branch, str(c.outcome), result.counts(c)) for c in result.policy_checks]
+    return result.affirmed, sorted(checks, key=repr)
+
+
+def told_by_page(judged: dict[str, Any]) -> tuple[bool, list[tuple[Any, ...]]]:
+    checks = [(c["id"], c.get("item"), c.get("branch"), c["outcome"], c["counts"]) for c in judged["checks"]]
+    return judged["affirmed"], sorted(checks, key=repr)
+
+
+def is_for_pages(found: object) -> bool:
+    """Whether no part of a document is for the command line alone."""
+    if isinstance(found, dict):
+        return not {"event_log", "references", "verifiers"} & found.keys() and all(map(is_for_pages, found.values()))
+    return all(map(is_for_pages, found)) if isinstance(found, list) else True
+
+
+def random_documents(count: int) -> Iterator[dict[str, Any]]:
+    random = Random(20261122)
+    for _ in range(count):
+        yield random_policy(random)
+
+
+def test_every_check_of_random_policies_comes_out_as_in_python(page: Verifier) -> None:
+    evidence = [verified for _, verified, _ in pool()]
+    results = [seen(verified) for verified in evidence]
+    documents = list(random_documents(RANDOM_POLICIES))
+    chosen = [list(range(number % 5, len(evidence), 5)) for number, _ in enumerate(documents)]
+    answers = ask(page, [(json.dumps(one), places) for one, places in zip(documents, chosen, strict=True)], results)
+    affirmed = judged = 0
+    for one, places, answer in zip(documents, chosen, answers, strict=True):
+        if not is_for_pages(one):
+            assert answer["code"] == ELSEWHERE
+            continue
+        assert answer.get("code") is None, (answer, json.dumps(one))
+        policy = policy_of(one)
+        assert answer["digest"] == policy.digest.hex()
+        for place, found in zip(places, answer["judged"], strict=True):
+            verified = evidence[place]
+            expected = verdict_of(appraise(verified, policy=policy, at=verified.at))
+            got = told_by_page(found)
+            odd = set(got[1]) ^ set(expected[1])
+            assert (got[0], odd) == (expected[0], set()), (pool()[place][0], json.dumps(one))
+            affirmed += found["affirmed"]
+            judged += 1
+    assert judged > 500
+    assert affirmed > 10
+
+
+# -- what is no policy is none here
+
+
+def refused(page: Verifier, *documents: object) -> list[tuple[str | None, str | None]]:
+    told = [one if isinstance(one, str) else json.dumps(one) for one in documents]
+    return [(answer.get("code"), answer.get("path")) for answer in ask(page, [(one, []) for one in told])]
+
+
+def places_of(found: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every mapping and list in a document."""
+    if isinstance(found, dict | list):
+        yield path
+    members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    for name, member in members:
+        yield from places_of(member, (*path, name))
+
+
+def changed(whole: dict[str, Any], path: tuple[str | int, ...], **members: object) -> dict[str, Any]:
+    copied: dict[str, Any] = json.loads(json.dumps(whole))
+    place: Any = copied
+    for step in path:
+        place = place[step]
+    place.update(members)
+    return copied
+
+
+def test_an_unknown_key_is_refused_wherever_it_stands(page: Verifier) -> None:
+    tried = []
+    for one in random_documents(40):
+        if is_for_pages(one):
+            places = [path for path in places_of(one) if isinstance(_at(one, path), dict)]
+            tried += [changed(one, path, colour="red") for path in places if path != ("reference_values",)]
+    answers = refused(page, *tried)
+    assert len(answers) > 200
+    for code, _ in answers:
+        assert code == "policy-invalid"
+
+
+def _at(whole: object, path: tuple[str | int, ...]) -> object:
+    for step in path:
+        whole = cast("Any", whole)[step]
+    return whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        "schema: attest.policy/1",
+        '{"schema": "attest.policy/1", "schema": "attest.policy/1"}',
+        json.dumps(document(vmpl=[])),
+        json.dumps(document(vmpl=[4])),
+        json.dumps(document(vmpl=[True])),
+        json.dumps(document(vmpl=0)),
+        json.dumps(document()).replace('"version": 1', '"version": 1.0'),
+        json.dumps(document(products=["Rome"])),
+        json.dumps(document(measurement=["other"])),
+        json.dumps(document(minimum_tcb=None)),
+        json.dumps(document(minimum_tcb={"Turin": {"bootloader": 1, "tee": 0, "snp": 1, "microcode": 1}})),
+        json.dumps(document(provisional_firmware=True)),
+        json.dumps(document(guest_policy={"debug": True})),
+        json.dumps(document(vmpl={"unchecked": " "})),
+        json.dumps(document(vmpl={"unchecked": "why", "value": 1})),
+        json.dumps(document(host_data=["00"])),
+        json.dumps(document() | {"any_of": []}),
+        json.dumps(document() | {"azure": {"pcr4": ["image"]}}),
+        json.dumps(document() | {"devices": {"gpus": 1}}),
+        json.dumps(document() | {"simulated": "accept"}),
+        json.dumps(document() | {"unchecked": {"everything": "because"}}),
+    ],
+)
+def test_what_python_refuses_the_page_refuses_at_the_same_place(page: Verifier, text: str) -> None:
+    ((code, path),) = refused(page, text)
+    with pytest.raises(ConfigurationError) as outcome:
+        load_policy(text.encode())
+    assert {code, outcome.value.code} <= {"policy-invalid", "policy-unreadable"}
+    if path is not None and path != "document":
+        assert path == outcome.value.field
+
+
+def test_what_only_the_command_line_judges_makes_a_policy_unusable_and_is_never_left_out(page: Verifier) -> None:
+    tdx = {"mr_td": ["image"], "event_log": {"secure_boot": True}}
+    whole = document()
+    documents = [
+        whole | {"tdx": tdx},
+        whole | {"any_of": [{"tdx": tdx}]},
+        whole | {"references": [{"document": "x", "sha256": "00" * 32}]},
+        whole | {"verifiers": [{"name": "x"}]},
+    ]
+    assert [code for code, _ in refused(page, *documents)] == [ELSEWHERE] * len(documents)
+
+
+def test_the_policies_that_come_with_the_project_are_read_or_named_as_not_for_pages(page: Verifier) -> None:
+    read = []
+    for path in sorted(POLICIES.glob("*.yaml")):
+        if path.name.endswith(".tests.yaml"):
+            continue
+        policy: Policy = load_policy(path.read_bytes())
+        whole = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        (answer,) = ask(page, [(json.dumps(whole), [])])
+        assert answer.get("digest", answer.get("code")) in {policy.digest.hex(), ELSEWHERE}, path
+        read.append(answer.get("digest") is not None)
+    assert sum(read) > 1
