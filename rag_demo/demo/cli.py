@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +22,8 @@ from rag_demo.demo.story import ready, tell
 __all__ = ["demo", "main"]
 
 SCRIPT_LEASE_SECONDS: Final = 10
+_LOOK_SECONDS: Final = 0.5
+"""How soon it is told that a program has ended."""
 _SIMULATED: Final = "SIMULATED: the machine and its GPUs are software, and everybody has their keys"
 
 
@@ -117,7 +119,9 @@ def _serve(out: Narrator, stage: Stage) -> None:
     out.tell("Ctrl-C ends everything, and removes the folders")
     with suppress(KeyboardInterrupt):
         while True:
-            signal.pause()
+            for program in stage.programs.values():
+                program.require_running()
+            time.sleep(_LOOK_SECONDS)
     out.tell("ending")
 
 

@@ -57,6 +57,16 @@ class Program:
             time.sleep(_POLL_SECONDS)
         raise _failed(self.name, f"not ready after {START_SECONDS:.0f} s\n{self.err.read_text(errors='replace')}")
 
+    def require_running(self) -> None:
+        """Make sure that it has not ended by itself.
+
+        Raises:
+            ConfigurationError: ``demo-program-failed``, with its last words.
+        """
+        if self.process.poll() is not None:
+            said = self.err.read_text(errors="replace")
+            raise _failed(self.name, f"{said}\nit ended with {self.process.returncode}")
+
     def stop(self) -> int:
         """End it in order, then by force; return its exit code when it is gone."""
         if self.process.poll() is None:

@@ -89,6 +89,24 @@ def test_it_waits_until_it_is_ended_and_then_everything_is_gone(
     assert b"Traceback" not in said.read_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_when_one_of_its_programs_ends_it_says_so_and_ends_the_others(tmp_path: Path) -> None:
+    process, said = demonstration(tmp_path, "--gpus", "0")
+    try:
+        until(lambda: b"Ctrl-C" in said.read_bytes() or process.poll() is not None)
+        started = children(process.pid)
+        (enclave,) = [pid for pid in started if b"rag_demo.enclave" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(enclave, signal.SIGKILL)
+        assert process.wait(60) == 2
+    finally:
+        process.kill()
+        process.wait()
+    assert "error: enclave failed" in said.read_text()
+    assert all(gone(pid) for pid in started)
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []
+
+
 @pytest.mark.timeout(240)
 def test_when_it_is_killed_its_programs_end_and_the_next_one_removes_the_folder(tmp_path: Path) -> None:
     process, _ = demonstration(tmp_path, "--gpus", "0")
