@@ -38,7 +38,6 @@ __all__ = ["Service", "attester_of"]
 
 CERTIFIED: Final = timedelta(days=7)
 """Since when a simulated AMD knows its chip."""
-CANCEL_SECONDS: Final = 0.2
 _log = logging.getLogger("rag.enclave")
 
 
@@ -148,15 +147,16 @@ class Service:
     @asynccontextmanager
     async def _living(self) -> AsyncIterator[None]:
         """Live for as long as the server does; keys and weights are gone when it ends."""
-        running = [
-            asyncio.create_task(_kept_up(run), name=f"rag-{name}")
-            for name, run in (("enclave", self.enclave.run), ("channel", self.channel.run))
-        ]
+        living = asyncio.create_task(self.enclave.run(), name="rag-enclave")
+        keeping = asyncio.create_task(_kept_up(self.channel.run), name="rag-channel")
         try:
             yield
         finally:
-            for task in running:
-                await _ended(task)
+            self.enclave.end()
+            for task in (living, keeping):
+                task.cancel()
+            # Not asked twice: what overwrites keys and weights is to be let finish.
+            await asyncio.wait({living, keeping})
             self.channel.wipe()
             self.threads.close()
             _log.info("ended")
@@ -170,13 +170,6 @@ async def _kept_up(run: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any
         except Exception as exc:  # noqa: BLE001  as it says
             _log.error("something in the background ended by a defect", exc_info=exc)
         await asyncio.sleep(1)
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    """End a task. A cancellation can get lost where something fails at the same moment (``asyncio.TaskGroup``)."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=CANCEL_SECONDS)
 
 
 def _json(model: BaseModel) -> Response:

@@ -16,7 +16,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
@@ -151,6 +150,7 @@ class Enclave:
         self._resting = State.LOCKED
         self._lost: asyncio.Future[LeaseLostError] | None = None
         self._failures = 0
+        self._ending = False
         self.state = State.LOCKED
         self.why: Why | None = None
         self.model: tuple[str, int] | None = None
@@ -181,14 +181,22 @@ class Enclave:
 
     # -- living
 
+    def end(self) -> None:
+        """Let ``run`` end when it is cancelled next, and begin nothing more.
+
+        A cancellation alone can get lost where something fails at the same moment (``asyncio.TaskGroup``).
+        """
+        self._ending = True
+
     async def run(self) -> None:
-        """Get the keys, serve, lose them, and again, until cancelled."""
-        while True:
+        """Get the keys, serve, lose them, and again, until ``end`` and cancelled."""
+        while not self._ending:
             try:
                 await self._live()
             except Exception as exc:  # noqa: BLE001  a defect must not leave a service that is locked for ever
                 self._rest(_first(exc))
-            await self._pause(self._next_pause())
+            if not self._ending:
+                await self._pause(self._next_pause())
 
     async def _live(self) -> None:
         self._lost = asyncio.get_running_loop().create_future()
@@ -242,13 +250,15 @@ class Enclave:
         life, self._life, self._keyring = self._life, None, None
         if self.state in {State.READY, State.UNLOCKING}:
             self.state = self._resting
-        if life is not None:
-            if life.end():
-                self._wiped()
-            wiping = asyncio.ensure_future(asyncio.to_thread(life.bench.close))
-            with suppress(Exception):  # what cannot be closed is dropped; the keys go in any case
-                await asyncio.shield(wiping)
-        await keyring.close()
+        if life is not None and life.end():
+            self._wiped()
+        try:
+            if life is not None:
+                await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(life.bench.close)))
+        except Exception as exc:  # noqa: BLE001  what cannot be closed is dropped
+            _log.error("what was opened could not be closed", exc_info=exc)
+        finally:
+            await keyring.close()  # in any case
 
     def _next_pause(self) -> float:
         doubled: float = FIRST_PAUSE_SECONDS * 2 ** min(max(0, self._failures - 1), 16)

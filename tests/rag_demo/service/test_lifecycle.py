@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +25,7 @@ from rag_demo.enclave.service.keyring import Keyring, LeaseState
 from rag_demo.enclave.service.lifecycle import Enclave, State, Why
 from rag_demo.enclave.service.refusals import RefusedError
 from rag_demo.enclave.service.settings import Limits
-from tests.rag_demo.service.parts import Workshop
+from tests.rag_demo.service.parts import WordEmbedder, Workshop
 from tests.rag_demo.service.support import (
     DATABASE_KEY,
     MODEL_KEY,
@@ -421,6 +422,57 @@ def test_ending_while_the_model_is_being_opened_closes_it_afterwards() -> None:
         go_on.set()
         await scene.until(lambda: scene.workshop.opened and scene.workshop.opened[0].embedder.closed)  # type: ignore[attr-defined]  # the tests' own
         assert scene.keyrings[-1].closed
+
+    asyncio.run(story())
+
+
+def test_ending_overwrites_everything_however_long_and_however_badly_it_goes() -> None:
+    scene = Scene()
+    closing = threading.Event()
+
+    class Stubborn(WordEmbedder):
+        def close(self) -> None:
+            super().close()
+            closing.set()
+            time.sleep(0.2)
+            msg = "it does not close"
+            raise OSError(msg)
+
+    async def story() -> None:
+        living = asyncio.create_task(scene.enclave.run())
+        scene.open_bench = lambda keys: replace(scene.workshop(keys), embedder=Stubborn())
+        await scene.until(lambda: scene.enclave.state is State.READY)
+        scene.enclave.end()
+        living.cancel()
+        await scene.until(closing.is_set)
+        living.cancel()
+        await asyncio.gather(living, return_exceptions=True)
+        assert scene.keyrings[-1].closed
+        assert scene.wiped == 1
+
+    asyncio.run(story())
+
+
+def test_an_end_that_comes_while_asking_fails_is_an_end() -> None:
+    """A group of tasks that fails when it is cancelled tells of the failure, and forgets the cancellation."""
+    scene = Scene()
+    asking = asyncio.Event()
+
+    class Failing(FakeKeyring):
+        async def obtain(self) -> None:
+            asking.set()
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                raise refusal() from None
+
+    async def story() -> None:
+        scene.enclave._new_keyring = lambda *, lost: Failing(scene, lost)  # type: ignore[assignment]  # noqa: SLF001  as in Scene
+        living = asyncio.create_task(scene.enclave.run())
+        await asking.wait()
+        scene.enclave.end()
+        living.cancel()
+        await asyncio.wait_for(living, 10)
 
     asyncio.run(story())
 
