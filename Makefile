@@ -118,7 +118,7 @@ pyright: $(DEV_STAMP)
 imports: $(DEV_STAMP)
 	$(BIN)/lint-imports
 
-tests: $(DEV_STAMP)
+tests: $(DEV_STAMP) $(PAGE_STAMP)
 	@echo 'pytest: what covers the core, traced'
 	@$(BIN)/python -m pytest -n $(JOBS) --cov --cov-branch --cov-report= $(TRACED)
 	@echo 'pytest: everything else'

@@ -106,6 +106,7 @@ def _serve(out: Narrator, stage: Stage) -> None:
         ready(out, stage, first)
     out.title("The service is there")
     out.tell(f"it listens on {stage.url}, and is called {NAME}", url=stage.url, name=NAME)
+    out.tell(f"open it in a browser: {stage.url}/   (the page checks it; the policy is {owner / 'policy.json'})")
     out.title("Talk to it, from another terminal")
     if out.as_json:
         out.tell("the whole command", command=" ".join(client))

@@ -5,11 +5,11 @@
  */
 
 import { Channel, type ChannelAnswer, type ChannelRequest, KEM_HYBRID, KEM_X25519, type Offer, type Way, askForKeys, recordOf, spokenKems } from "../channel/index";
-import type { Result } from "../verifier/api";
+import type { Result, UncheckedReason } from "../verifier/api";
 import { hex } from "../verifier/bytes";
 import { AttestError, refusal } from "../verifier/errors";
 import { verifyEvidence } from "../verifier/index";
-import { type Judgement, judge } from "./judge";
+import { type Judgement, judge, policyOf } from "./judge";
 import type { Memory } from "./memory";
 import { BEGINNING, type Problem, type State, obstacle } from "./state";
 
@@ -102,7 +102,8 @@ export class Session {
       verify: async (evidence, binding, at) => {
         session.nonce = typeof binding.nonce === "string" ? binding.nonce : hex(binding.nonce);
         session.evidence = evidence;
-        return verified(evidence, { binding, at });
+        const policy = await policyOf(session.memory.get("policy"));
+        return verified(evidence, { binding, at, unchecked: (policy?.unchecked ?? []) as readonly UncheckedReason[] });
       },
     };
   }
@@ -116,7 +117,7 @@ export class Session {
       const offer = await askForKeys(this.place.service, this.way());
       await this.judged(offer);
     } catch (error) {
-      this.release({ phase: "stopped", problem: problemOf(error), rows: [], failed: [], busy: false, at: this.edge.now() });
+      this.release({ phase: "stopped", problem: problemOf(error), rows: [], busy: false, at: this.edge.now() });
     }
   }
 
@@ -124,12 +125,12 @@ export class Session {
     const { result, at } = offer;
     const seen = { result, simulated: result.simulated, at, busy: false };
     if (result.error) {
-      this.release({ ...seen, phase: "stopped", problem: result.error, rows: [], failed: [] });
+      this.release({ ...seen, phase: "stopped", problem: result.error, rows: [] });
       return;
     }
     const found: Judgement = await judge(result, this.memory.get("policy"), at);
-    const { rows, failed, policy, affirmed } = found;
-    const judgedState = { ...seen, rows, failed, policy, problem: undefined };
+    const { rows, policy, affirmed } = found;
+    const judgedState = { ...seen, rows, policy, problem: undefined };
     if (!affirmed) {
       this.release({ ...judgedState, phase: policy ? "stopped" : "unknown" });
       return;

@@ -33,9 +33,7 @@ export interface State {
   readonly simulated: boolean;
   readonly result: Result | undefined;
   readonly rows: readonly Row[];
-  /** Ids of the policy's checks that failed. */
-  readonly failed: readonly string[];
-  readonly policy: { readonly name: string; readonly digest: string; readonly production: boolean } | undefined;
+  readonly policy: { readonly name: string; readonly version: number; readonly digest: string } | undefined;
   readonly problem: Problem | undefined;
   /** The key that messages are sealed to; undefined: nothing may be sent. */
   readonly key: SealedTo | undefined;
@@ -58,7 +56,6 @@ export const BEGINNING: State = {
   simulated: false,
   result: undefined,
   rows: [],
-  failed: [],
   policy: undefined,
   problem: undefined,
   key: undefined,

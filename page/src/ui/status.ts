@@ -38,6 +38,8 @@ export function showChecks({ result }: State): void {
   const order = ["fail", "warning", "not evaluated", "pass"];
   const sorted = [...found].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
   put(byId("checks"), ...(sorted.length ? sorted.map(line) : [el("li", {}, "Nothing yet.")]));
+  const certificates = found.filter(({ id }) => /\.(leaf|chain|root|revocation)/.test(id));
+  put(byId("chains"), ...certificates.map(({ id, item, got }) => el("li", {}, `${[item, id].filter(Boolean).join(" ")}: ${got}`)));
   byId("claims").textContent = result?.items.length ? JSON.stringify(result.items, null, 1) : "There are none: nothing was verified.";
 }
 

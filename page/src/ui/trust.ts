@@ -1,14 +1,19 @@
 /** The table "reported now, your policy, result", and what a person accepts of it. */
 
 import { byId, code, download, el, put } from "./dom";
-import { proposed } from "./judge";
+import { accepting } from "./judge";
 import { type Session, problemOf } from "./session";
-import type { Choice, Row } from "./state";
+import type { Choice, Row, State } from "./state";
 import { SIGNS } from "./words";
 
 const CHOICES: Readonly<Record<Choice, string>> = { exact: "exactly this", newer: "this or newer" };
 
 let shown: readonly Row[] | undefined;
+
+/** What is to be decided: everything at first, and later what the policy does not accept. */
+function openOf({ phase, policy, rows }: State): readonly Row[] {
+  return phase === "trusted" ? [] : rows.filter(({ outcome, kinds }) => kinds.length && (!policy || outcome === "fail"));
+}
 
 /** Show the rows, changed ones first. What a person has chosen stays while the same is reported. */
 export function showTrust(session: Session): void {
@@ -16,23 +21,26 @@ export function showTrust(session: Session): void {
   for (const id of ["export", "forget"]) byId(id).toggleAttribute("disabled", memory.get("policy") === undefined);
   if (JSON.stringify(shown) === JSON.stringify(state.rows)) return;
   shown = state.rows;
+  if (state.phase === "stopped") tell("");
   const order = ["fail", "warning", "not evaluated", "pass"];
   const rows = [...shown].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
-  const open = rows.filter(({ outcome, kinds }) => kinds.length && outcome !== "pass");
+  const open = openOf(state);
   put(
     byId("trust"),
-    rows.length ? table(rows) : el("p", {}, "Nothing was verified yet."),
-    open.length > 0 && el("button", { id: "accept", click: () => void accept(session, rows) }, "Use what I trust as my policy"),
+    rows.length ? table(rows, open) : el("p", {}, "Nothing was verified yet."),
+    open.length > 1 && el("button", { click: () => open.forEach(({ id }) => (byId<HTMLInputElement>(`trust ${id}`).checked = true)) }, "Tick all"),
+    open.length > 0 && el("button", { id: "accept", click: () => void accept(session, open) }, "Use what I trust as my policy"),
   );
 }
 
-function table(rows: readonly Row[]): HTMLElement {
+function table(rows: readonly Row[], open: readonly Row[]): HTMLElement {
   const head = ["", "Reported now", "Your policy", "Result"].map((text) => el("th", { scope: "col" }, text || el("span", {}, "What")));
-  return el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows.map(rowOf)));
+  return el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows.map((row) => rowOf(row, open))));
 }
 
-function rowOf(row: Row): HTMLElement {
-  const { id, label, reported, demanded, outcome, kinds } = row;
+function rowOf(row: Row, open: readonly Row[]): HTMLElement {
+  const { id, label, reported, demanded, outcome } = row;
+  const kinds = open.includes(row) ? row.kinds : [];
   const choice = kinds.length > 1 && el("select", { id: `kind ${id}`, "aria-label": `How to accept ${label}` }, ...kinds.map((kind) => el("option", { value: kind }, CHOICES[kind])));
   const only = kinds.length === 1 && kinds[0] && ` ${CHOICES[kinds[0]]}`;
   const decide = kinds.length > 0 && el("div", {}, el("label", {}, el("input", { type: "checkbox", id: `trust ${id}`, "aria-label": `I trust this: ${label}` }), " I trust this", only), choice);
@@ -50,8 +58,7 @@ function tell(text: string): void {
   byId("policy-told").textContent = text;
 }
 
-async function accept(session: Session, rows: readonly Row[]): Promise<void> {
-  const chosen = rows.filter(({ kinds }) => kinds.length);
+async function accept(session: Session, chosen: readonly Row[]): Promise<void> {
   const left = chosen.filter(({ id }) => !byId<HTMLInputElement>(`trust ${id}`).checked);
   if (left.length) {
     tell(`Not yet: you have not said that you trust ${left.map(({ label }) => label).join(", ")}.`);
@@ -61,7 +68,7 @@ async function accept(session: Session, rows: readonly Row[]): Promise<void> {
   const { result, at } = session.state;
   if (!result || at === undefined) return;
   const kindOf = ({ id, kinds }: Row): Choice => (kinds.length > 1 ? byId<HTMLSelectElement>(`kind ${id}`).value as Choice : kinds[0] ?? "exact");
-  await take(session, () => proposed(result, Object.fromEntries(chosen.map((row) => [row.id, kindOf(row)])), at), "This is your policy now.");
+  await take(session, () => accepting(result, Object.fromEntries(chosen.map((row) => [row.id, kindOf(row)])), session.memory.get("policy"), at), "This is your policy now.");
 }
 
 async function take(session: Session, policy: () => Promise<string>, done: string): Promise<void> {

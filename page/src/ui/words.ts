@@ -82,10 +82,10 @@ export function sentence(id: string): string {
 }
 
 export function reason(state: State): string {
-  const { phase, problem, failed } = state;
+  const { phase, problem, rows } = state;
   if (phase !== "stopped") return PHASES[phase].why;
   if (problem) return `${problem.message} [${problem.code}]. Nothing is sent.`;
-  return `The machine is genuine, but not what you accepted: ${failed.map(sentence).join("; ")}. Nothing is sent.`;
+  return `The machine is genuine, but not what you accepted: ${rows.filter(({ outcome }) => outcome === "fail").map(({ label }) => label).join("; ")}. Nothing is sent.`;
 }
 
 /** An absolute moment, and how long ago. */
