@@ -60,6 +60,7 @@ class MemoryReplayWindow:
         self._capacity = capacity
         self._known: set[bytes] = set()
         self._order: deque[tuple[datetime, bytes]] = deque()
+        self._forgotten: datetime | None = None
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -67,14 +68,17 @@ class MemoryReplayWindow:
         return len(self._known)
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
-        """Remember a request, unless it is known; see ``ReplayWindow``."""
+        """Remember a request, unless it is known; see ``ReplayWindow``. Where the clock went back, it waits."""
         with self._lock:
             # Ends come in order, but where the clock went back: then some are remembered for longer, which is safe.
             while self._order and self._order[0][0] < at:
-                self._known.discard(self._order.popleft()[1])
+                end, known = self._order.popleft()
+                self._known.discard(known)
+                self._forgotten = end if self._forgotten is None else max(end, self._forgotten)
             if digest in self._known:
                 return Use.USED
-            if len(self._known) >= self._capacity:
+            # Whoever has the machine's clock moves it on, until all is forgotten, and back: now that counts again.
+            if len(self._known) >= self._capacity or (self._forgotten is not None and at <= self._forgotten):
                 return Use.FULL
             self._known.add(digest)
             self._order.append((until, digest))

@@ -291,6 +291,22 @@ def test_a_window_remembers_until_the_end_and_longer_where_the_clock_goes_back()
     assert len(window) == 1
 
 
+def test_a_clock_that_is_moved_on_and_back_lets_nothing_be_answered_twice() -> None:
+    service = Service()
+    body, other = sealed(service.record())[0], sealed(service.record())[0]
+    assert isinstance(service.receive(body)[1], Request)
+    # Whoever has the machine's clock moves it on until all is forgotten; another request lets the window notice.
+    far = AT + 2 * WINDOW + SECOND
+    late, _ = sealed(service.record(at=far), at=far)
+    assert isinstance(service.receive(late, at=far)[1], Request)
+    # Back again, the date of the first one counts.
+    for moment in (AT, AT + WINDOW, AT + 2 * WINDOW):
+        assert refusal_of(service, body, at=moment).code in {"too-busy", "request-replayed"}
+    assert refusal_of(service, other).code == "too-busy"
+    now, _ = sealed(service.record(at=far), at=far)
+    assert isinstance(service.receive(now, at=far)[1], Request)
+
+
 def test_a_replicated_key_needs_a_window_that_is_shared() -> None:
     key = replace(ServiceKey.born(random=os.urandom, at=AT), replicated=True)
     with pytest.raises(ValueError, match="shared replay window"):
