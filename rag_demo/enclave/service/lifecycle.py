@@ -205,11 +205,10 @@ class Enclave:
             await keyring.obtain()
             self.state = State.UNLOCKING
             _log.info("the keys were released; opening model and database")
-            self._life = Life(await self._opened(keyring))
-            if self._unlocked is not None:
-                await self._unlocked(keyring)
+            life = self._life = Life(await self._opened(keyring))
+            await self._unlock_others(life, keyring)
             keyring.require()
-            self._be_ready(self._life)
+            self._be_ready(life)
             await self._lost
         finally:
             await self._end(keyring)
@@ -222,6 +221,14 @@ class Enclave:
         except asyncio.CancelledError:
             opening.add_done_callback(_close_late)
             raise
+
+    async def _unlock_others(self, life: Life, keyring: Keyring) -> None:
+        try:
+            if self._unlocked is not None:
+                await self._unlocked(keyring)
+        finally:
+            if life.over:  # lost meanwhile: what was taken after that is wiped as well
+                self._wiped()
 
     def _be_ready(self, life: Life) -> None:
         self.model = (life.bench.model_name, life.bench.embedder.dimensions)

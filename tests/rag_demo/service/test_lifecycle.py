@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -198,6 +198,7 @@ class Scene:
         self.asked = 0
         self.pauses: list[float] = []
         self.wiped = 0
+        self.taken = 0
         self.keyrings: list[FakeKeyring] = []
         self.workshop = Workshop()
         self.open_bench: Callable[[KeyMaterial], Bench] = self.workshop
@@ -210,12 +211,15 @@ class Scene:
             pause=self._pause,
         )
         self.unlocking: BaseException | None = None
+        self.while_unlocking: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0)
 
     def _keyring(self, *, lost: Callable[[LeaseLostError], object]) -> FakeKeyring:
         self.keyrings.append(FakeKeyring(self, lost))
         return self.keyrings[-1]
 
     async def _unlocked(self, _: Keyring) -> None:
+        await self.while_unlocking()
+        self.taken += 1
         if self.unlocking is not None:
             raise self.unlocking
 
@@ -224,6 +228,7 @@ class Scene:
 
     def _wiped(self) -> None:
         self.wiped += 1
+        self.taken = 0
 
     async def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -482,3 +487,23 @@ def test_what_a_service_says_of_failed_checks_is_told_once_each() -> None:
     error = LeaseLostError("lost", code="lease-renewal-refused", cause=refusal())
     assert Why.of(error).failed_checks == ("snp.measurement",)
     assert Why.of(ValueError("secret")) == Why(code="rag-defect", detail="a defect of the service: ValueError")
+
+
+def test_a_lease_lost_while_the_channel_takes_its_key_leaves_no_key_behind() -> None:
+    scene = Scene()
+    held: list[int] = []
+
+    async def first_lost() -> None:
+        if len(scene.keyrings) == 1:
+            keyring = scene.keyrings[0]
+            keyring.over = lost()
+            keyring.lost(keyring.over)
+            assert scene.wiped == 1  # before anything was taken
+
+    async def story() -> None:
+        scene.while_unlocking = first_lost
+        await scene.until(lambda: scene.pauses)
+        held.append(scene.taken)
+
+    scene.play(story)
+    assert held == [0]
