@@ -1,5 +1,6 @@
 """The service's one file: closed, checked as a whole, and paths meant from where it lies."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -198,6 +199,24 @@ def test_documents_may_lie_in_a_postgresql_where_somebody_says_why_it_is_inside(
         with pytest.raises(ConfigurationError) as refused:
             parsed(WHOLE.replace(in_file, wrong))
         assert refused.value.field == field
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "rag.md").read_text()
+
+
+def test_the_page_shows_a_file_that_is_read() -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text = re.sub(r'^key(_file)? = "[^"]*"', f'key = "{VERIFIER}"', text, flags=re.MULTILINE)
+    settings = parsed(text)
+    assert settings.limits.renew_seconds == 300
+    assert settings.llm is not None
+    assert settings.database_key.service.policy == Path("/srv/rag/documents-kms-policy.yaml")
+
+
+def test_the_page_names_every_limit_and_no_other() -> None:
+    table = PAGE.partition("## Limits")[2]
+    named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert named == {one.name for one in fields(Limits)}
 
 
 def test_a_prompt_key_has_a_window_that_all_share() -> None:
