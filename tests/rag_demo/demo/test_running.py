@@ -45,6 +45,13 @@ def children(pid: int) -> set[int]:
     return found | {below for one in found for below in children(one)}
 
 
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
+
+
 def gone(pid: int) -> bool:
     """Say whether a process is over: it may be nobody's to reap in here."""
     try:
@@ -96,7 +103,7 @@ def test_when_one_of_its_programs_ends_it_says_so_and_ends_the_others(tmp_path: 
     try:
         until(lambda: b"Ctrl-C" in said.read_bytes() or process.poll() is not None)
         started = children(process.pid)
-        (enclave,) = [pid for pid in started if b"rag_demo.enclave" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        (enclave,) = [pid for pid in started if b"rag_demo.enclave" in command_of(pid)]
         os.kill(enclave, signal.SIGKILL)
         assert process.wait(60) == 2
     finally:
@@ -113,7 +120,7 @@ def test_when_it_is_killed_its_programs_end_and_the_next_one_removes_the_folder(
     started: set[int] = set()
     try:
         until(lambda: len(children(process.pid)) >= 2 or process.poll() is not None)
-        until(lambda: any(b"owner" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(process.pid)))
+        until(lambda: any(b"owner" in command_of(pid) for pid in children(process.pid)))
         started = children(process.pid)
         process.kill()
         process.wait()

@@ -219,3 +219,8 @@ def test_arguments_and_environments_of_processes_are_looked_at(place: str) -> No
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_process_that_may_not_be_looked_into_ends_no_search() -> None:
+    assert [one.name for one in process_haystacks([1])] == ["/proc/1/cmdline", "/proc/1/environ"]
+    assert [hit for one in process_haystacks([1]) for hit in SEARCHER.search(one)] == []
