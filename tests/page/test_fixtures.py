@@ -47,6 +47,17 @@ def test_every_case_of_the_simulator_ends_in_the_page_as_in_python(in_browser: V
     assert failed == []
 
 
+def test_verifications_side_by_side_do_not_touch_each_other(in_browser: Verifier) -> None:
+    questions = [_question(case) for case in CASES]
+    files = {name: (FIXTURES / name).read_bytes() for question in questions for name in _files(question)}
+    in_browser.hold(files)
+    together = "async (asked) => JSON.stringify(await Promise.all(asked.map((question) => attest.ask(question))))"
+    in_browser.reload()
+    in_browser.hold(files)
+    at_once = json.loads(in_browser.page.evaluate(together, [question.document() for question in questions]))
+    assert at_once == in_browser.ask_all(questions)
+
+
 def test_no_case_of_the_simulator_is_verified_under_the_vendors_roots(in_browser: Verifier) -> None:
     cases = [case for case in CASES if case["expected"] == "verified"]
     questions = [_question(case | {"anchors": "vendors"}) for case in cases]

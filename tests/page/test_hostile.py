@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from attest.endorsements.x509 import parse_certificate
+from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest.simulator.machines import SimulatedMachine
 from tests.page.browser import Question, Verifier
 from tests.page.reference import answer, differences
@@ -177,6 +179,25 @@ def test_evidence_that_cannot_answer_is_refused_and_throws_nothing(in_browser: V
     ]
     codes = [got["error"]["code"] for got in in_browser.ask_all(asked)]
     assert codes == ["option-not-applicable", "nonce-length"]
+
+
+def test_a_refusal_that_two_verifications_wait_for_is_told_to_each_by_itself(in_browser: Verifier) -> None:
+    """A key that cannot be read is remembered as such; the checks and names are those of whoever asked."""
+    files = GENOA.files()
+    (issuer,) = (name for name in files if name.endswith("ask.der"))
+    key = parse_certificate(files[issuer]).spki
+    files["broken issuer"] = files[issuer].replace(key, key[:4] + b"\x05" + key[5:])
+    item = EvidenceItem(name="cpu", media_type=MEDIA_SNP_REPORT, value=GENOA.report())
+    names = [f"machine {number}" for number in range(8)]
+    files |= {name: Evidence(items=(replace(item, name=name.replace(" ", "")),)).to_json() for name in names}
+    in_browser.hold(files)
+    endorsements = [*(name for name in GENOA.files() if name != issuer), "broken issuer"]
+    asked = [Question(input=[name], at=MOMENT, endorsements=endorsements, anchors="simulation") for name in names]
+    together = "async (asked) => JSON.stringify(await Promise.all(asked.map((question) => attest.ask(question))))"
+    answers = json.loads(in_browser.page.evaluate(together, [question.document() for question in asked]))
+    for name, got in zip(names, answers, strict=True):
+        assert got["error"]["code"] == "public-key-invalid"
+        assert {check.get("item") for check in got["checks"]} == {None, name.replace(" ", "")}
 
 
 def test_a_caller_that_asks_for_the_impossible_hears_of_it(in_browser: Verifier) -> None:

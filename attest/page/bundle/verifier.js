@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{N as a}from"./chunk-4456RU6W.js";import"./chunk-7QXGPAHJ.js";import"./chunk-GG3LZMWE.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{N as a}from"./chunk-ST32HSMG.js";import"./chunk-SJYAB5FW.js";import"./chunk-3TZQE4XC.js";export{a as verifyEvidence};

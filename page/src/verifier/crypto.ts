@@ -2,7 +2,7 @@
 
 import { type Bytes, concat, hasAt, hex, latin1, unhex } from "./bytes";
 import { DerError, DerReader, TAG, type Tlv, ecdsaRaw, integer, onlyElement, tlv, wholeBits } from "./der";
-import { fail } from "./errors";
+import { afresh, fail } from "./errors";
 
 export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
 
@@ -188,7 +188,7 @@ export function signatureHolds(signed: Bytes, signature: Bytes, algorithm: Bytes
     holds = verifies(signed, signature, algorithm, spki);
     remembered.set(key, holds);
   }
-  return holds;
+  return afresh(holds);
 }
 
 async function verifies(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {

@@ -79,3 +79,13 @@ export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | A
     throw error;
   }
 }
+
+/**
+ * Await an outcome that is remembered. A refusal is thrown as a new one each time: whoever it stops adds checks to it, and two
+ * verifications may wait for the same outcome.
+ */
+export async function afresh<T>(remembered: Promise<T>): Promise<T> {
+  const found = await refusalOf(() => remembered);
+  if (found instanceof AttestError) throw new AttestError(found.kind, found.code, found.message, { ...found.facts });
+  return found;
+}

@@ -12,7 +12,7 @@ import { equal, hex, rfc3339 } from "../bytes";
 import { isCa, requireCa, requireIssued } from "../chain";
 import { ECDSA_SHA384, sha256, usableKey } from "../crypto";
 import { DerError, TAG, bits, onlyElement } from "../der";
-import { AttestError, refusal, refusalOf } from "../errors";
+import { AttestError, refusal, refusalOf, afresh } from "../errors";
 import type { RimDocument } from "../rims";
 import { type Certificate, type Issuer, extensionOf, spkiPin } from "../x509";
 import { type SignatureState, readSignedDocument } from "../xml/signature";
@@ -63,7 +63,7 @@ export async function readRim(document: RimDocument): Promise<ParsedRim> {
     rim = readAnew(document, digest);
     remembered.set(digest, rim);
   }
-  return rim;
+  return afresh(rim);
 }
 
 async function readAnew(document: RimDocument, digest: string): Promise<ParsedRim> {
