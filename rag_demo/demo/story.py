@@ -105,7 +105,7 @@ def _another_user(out: Narrator, other: RagClient) -> None:
 def _operator(out: Narrator, stage: Stage) -> None:
     out.title(
         "The operator looks at everything that it can see",
-        proves="all traffic, disks, logs and databases together hold no word of it, in none of two dozen encodings",
+        proves="all traffic, disks, logs and databases together hold no word of it in any of two dozen encodings",
     )
     searcher = Searcher(document_needles(stage))
     hits, count = _searched(searcher, operator_haystacks(stage))
