@@ -11,7 +11,7 @@ from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
 from rag_demo.enclave.parts import Found
 from rag_demo.enclave.service.bench import Bench
 from rag_demo.enclave.service.events import event
-from rag_demo.enclave.service.lifecycle import Life
+from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import AnswerEvent, Citation, PassageEvent, TextEvent
 from rag_demo.enclave.service.threads import in_thread
 
@@ -39,7 +39,9 @@ async def answered(
     """
     extract = await life.during(in_thread(threads, lambda: _extract(life, collection, question, left)))
     for one in extract.passages:
+        _require(life)
         yield event("passage", _passage(one))
+    _require(life)
     answerer = life.bench.answerer
     if not (answerer.generates and extract.known):
         yield event("answer", _answer(extract, "passages", extract.text))
@@ -54,6 +56,12 @@ async def answered(
         if isinstance(words, AsyncGenerator):  # the language model is told at once that nobody listens
             await words.aclose()
     yield event("answer", _answer(extract, "generated", text))
+
+
+def _require(life: Life) -> None:
+    """Tell no more once it is over: whoever reads slowly would have it after the lease was lost."""
+    if life.over:
+        raise stopped()
 
 
 def _extract(life: Life, collection: bytes, question: str, left: Callable[[], bool]) -> Extract:

@@ -19,10 +19,12 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.release.refusals import LeaseLostError, PolicyNotMetError
 from kms.clock import system_clock
+from rag_demo.enclave.parts import Document, Passage
+from rag_demo.enclave.service.asking import answered
 from rag_demo.enclave.service.assembly import Service
 from rag_demo.enclave.service.bench import Bench, KeyMaterial
 from rag_demo.enclave.service.keyring import Keyring, LeaseState
-from rag_demo.enclave.service.lifecycle import Enclave, State, Why
+from rag_demo.enclave.service.lifecycle import Enclave, Life, State, Why
 from rag_demo.enclave.service.refusals import RefusedError
 from rag_demo.enclave.service.settings import Limits
 from tests.rag_demo.service.parts import WordEmbedder, Workshop
@@ -507,3 +509,36 @@ def test_a_lease_lost_while_the_channel_takes_its_key_leaves_no_key_behind() -> 
 
     scene.play(story)
     assert held == [0]
+
+
+def test_who_reads_slowly_has_nothing_more_once_the_lease_is_lost() -> None:
+    workshop = Workshop()
+    life = Life(workshop(KeyMaterial(model=memoryview(b"m"), database=memoryview(b"d"))))
+    collection, embedder = b"c" * 32, life.bench.embedder
+    passages = [Passage(page=1, ordinal=number, text=f"The lease {number} ends in March.") for number in range(3)]
+    document = Document(
+        id="0" * 32,
+        name="a",
+        media_type="text/plain",
+        size=1,
+        pages=0,
+        passages=0,
+        added=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    life.bench.store.add(collection, document, [(passages, embedder.embed([one.text for one in passages]))])
+
+    async def told(before: int) -> list[bytes]:
+        living, heard = Life(life.bench), list[bytes]()
+        with ThreadPoolExecutor(1) as threads:
+            try:
+                async for one in answered(living, collection, "When ends the lease?", threads=threads, left=bool):
+                    heard.append(one)
+                    if len(heard) == before:
+                        living.end()
+            except RefusedError as exc:
+                assert exc.code == "rag-stopped"  # noqa: PT017  what was told before it counts here
+        return heard
+
+    assert len(asyncio.run(told(9))) == 4
+    for before in (1, 2, 3):
+        assert len(asyncio.run(told(before))) == before
