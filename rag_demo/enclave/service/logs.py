@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
+import threading
 import traceback
+import warnings
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -18,6 +21,10 @@ __all__ = ["JsonLines", "set_up_logs"]
 _FIELDS: Final = ("code", "seconds", "state", "pages", "passages", "port")
 _OURS: Final = ("rag.", "attest.session")
 _FRAMES: Final = 12
+_MAX_FOREIGN: Final = 200
+_QUOTING: Final = re.compile(r"""[\n<>(){}\[\]'"`=]""")
+"""Where a message may begin to quote."""
+_log = logging.getLogger("rag.enclave")
 
 
 class JsonLines(logging.Formatter):
@@ -29,8 +36,7 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            # The arguments of somebody else's messages are not known here: uvicorn's may hold a path.
-            "message": record.getMessage() if record.name.startswith(_OURS) else str(record.msg).strip()[:200],
+            "message": record.getMessage() if record.name.startswith(_OURS) else _foreign(record),
         }
         for name in _FIELDS:
             if (value := getattr(record, name, None)) is not None:
@@ -40,6 +46,14 @@ class JsonLines(logging.Formatter):
         return json.dumps(document, ensure_ascii=True)
 
 
+def _foreign(record: logging.LogRecord) -> str:
+    """Return the beginning of somebody else's message, without its arguments: uvicorn's may hold a path.
+
+    What asyncio says of a task, a future or a callback goes on with what these hold.
+    """
+    return _QUOTING.split(str(record.msg).strip(), maxsplit=1)[0].strip()[:_MAX_FOREIGN]
+
+
 def _places(error: BaseException) -> list[str]:
     """Return the kind of an exception and where it passed through, without its text."""
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
@@ -47,7 +61,10 @@ def _places(error: BaseException) -> list[str]:
 
 
 def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Let everything that is logged go to standard error."""
+    """Let everything that is logged go to standard error, and what Python itself would write there only as we write.
+
+    An exception that nobody caught, in whatever thread, and a warning are written by the interpreter with their text.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
@@ -55,3 +72,23 @@ def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> N
     root.setLevel(level)
     for name in ("httpx", "httpcore", "uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.raiseExceptions = False  # it would print the arguments of a message that cannot be written
+    sys.excepthook = lambda _kind, error, _trace: _uncaught(error)
+    threading.excepthook = lambda told: _uncaught(told.exc_value)
+    sys.unraisablehook = lambda told: _uncaught(told.exc_value)
+    warnings.showwarning = _warned
+
+
+def _uncaught(error: BaseException | None) -> None:
+    _log.error("a defect that nothing caught", exc_info=error)
+
+
+def _warned(
+    _message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    _file: TextIO | None = None,
+    _line: str | None = None,
+) -> None:
+    _log.warning("%s at %s:%d", category.__name__, filename.rpartition("/")[2], lineno)
