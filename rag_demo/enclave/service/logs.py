@@ -83,12 +83,13 @@ def _uncaught(error: BaseException | None) -> None:
     _log.error("a defect that nothing caught", exc_info=error)
 
 
-def _warned(
-    _message: Warning | str,
+def _warned(  # noqa: PLR0917  as Python calls it
+    message: Warning | str,
     category: type[Warning],
     filename: str,
     lineno: int,
-    _file: TextIO | None = None,
-    _line: str | None = None,
+    file: TextIO | None = None,
+    line: str | None = None,
 ) -> None:
+    del message, file, line  # they may quote anything
     _log.warning("%s at %s:%d", category.__name__, filename.rpartition("/")[2], lineno)
