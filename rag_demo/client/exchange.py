@@ -157,7 +157,7 @@ class Messenger:
         view = self.trust.view(anew=anew)
         transport = ChannelTransport(self.url, view, clock=self.clock, transport=self.network)
         with self._noted(view), _told(self.url):
-            response = transport.handle_request(self._request(method, target, content, media_type))
+            response = transport.handle_request(self._request(view, method, target, content, media_type))
         exchange = Exchange(response, _known(view), url=self.url)
         try:
             exchange.require_accepted()
@@ -168,6 +168,7 @@ class Messenger:
 
     def _request(
         self,
+        view: TrustView,
         method: str,
         target: str,
         content: Callable[[], Iterable[bytes]] | Mapping[str, JsonValue] | None,
@@ -177,7 +178,7 @@ class Messenger:
         body: bytes | Iterable[bytes] | None = None
         if callable(content):
             headers["content-type"] = media_type
-            body = content()
+            body = view.while_trusted(content())
         elif content is not None:
             headers["content-type"] = "application/json"
             body = json.dumps(content).encode()

@@ -6,7 +6,7 @@ Whoever fails to prove itself is sent nothing but a nonce: there is no record th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -109,7 +109,7 @@ class MachineTrust:
 
     # -- the protocol of the transport
 
-    def current(self, at: datetime) -> TrustedKeys | None:
+    def current(self, at: datetime) -> ChannelRecord | None:
         """Return the record while it counts, and while the policy is the one that it was judged by.
 
         Raises:
@@ -167,6 +167,30 @@ class MachineTrust:
             self._record = None
             self._standing = Standing(error=error, checked=at)
 
+    def require_still(self, used: ChannelRecord) -> None:
+        """Make sure that nothing spoke against the machine since a message began: a long one is sent for minutes.
+
+        Args:
+            used: what the message is sealed to. That it ends meanwhile is no reason to break off.
+
+        Raises:
+            VerificationError: ``rag-trust-lost``: the machine failed to prove itself, or the policy is another one.
+            AttestError: what is demanded cannot be said.
+        """
+        expected = self._expected()
+        with self._lock:
+            error = self._standing.error
+            if error is None and used.result.policy.digest == expected.policy.digest:
+                return
+            if error is None:
+                self._dropped()
+        why = "the policy was changed" if error is None else error.message
+        raise VerificationError(
+            f"what was being sent was broken off: {why}",
+            code="rag-trust-lost",
+            hint="the service does not act on a part; 'check' shows how the machine stands now",
+        ) from error
+
     def _expected(self) -> ChannelExpectation:
         try:
             return self._demands()
@@ -192,15 +216,27 @@ class TrustView:
         self._trust = trust
         self._anew = anew
         self._proven: ChannelRecord | None = None
+        self._used: ChannelRecord | None = None
         self.sent_to: SentTo | None = None
 
     def current(self, at: datetime) -> TrustedKeys | None:
         """Return what was proved to this message, or else the record while it counts, and remember it."""
-        found: TrustedKeys | None = self._proven
+        found = self._proven
         if found is None and not self._anew:
             found = self._trust.current(at)
-        self.sent_to = None if found is None else sent_to(found)
+        self._used, self.sent_to = found, None if found is None else sent_to(found)
         return found
+
+    def while_trusted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the content of a message for as long as nothing speaks against whom it is for.
+
+        Raises:
+            AttestError: as ``MachineTrust.require_still``.
+        """
+        for piece in pieces:
+            if self._used is not None:
+                self._trust.require_still(self._used)
+            yield piece
 
     def question(self, at: datetime) -> KeyQuestion:
         """Return what to ask the service."""

@@ -149,6 +149,34 @@ def test_a_policy_that_is_tightened_counts_at_once(site: Site, file: Path) -> No
     assert len(site.heard) == heard
 
 
+@pytest.mark.parametrize("noticed", ["by the watch", "by the upload", "that it is gone"])
+def test_an_upload_under_way_is_broken_off_when_the_machine_is_trusted_no_more(
+    site: Site, tmp_path: Path, noticed: str
+) -> None:
+    file, heard = tmp_path / "long.txt", len(site.heard)
+    file.write_bytes(os.urandom(4 * 1024 * 1024))
+    turned: list[int] = []
+
+    def turn(step: Sent | Progress) -> None:
+        if isinstance(step, Sent) and step.sent >= 1024 * 1024 and not turned:
+            turned.append(step.sent)
+            if noticed == "that it is gone":
+                site.policy.unlink()
+                return
+            site.tighten()
+            if noticed == "by the watch":
+                with pytest.raises(AppraisalError):
+                    client.check()
+
+    with site.client() as client:
+        with pytest.raises(AttestError) as refused:
+            client.upload(file, progress=turn)
+        assert refused.value.code == ("file-unreadable" if noticed == "that it is gone" else "rag-trust-lost")
+        assert not client.standing.affirmed
+    assert len(site.wire) < 2 * 1024 * 1024  # with what was on its way in buffers
+    assert [one for one in site.heard[heard:] if one[0] == "POST"] == []
+
+
 def test_a_policy_that_is_gone_or_wrong_accepts_nobody(site: Site) -> None:
     with site.client() as client:
         client.state()
