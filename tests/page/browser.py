@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.page.threaded import BrowserThread
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLE = REPOSITORY / "attest" / "page" / "bundle"
@@ -142,14 +144,30 @@ def _serving() -> Iterator[str]:
 
 @contextmanager
 def verifier() -> Iterator[Verifier]:
-    """Start a browser with the bundle in a page of the loopback address, which is a secure context."""
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with _serving() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        try:
+    """Start a browser with the bundle in a page of the loopback address, which is a secure context.
+
+    ``Verifier.page`` is a stand-in: Playwright lives in a thread of its own.
+    """
+    thread = BrowserThread()
+    try:
+        with _serving() as url, _chromium(thread) as browser:
             page = browser.new_page()
             page.goto(url)
             page.evaluate(_PREPARE)
             yield Verifier(page)
+    finally:
+        thread.end()
+
+
+@contextmanager
+def _chromium(thread: BrowserThread) -> Iterator[Browser]:
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    playwright = thread.call(lambda: sync_playwright().start())
+    try:
+        browser = cast("Browser", playwright.chromium.launch(executable_path=CHROMIUM, args=arguments))
+        try:
+            yield browser
         finally:
             browser.close()
+    finally:
+        playwright.stop()
