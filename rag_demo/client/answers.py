@@ -82,12 +82,14 @@ class Progress:
     Attributes:
         pages: read.
         of: of how many; None where that is not known yet.
-        passages: stored so far.
+        passages: embedded so far, once all pages are read; this takes nearly all of the time.
+        of_passages: of how many; None until all pages are read.
     """
 
     pages: int
     of: int | None
     passages: int
+    of_passages: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +270,8 @@ def document_of(document: JsonValue) -> Document:
 def progress_of(event: Event) -> Progress:
     """Read how far an upload is; errors as ``state_of``."""
     members = _Members(event.members, "progress")
-    of = None if members.get("of") is None else members.count("of")
-    return Progress(pages=members.count("pages"), of=of, passages=members.count("passages"))
+    of, of_passages = (None if members.get(name) is None else members.count(name) for name in ("of", "of_passages"))
+    return Progress(pages=members.count("pages"), of=of, passages=members.count("passages"), of_passages=of_passages)
 
 
 def reply_of(event: Event) -> Reply:

@@ -202,6 +202,10 @@ class Screen:
             return
         if isinstance(step, Sent):
             done, text = step.sent / max(step.of, 1), f"sealed and sent {step.sent} of {step.of} bytes"
+        elif step.of_passages:
+            # A bar of its own: this takes nearly all of the time, and pages were read long before.
+            done = step.passages / step.of_passages
+            text = f"read {step.pages} pages, embedded {step.passages} of {step.of_passages} passages"
         else:
             done = step.pages / step.of if step.of else 0.0
             of = f" of {step.of}" if step.of else ""

@@ -82,6 +82,7 @@ class Ingest:
         self._pages = 0
         self._of: int | None = None
         self._passages = 0
+        self._of_passages: int | None = None
         self._told = -TELL_SECONDS
 
     def leave(self) -> None:
@@ -146,6 +147,7 @@ class Ingest:
                 expected="text that can be read",
                 hint="pages that are images have to be recognised as text first",
             )
+        self._of_passages = len(passages)
         return passages
 
     def _read(self) -> Generator[Page, None, None]:
@@ -194,7 +196,10 @@ class Ingest:
             )
         if now - self._told >= TELL_SECONDS:
             self._told = now
-            self._tell(event("progress", ProgressEvent(pages=self._pages, of=self._of, passages=self._passages)))
+            self._tell(event("progress", self._far()))
+
+    def _far(self) -> ProgressEvent:
+        return ProgressEvent(pages=self._pages, of=self._of, passages=self._passages, of_passages=self._of_passages)
 
 
 class _LeftError(Exception):

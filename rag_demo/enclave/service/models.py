@@ -70,11 +70,12 @@ class QuestionModel(_Closed):
 
 
 class ProgressEvent(_Closed):
-    """How far the reading of a document is. ``of`` is null where that is not known."""
+    """How far a document is: pages read, then passages embedded. What is not known yet, of how many, is null."""
 
     pages: int
     of: int | None
     passages: int
+    of_passages: int | None
 
 
 class StoredEvent(_Closed):

@@ -77,7 +77,10 @@ class Site:
     machine: SimulatedMachine = field(default_factory=lambda: SimulatedMachine.of("snp"))
     state: Any = field(default_factory=lambda: dict(STATE))
     uploaded: list[Event] = field(
-        default_factory=lambda: [("progress", {"pages": 1, "of": 2, "passages": 2}), ("stored", {"document": DOCUMENT})]
+        default_factory=lambda: [
+            ("progress", {"pages": 1, "of": 2, "passages": 2, "of_passages": 5}),
+            ("stored", {"document": DOCUMENT}),
+        ]
     )
     answered: list[Event] = field(default_factory=lambda: [("passage", PASSAGE), b": filler\n\n", ("answer", ANSWER)])
     listed: Any = field(default_factory=lambda: {"documents": [DOCUMENT]})

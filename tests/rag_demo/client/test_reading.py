@@ -106,6 +106,8 @@ def test_a_bar_shows_how_far_an_upload_is_and_goes_away(monkeypatch: pytest.Monk
     screen.progress(Progress(pages=3, of=4, passages=7))
     assert "[##################......] read 3 of 4 pages, 7 passages" in out.getvalue()
     screen.progress(Progress(pages=3, of=None, passages=7))
+    screen.progress(Progress(pages=4, of=4, passages=2, of_passages=8))
+    assert "[######..................] read 4 pages, embedded 2 of 8 passages" in out.getvalue()
     screen.line("stored")
     assert out.getvalue().endswith("\r\x1b[Kstored\n")
     silent = io.StringIO()

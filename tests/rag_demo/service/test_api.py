@@ -46,7 +46,7 @@ def test_a_document_is_stored_listed_asked_about_and_deleted(site: Site) -> None
         told = events(sent.text)
         assert sent.headers["content-type"].startswith("text/event-stream")
         assert [kind for kind, _ in told[:-1]] == ["progress"] * (len(told) - 1)
-        assert told[-2][1] == {"pages": 2, "of": 2, "passages": 3}
+        assert told[-2][1] == {"pages": 2, "of": 2, "passages": 3, "of_passages": 3}
         stored = told[-1][1]["document"]
         assert (stored["name"], stored["media_type"], stored["size"]) == ("lease é.txt", "text/plain", len(LEASE))
         assert (stored["pages"], stored["passages"]) == (2, 3)
