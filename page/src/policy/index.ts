@@ -2,6 +2,8 @@
 
 export { appraise } from "./appraise";
 export type { AttestationResult } from "./appraise";
+export { propose, rows } from "./draft";
+export type { Choice, Choices, Row } from "./draft";
 export { loadPolicy } from "./document";
 export type { Policy } from "./document";
 export type { PolicyCheck } from "./rules";

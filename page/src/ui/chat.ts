@@ -73,7 +73,7 @@ async function ask(session: Session, question: string): Promise<void> {
   const [key, text, sources, status] = [el("small"), el("p"), el("ul"), el("small", {}, "Asking…")];
   const passages = el("details", { hidden: true }, el("summary", {}, "Passages"), sources);
   const cited = el("ul");
-  byId("log").append(el("li", {}, el("p", { class: "asked" }, question), key, text, cited, passages, status));
+  byId("log").append(el("div", {}, el("p", { class: "asked" }, question), key, text, cited, passages, status));
   const show: Readonly<Record<string, (data: Data) => void>> = {
     passage: (data) => {
       passages.hidden = false;

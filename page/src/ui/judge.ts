@@ -1,9 +1,9 @@
 /** The person's policy: read, applied and written. */
 
-import { type Policy, loadPolicy } from "../policy/index";
+import { type Choices, type Policy, type Row, loadPolicy, propose, rows } from "../policy/index";
 import type { Result } from "../verifier/api";
-import { type Choices, proposed, rowsOf } from "./draft";
-import type { Row, State } from "./state";
+import type { State } from "./state";
+import { sentence } from "./words";
 
 export interface Judgement {
   readonly affirmed: boolean;
@@ -14,10 +14,10 @@ export interface Judgement {
 /** Judge verified evidence; without a policy nothing is affirmed. */
 export async function judge(result: Result, text: string | undefined, at: number): Promise<Judgement> {
   const policy = await policyOf(text);
-  const { rows, judged } = await rowsOf(result, policy, at);
+  const found = await rows(result, policy, at);
   return {
-    affirmed: judged?.affirmed === true,
-    rows,
+    affirmed: found.judged?.affirmed === true,
+    rows: found.rows.map((row) => (row.label ? row : { ...row, label: sentence(row.id) })),
     policy: policy && { name: policy.name, version: policy.version, digest: policy.digest },
   };
 }
@@ -29,7 +29,7 @@ export async function policyOf(text: string | undefined): Promise<Policy | undef
 
 /** Write a policy that accepts what is reported, row by row, over the one that is there. */
 export async function accepting(result: Result, choices: Choices, before: string | undefined, at: number): Promise<string> {
-  return proposed(result, choices, await policyOf(before), at);
+  return propose(result, choices, await policyOf(before), at);
 }
 
 /** Read what a person gives; what cannot be used here is refused before it takes the place of anything. */

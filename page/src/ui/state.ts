@@ -1,21 +1,9 @@
 /** What the page knows, as one value; everything that is shown follows from it. */
 
+import type { Row } from "../policy/index";
 import type { Result } from "../verifier/api";
 
 export type Phase = "checking" | "unknown" | "trusted" | "stopped";
-
-/** A row of the table "reported now, your policy, result". */
-export interface Row {
-  readonly id: string;
-  readonly label: string;
-  readonly reported: string;
-  readonly demanded: string;
-  readonly outcome: "pass" | "fail" | "warning" | "not evaluated";
-  /** How it may be accepted. */
-  readonly kinds: readonly Choice[];
-}
-
-export type Choice = "exact" | "newer";
 
 export interface Problem {
   readonly code: string;

@@ -1,9 +1,10 @@
 /** The table "reported now, your policy, result", and what a person accepts of it. */
 
+import type { Choice, Row } from "../policy/index";
 import { byId, code, download, el, put } from "./dom";
 import { accepting } from "./judge";
 import { type Session, problemOf } from "./session";
-import type { Choice, Row, State } from "./state";
+import type { State } from "./state";
 import { SIGNS } from "./words";
 
 const CHOICES: Readonly<Record<Choice, string>> = { exact: "exactly this", newer: "this or newer" };
@@ -82,7 +83,7 @@ async function take(session: Session, policy: () => Promise<string>, done: strin
 }
 
 export function startTrust(session: Session, checked: (text: string) => Promise<string>): void {
-  const file = byId<HTMLInputElement>("import");
+  const file = byId<HTMLInputElement>("load");
   file.addEventListener("change", () => {
     const chosen = file.files?.[0];
     if (chosen) void take(session, async () => checked(await chosen.text()), `${chosen.name} is your policy now.`).finally(() => (file.value = ""));

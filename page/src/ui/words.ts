@@ -58,7 +58,7 @@ const QUESTIONS: Readonly<Record<string, string>> = {
   report_data: "the processor signed for this service, this moment and this key",
   revocation: "no certificate is revoked",
   rim_conflict: "the vendor's reference values agree with each other",
-  root: "the root is the vendor's, which is built into this page",
+  root: "the root is one that is built into this page",
   runtime_data: "the VM's keys are those that the processor signed",
   signature: "the report is signed by the hardware's key",
   signing_key: "the kind of key is known",
@@ -82,10 +82,10 @@ export function sentence(id: string): string {
 }
 
 export function reason(state: State): string {
-  const { phase, problem, rows } = state;
-  if (phase !== "stopped") return PHASES[phase].why;
+  const { phase, problem, rows, simulated } = state;
+  if (phase !== "stopped") return simulated ? PHASES[phase].why.replace(/^The hardware is (genuine|what it says)/, "A simulator signed this, no hardware") : PHASES[phase].why;
   if (problem) return `${problem.message} [${problem.code}]. Nothing is sent.`;
-  return `The machine is genuine, but not what you accepted: ${rows.filter(({ outcome }) => outcome === "fail").map(({ label }) => label).join("; ")}. Nothing is sent.`;
+  return `The proof is genuine, but the machine is not what you accepted: ${rows.filter(({ outcome }) => outcome === "fail").map(({ label }) => label).join("; ")}. Nothing is sent.`;
 }
 
 /** An absolute moment, and how long ago. */

@@ -225,7 +225,7 @@ class _CutError(Exception):
 def _preflight() -> Response:
     headers = {
         "access-control-allow-methods": "GET, POST",
-        "access-control-allow-headers": "content-type",
+        "access-control-allow-headers": "content-type, incremental",
         "access-control-max-age": str(CORS_SECONDS),
     }
     return Response(status_code=204, headers=headers)

@@ -79,7 +79,7 @@ def test_any_page_may_ask_for_evidence_keys_and_state_and_for_nothing_else(locke
         assert asked.status_code == 204
         assert asked.headers["access-control-allow-origin"] == "*"
         assert asked.headers["access-control-allow-methods"] == "GET, POST"
-        assert asked.headers["access-control-allow-headers"] == "content-type"
+        assert asked.headers["access-control-allow-headers"] == "content-type, incremental"
     for path in ("/", "/healthz", "/readyz", "/v1/documents"):
         assert "access-control-allow-origin" not in get(locked, path, origin="http://x").headers
         assert get(locked, path, method="OPTIONS").status_code in {404, 405}

@@ -4,11 +4,28 @@
  * What no row speaks of is demanded in its strict form; where the machine does not meet that, a row of its own says so.
  */
 
-import { type AttestationResult, type Policy, appraise, loadPolicy } from "../policy/index";
 import type { ClaimJson, ItemResult, Result } from "../verifier/api";
 import { refusal } from "../verifier/errors";
-import type { Choice, Row } from "./state";
-import { sentence } from "./words";
+import { type AttestationResult, appraise } from "./appraise";
+import { canonical } from "./decode";
+import { type Policy, loadPolicy } from "./document";
+
+/** How a row is accepted: exactly this, or this and newer ones. */
+export type Choice = "exact" | "newer";
+
+/** A row of the table "reported now, your policy, result". */
+export interface Row {
+  /** What a choice names; of a row that only a check speaks of, the check's id. */
+  readonly id: string;
+  /** For people; empty where the id says it. */
+  readonly label: string;
+  readonly reported: string;
+  /** Empty where no policy demands anything. */
+  readonly demanded: string;
+  readonly outcome: "pass" | "fail" | "warning" | "not evaluated";
+  /** How it may be accepted. */
+  readonly kinds: readonly Choice[];
+}
 
 type Json = ClaimJson | undefined;
 /** A policy document that is being written. */
@@ -80,7 +97,7 @@ function snpFacts(claims: Json): Fact[] {
       }
     },
   };
-  return [measured("snp", "measurement", "What the guest started from", claim(claims, "measurement")), tcb];
+  return [measured("snp", "measurement", "Launch measurement of the guest", claim(claims, "measurement")), tcb];
 }
 
 function tdxFacts(claims: Json, bare: boolean): Fact[] {
@@ -100,7 +117,7 @@ function tdxFacts(claims: Json, bare: boolean): Fact[] {
     },
   };
   return [
-    measured("tdx", "mr_td", "Firmware that the guest was built from", claim(claims, "mr_td")),
+    measured("tdx", "mr_td", "Firmware of the guest", claim(claims, "mr_td")),
     ...registers.map((label, index) => measured("tdx", `rtmr${index}`, `Register ${index}: ${label}`, claim(claims, `rtmr${index}`))),
     module,
   ];
@@ -178,21 +195,21 @@ function factsOf({ items, simulated }: Result): Fact[] {
 const WORST = ["fail", "warning", "not evaluated", "pass"] as const;
 
 /** Rows for what can be accepted, then for whatever else is not met; without a policy nothing is accepted yet. */
-export async function rowsOf(result: Result, policy: Policy | undefined, at: number): Promise<{ readonly rows: readonly Row[]; readonly judged: AttestationResult | undefined }> {
+export async function rows(result: Result, policy: Policy | undefined, at: number): Promise<{ readonly rows: readonly Row[]; readonly judged: AttestationResult | undefined }> {
   const facts = factsOf(result);
   const judged = policy && appraise(result, policy, at);
   const strict = judged ?? (facts.length ? appraise(result, await loadPolicy(written(undefined, facts, {}, at)), at) : undefined);
   const covered = new Set(facts.flatMap((fact) => fact.judged.map((id) => `policy.${id}`)));
-  const rows = facts.map((fact) => rowOf(fact, judged));
+  const known = facts.map((fact) => rowOf(fact, judged));
   const others = (strict?.failed ?? []).filter(({ id }) => !covered.has(id)).map(({ id, got, expected }): Row => ({
     id,
-    label: sentence(id),
+    label: "",
     reported: got,
     demanded: expected,
     outcome: "fail",
     kinds: placeOf(id) ? ["exact"] : [],
   }));
-  return { rows: [...rows, ...others], judged };
+  return { rows: [...known, ...others], judged };
 }
 
 function rowOf({ id, label, reported, kinds, judged: ids }: Fact, judged: AttestationResult | undefined): Row {
@@ -211,7 +228,7 @@ function placeOf(id: string): readonly string[] | undefined {
 // -- the document
 
 /** Write the policy that accepts what was chosen, over the one that is there: `policy-invalid` where that cannot be. */
-export async function proposed(result: Result, choices: Choices, before: Policy | undefined, at: number): Promise<string> {
+export async function propose(result: Result, choices: Choices, before: Policy | undefined, at: number): Promise<string> {
   const text = written(before, factsOf(result), choices, at);
   const { failed } = appraise(result, await loadPolicy(text), at);
   if (failed.length) throw refusal("malformed", "policy-invalid", "a policy that the machine meets", failed.map(({ id }) => id).join(", "));
@@ -221,7 +238,7 @@ export async function proposed(result: Result, choices: Choices, before: Policy 
 /** Without choices: everything that a row speaks of, exactly. */
 function written(before: Policy | undefined, facts: readonly Fact[], choices: Choices, at: number): string {
   const moment = new Date(at).toISOString().replace(/\.\d+Z/, "Z");
-  const draft = (before ? JSON.parse(JSON.stringify(before.document)) : { schema: "attest.policy/1", name: "accepted-in-the-page", version: 0 }) as Draft;
+  const draft = (before ? JSON.parse(canonical(before.document)) : { schema: "attest.policy/1", name: "accepted-in-the-page", version: 0 }) as Draft;
   Object.assign(draft, { version: Number(draft["version"]) + 1 });
   const every = !Object.keys(choices).length;
   for (const fact of facts) {
