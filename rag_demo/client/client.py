@@ -170,6 +170,7 @@ class RagClient:
         self._network = transport or httpx.HTTPTransport(verify=trusting(tls_ca), trust_env=False)
         self._messenger = Messenger(
             url=self.url,
+            service=demands.audience,
             authority=_authority(demands.audience),
             token=token,
             trust=self._trust,

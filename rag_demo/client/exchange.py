@@ -114,6 +114,7 @@ class Messenger:
 
     Attributes:
         url: where the service is.
+        service: its name, as its evidence carries it.
         authority: whom messages are for, inside the encryption.
         token: whose messages they are.
         trust: what may be sealed to.
@@ -123,6 +124,7 @@ class Messenger:
     """
 
     url: str
+    service: str
     authority: str
     token: UserToken
     trust: MachineTrust
@@ -174,7 +176,7 @@ class Messenger:
         content: Callable[[], Iterable[bytes]] | Mapping[str, JsonValue] | None,
         media_type: str,
     ) -> httpx.Request:
-        headers = {"authorization": self.token.header()}
+        headers = {"authorization": self.token.header(self.service)}
         body: bytes | Iterable[bytes] | None = None
         if callable(content):
             headers["content-type"] = media_type

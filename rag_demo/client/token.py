@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -15,10 +16,17 @@ __all__ = ["TOKEN_BYTES", "UserToken", "default_token_file", "token_in"]
 
 TOKEN_BYTES: Final = 32
 _MAX_FILE_BYTES: Final = 256
+_SHOWN: Final = b"rag token v1\0"
 
 
 class UserToken:
-    """A token that shows itself nowhere but in the header of a sealed request.
+    r"""A user's secret, of which each service sees another value, and only in the header of a sealed request.
+
+    ::
+
+        shown = HMAC-SHA-256( the 32 bytes, "rag token v1\0" ‖ the service's name )
+
+    So whoever runs one service cannot ask another one in the name of its users.
 
     Args:
         value: 32 bytes.
@@ -36,9 +44,10 @@ class UserToken:
             raise ValueError(msg)
         self._value = value
 
-    def header(self) -> str:
-        """Return the value of ``authorization``."""
-        return f"Bearer {base64url_text(self._value)}"
+    def header(self, service: str) -> str:
+        """Return the value of ``authorization`` for a service, by the name that its evidence carries."""
+        shown = hmac.digest(self._value, _SHOWN + service.encode(), "sha256")
+        return f"Bearer {base64url_text(shown)}"
 
     def __repr__(self) -> str:
         """Show nothing of it."""

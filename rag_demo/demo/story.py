@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from attest.errors import AppraisalError, AttestError
-from rag_demo.client import Asking, Passage, RagClient, RagRefusedError
+from rag_demo.client import Asking, Passage, RagClient, RagRefusedError, token_in
 from rag_demo.demo.document import (
     ANSWER_HAS,
     DOCUMENT_NAME,
@@ -19,7 +20,7 @@ from rag_demo.demo.document import (
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.needles import Needle, bytes_needles, text_needles
 from rag_demo.demo.search import Haystack, Hit, Searcher, process_haystacks
-from rag_demo.demo.stage import Stage
+from rag_demo.demo.stage import NAME, Stage
 from rag_demo.demo.weights import weight_needles
 
 __all__ = ["document_needles", "operator_haystacks", "ready", "tell"]
@@ -188,8 +189,9 @@ def document_needles(stage: Stage) -> tuple[Needle, ...]:
         *text_needles("the document's name", (DOCUMENT_NAME,)),
     ]
     for name in ("token", "another-token"):
-        text = (stage.document_owner / name).read_text().strip()
-        found += text_needles("a user's token", (text,))
+        file = stage.document_owner / name
+        shown = token_in(file, random=os.urandom).header(NAME).removeprefix("Bearer ")
+        found += text_needles("a user's token", (file.read_text().strip(), shown))
     return tuple(found)
 
 

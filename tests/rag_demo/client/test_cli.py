@@ -1,6 +1,7 @@
 """The commands for scripts: one document on standard output, and an exit code that says what came of it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import click
 import pytest
 
 from rag_demo.client.cli import cli, main
+from rag_demo.client.token import token_in
 from rag_demo.demo.cli import demo
-from tests.rag_demo.client.site import ANSWER, DOCUMENT, PASSAGE, STATE, Site
+from tests.rag_demo.client.site import ANSWER, DOCUMENT, NAME, PASSAGE, STATE, Site
 
 pytestmark = pytest.mark.loopback
 
@@ -73,7 +75,8 @@ def test_the_same_token_serves_from_one_command_to_the_next(site: Site, capsys: 
     file = site.folder / "token"
     assert file.stat().st_mode & 0o777 == 0o600
     token = site.heard[0][2].removeprefix("Bearer ")
-    assert file.read_text().strip() == token
+    assert f"Bearer {token}" == token_in(file, random=os.urandom).header(NAME)
+    assert file.read_text().strip() not in {token, *(one[2] for one in site.heard)}
     assert token.encode() not in site.wire
 
 
