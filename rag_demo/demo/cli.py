@@ -69,7 +69,8 @@ def demo(
     Three parties are made in a temporary folder, each with its own files: the model's owner and the documents' owner
     with a key-release service each, and the operator who runs the enclave. Nothing outside this computer is asked.
 
-    Exit codes: 0 everything came out as it should, 1 something did not, 2 usage or something is missing, 130 stopped.
+    Exit codes: 0 everything came out as it should, 1 something did not, 2 usage or something is missing, 130 stopped
+    before its end, 141 whoever read the output went away.
     """
     out = Narrator(sys.stdout, as_json=as_json, colour=not no_colour)
     lease = lease_seconds or (SCRIPT_LEASE_SECONDS if script else 60)
@@ -117,7 +118,7 @@ def _serve(out: Narrator, stage: Stage) -> None:
         f"{_near(Path(sys.executable).with_name('kms'))} key disable {told['key']} --config {told['config']}",
     )
     out.tell("")
-    out.tell("Ctrl-C ends everything, and removes the folders")
+    out.tell("Ctrl-C ends everything, and " + ("leaves" if stage.options.keep else "removes") + " the folders")
     with suppress(KeyboardInterrupt):
         while True:
             for program in stage.programs.values():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TextIO
 
+from attest.cli.boundary import ReaderGoneError
 from attest.cli.text import visible
 from attest.encoding import JsonValue
 
@@ -119,5 +120,8 @@ class Narrator:
 
     def _write(self, text: str) -> None:
         encoding = self.out.encoding or "ascii"
-        self.out.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-        self.out.flush()
+        try:
+            self.out.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+            self.out.flush()
+        except BrokenPipeError as exc:  # click would end with 1, which says that a step came out otherwise
+            raise ReaderGoneError from exc

@@ -65,7 +65,7 @@ class Program:
         """
         if self.process.poll() is not None:
             said = self.err.read_text(errors="replace")
-            raise _failed(self.name, f"{said}\nit ended with {self.process.returncode}")
+            raise _failed(self.name, f"{said}\n{_ended(self.process.returncode)}")
 
     def stop(self) -> int:
         """End it in order, then by force; return its exit code when it is gone."""
@@ -141,6 +141,14 @@ def finish(program: Program) -> str:
     if code:
         raise _failed(program.name, program.err.read_text(errors="replace"))
     return program.out.read_text(errors="replace")
+
+
+def _ended(code: int) -> str:
+    """Say how a process ended."""
+    if code >= 0:
+        return f"it ended with {code}"
+    known = {one.value: one.name for one in signal.Signals}
+    return f"it was ended by {known.get(-code, f'signal {-code}')}"
 
 
 def _failed(what: str, said: str) -> ConfigurationError:

@@ -267,7 +267,9 @@ def _folder(*, keep: bool) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        if not keep:
+        if keep:
+            (folder / _LOCK).unlink(missing_ok=True)  # what has no such file is never swept
+        else:
             shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
 

@@ -152,6 +152,18 @@ def test_a_folder_that_is_in_use_or_somebody_elses_is_left_alone(
     assert sorted(one.name for one in tmp_path.iterdir()) == [f"{PREFIX}link", f"{PREFIX}without-a-lock"]
 
 
+def test_a_folder_that_is_kept_is_not_removed_by_the_next_demonstration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("rag_demo.demo.programs._TIED", "/nonexistent")  # none of its programs starts
+    for keep in (True, False):
+        with pytest.raises(ConfigurationError), staged(Options(keep=keep)):
+            pass
+    (kept,) = tmp_path.iterdir()
+    assert (kept / "model-owner" / "owner.log").is_file()
+
+
 def test_where_no_folder_can_be_made_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nothing")
     with pytest.raises(ConfigurationError) as refused, staged(Options()):
@@ -198,6 +210,16 @@ def test_a_program_that_does_not_want_to_end_is_ended(tmp_path: Path, monkeypatc
     program = start("it", ("-c", "; ".join(code)), folder=tmp_path, env=environment())
     program.facts("on")
     assert program.stop() == -signal.SIGKILL
+
+
+def test_a_program_that_was_killed_is_told_by_the_signals_name(tmp_path: Path) -> None:
+    program = start("it", ("-c", "import time; print('on: yes', flush=True); time.sleep(60)"), folder=tmp_path, env={})
+    program.facts("on")
+    program.require_running()
+    program.process.kill()
+    program.process.wait()
+    with pytest.raises(ConfigurationError, match="it was ended by SIGKILL"):
+        program.require_running()
 
 
 def test_programs_are_given_no_settings_of_somebodys_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,3 +294,15 @@ def test_for_programs_each_line_is_a_document() -> None:
     assert [one["kind"] for one in lines] == ["step", "check", "end"]
     assert {one["schema"] for one in lines} == {"rag.demo/1"}
     assert lines[-1]["outcome"] == "fail"
+
+
+def test_a_reader_who_goes_away_is_no_step_that_came_out_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as out, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", out)
+        assert main(["--script"]) == 141
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
+    assert capsys.readouterr().err == ""
