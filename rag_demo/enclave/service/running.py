@@ -25,16 +25,27 @@ __all__ = ["listen", "prepare", "serve"]
 KEEP_ALIVE_SECONDS: Final = 15
 _HEAD_BYTES: Final = 32 * 1024
 _BACKLOG: Final = 256
+_DIVERTING: Final = frozenset({"SSLKEYLOGFILE"})
+_OF_POSTGRES: Final = "PG"
+_PASSWORDS: Final = frozenset({"PGPASSFILE", "PGPASSWORD"})
+"""These say nothing of where a connection goes."""
 _log = logging.getLogger("rag.enclave")
 
 
 def prepare() -> None:
     """Let no other process look into this one, and no core of it be dumped; log to standard error alone.
 
+    What the environment says to libraries behind the back of the settings is forgotten: where a database is instead,
+    or into which file the keys of TLS connections go.
+
     Raises:
         ConfigurationError: ``rag-not-hardened``.
     """
     set_up_logs()
+    for name in [one for one in os.environ if one in _DIVERTING or one.startswith(_OF_POSTGRES)]:
+        if name not in _PASSWORDS:
+            del os.environ[name]
+            _log.warning("the environment named %s, which is not obeyed", name)
     if not harden():
         raise ConfigurationError(
             "this system does not keep other processes out of this one's memory",

@@ -1,8 +1,10 @@
-"""What Python itself writes of a defect, in every place where it does: never what the exception says."""
+"""What Python and libraries do by themselves: write what exceptions say, and obey the environment. Not here."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 SECRET = "the patient has gout"
 _DEFECTS = f"""
@@ -62,3 +64,33 @@ def test_whatever_fails_wherever_the_log_has_its_kind_and_its_place_alone() -> N
     assert any(one["message"].startswith("UserWarning at ") for one in lines)
     assert {one["message"] for one in lines if one["logger"] == "asyncio"} >= {"Task exception was never retrieved"}
     assert [one["message"] for one in lines if one["logger"] == "of.another"] == ["somebody else"]
+
+
+_ENVIRONMENT = """
+import json, ssl
+from psycopg import pq
+from rag_demo.enclave.service.running import prepare
+
+prepare()
+defaults = {one.keyword.decode(): one.val for one in pq.Conninfo.get_defaults()}
+print(json.dumps([ssl.create_default_context().keylog_filename, str(defaults["hostaddr"]), str(defaults["sslmode"])]))
+"""
+
+
+def test_the_environment_leads_no_connection_elsewhere_and_no_keys_into_a_file(tmp_path: Path) -> None:
+    said = {"PGHOSTADDR": "192.0.2.1", "PGSSLMODE": "disable", "SSLKEYLOGFILE": str(tmp_path / "keys")}
+    done = subprocess.run(
+        [sys.executable, "-c", _ENVIRONMENT],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, **said},
+    )
+    keys, address, mode = json.loads(done.stdout)
+    assert keys is None
+    assert "192.0.2.1" not in address
+    assert "disable" not in mode
+    assert not (tmp_path / "keys").exists()
+    assert {name for name in said if name in done.stderr} == set(said)  # told, and not obeyed
+    assert "192.0.2.1" not in done.stderr
