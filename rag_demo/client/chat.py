@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TextIO
 
+from attest.cli.boundary import ReaderGoneError
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.client.answers import Document, ServiceState, Text
 from rag_demo.client.client import Asking, RagClient
@@ -106,10 +107,11 @@ class Chat:
         state = self._state()
         if state != self._shown:
             self._shown = state
-            self._screen.line()
-            self._screen.standing(self._client.standing)
-            if self._lines.isatty():
-                self._screen.prompt(self._prompt())
+            with suppress(ReaderGoneError):  # the conversation itself ends with it
+                self._screen.line()
+                self._screen.standing(self._client.standing)
+                if self._lines.isatty():
+                    self._screen.prompt(self._prompt())
 
     def _state(self) -> str:
         standing = self._client.standing

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, and the machine is affirmed · 1 the machine does not meet the policy, or the service refused ·
 2 usage, settings or files · 3 what came is malformed · 4 what came does not hold · 5 nothing answered, or endorsements
-are missing · 70 our bug · 130 interrupted.
+are missing · 70 our bug · 130 interrupted · 141 whoever read the output went away.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from attest.cli.boundary import guarded
+from attest.cli.boundary import ReaderGoneError, guarded
 from attest.cli.lazy import ExampleCommand, ExampleGroup
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
@@ -41,8 +41,8 @@ _Command = Callable[..., Any]  # Any: a command takes what its options give
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; without the name of one it is the chat."""
     words = list(arguments)
-    if words and words[0] not in {*_COMMANDS, "-h", "--help"}:
-        words.insert(0, "chat")
+    if words and words[0] not in {*_COMMANDS, "-h", "--help"} and (words[0][:1] == "-" or set(words[0]) & set(":./")):
+        words.insert(0, "chat")  # an address, or an option; anything else is the name of a command, written wrongly
     return guarded(lambda: cli(words, prog_name="python -m rag_demo.client", standalone_mode=False))
 
 
@@ -230,7 +230,10 @@ def _print(schema: str, client: RagClient, **members: JsonValue) -> int:
         machine["key"] = _sent_to(standing.sent_to)
     if standing.expires is not None:
         machine["expires"] = rfc3339_text(standing.expires.replace(microsecond=0))
-    click.echo(json.dumps({"schema": schema, **members, "machine": machine}))
+    try:
+        click.echo(json.dumps({"schema": schema, **members, "machine": machine}))
+    except BrokenPipeError as exc:  # as the screen does
+        raise ReaderGoneError from exc
     return 0
 
 

@@ -342,6 +342,7 @@ def checked_url(url: str) -> str:
             code="url-invalid",
             field="url",
             expected="http:// or https://, a host, and perhaps a port",
+            hint="write it as https://rag.example or http://127.0.0.1:8460, without a path",
         )
     return url.rstrip("/")
 

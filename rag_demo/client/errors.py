@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import httpx
@@ -24,6 +25,8 @@ __all__ = ["RagAnswerError", "RagRefusedError", "RagUnreachableError", "refused"
 
 _MAX_TEXT: Final = 500
 """Characters that are kept of what a service says for people."""
+_MAX_REASON: Final = 160
+_ERRNO: Final = re.compile(r"^\[Errno -?\d+\] ")
 _PASSING: Final = frozenset({429, 502, 503, 504})
 
 
@@ -68,12 +71,18 @@ def unreachable(url: str, exc: httpx.HTTPError) -> RagUnreachableError:
     """Say that nothing answers; whether what was being sent arrived is not known."""
     late = isinstance(exc, httpx.TimeoutException)
     return RagUnreachableError(
-        f"{url} {'does not answer in time' if late else 'cannot be reached'}: {type(exc).__name__}",
+        f"{url} {'does not answer in time' if late else 'cannot be reached'}: {_reason(exc)}",
         code="rag-unreachable",
         got=str(exc)[:_MAX_TEXT] or None,
         hint="check the address, and that the service runs; nothing but sealed bytes was sent",
         retryable=True,
     )
+
+
+def _reason(exc: httpx.HTTPError) -> str:
+    """Say why in words, where they are the system's: connection refused, no such name, a certificate of others."""
+    told = str(exc).strip() if isinstance(exc, httpx.ConnectError) else ""
+    return _ERRNO.sub("", told)[:_MAX_REASON] or type(exc).__name__
 
 
 def unproven_hint(error: AttestError) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TextIO
 
 from attest.checks import Check, Outcome
+from attest.cli.boundary import ReaderGoneError
 from attest.cli.text import visible
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
@@ -56,7 +57,11 @@ def status_of(standing: Standing) -> Iterator[tuple[str, str]]:
         policy = standing.result.policy
         yield "policy", f"{policy.name}, version {policy.version}, digest {policy.digest.hex()}"
         passed = sum(check.outcome is Outcome.PASS for check in standing.result.checks)
-        yield "checks", f"{passed} of {len(standing.result.checks)} passed"
+        left = sum(check.outcome is Outcome.NOT_EVALUATED for check in standing.result.checks)
+        yield (
+            "checks",
+            f"{passed} of {len(standing.result.checks)} passed" + (f", {left} not evaluated" if left else ""),
+        )
         for one in standing.result.unchecked:
             yield "unchecked", f"{one.check}: {one.reason}"
         if standing.simulated:
@@ -231,5 +236,8 @@ class Screen:
             self._write("\r\x1b[K")
 
     def _write(self, text: str) -> None:
-        self.out.write(text)
-        self.out.flush()
+        try:
+            self.out.write(text)
+            self.out.flush()
+        except BrokenPipeError as exc:  # click would end with 1, which is a verdict here
+            raise ReaderGoneError from exc

@@ -112,7 +112,8 @@ def _read(file: Path) -> UserToken:
         if not stat.S_ISREG(facts.st_mode):
             raise _unusable(file, "no regular file", "a regular file")
         if facts.st_mode & 0o077 or facts.st_uid != os.geteuid():
-            raise _unusable(file, f"mode {facts.st_mode & 0o777:04o} of user {facts.st_uid}", "mode 0600, your own")
+            got = f"mode {facts.st_mode & 0o777:04o} of user {facts.st_uid}, expected mode 0600 and your own"
+            raise _unusable(file, got, "mode 0600, your own")
         text = stream.read(_MAX_FILE_BYTES + 1)
     try:
         value = base64url_bytes(text.decode("ascii").strip(), what="token")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -64,9 +64,9 @@ class DocumentsModel(_Closed):
 
 
 class QuestionModel(_Closed):
-    """A question; how long it may be is the service's to say."""
+    """A question; how long it may be, and that it is not empty, is the service's to say."""
 
-    question: Annotated[str, Field(min_length=1)]
+    question: str
 
 
 class ProgressEvent(_Closed):

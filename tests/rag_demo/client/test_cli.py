@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,34 @@ def test_wrong_use_is_told_in_two_lines(
     assert out == ""
     assert err.startswith("error: ")
     assert "Traceback" not in err
+
+
+def test_a_command_that_is_written_wrongly_is_no_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["uplod", "http://127.0.0.1:1", "x"]) == 2
+    assert "no such command 'uplod'" in capsys.readouterr().err
+    assert main(["127.0.0.1:8460", "--policy", "/nonexistent"]) == 2
+    told = capsys.readouterr().err
+    assert "no address of a service" in told
+    assert "hint: write it as https://" in told
+
+
+def test_why_nothing_answers_is_told_in_the_systems_words(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    port, site.port = site.port, 1
+    assert "cannot be reached: Connection refused\n" in run(site, capsys, "check", code=5)[1]
+    site.port = port
+
+
+@pytest.mark.parametrize("words", [("check",), ("check", "--json"), ("documents",), ("ask", "when?", "--json")])
+def test_a_reader_who_goes_away_is_no_verdict(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command, *rest = words
+    with os.fdopen(writing, "w") as out, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", out)
+        assert main([command, site.url, *rest, *site.options]) == 141
+    assert capsys.readouterr().err == ""
 
 
 def test_help_begins_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
