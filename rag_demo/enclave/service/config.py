@@ -100,7 +100,9 @@ def _change(document: dict[str, Any], name: str, value: object) -> None:  # Any:
     for table in tables:
         document = document.setdefault(table, {})
         if not isinstance(document, dict):
-            raise _invalid(name, "a table", repr(document)[:80])
+            raise _invalid(name, "a table", f"a {type(document).__name__}")
+    if name == "llm.url" and value != document.get(last):
+        document.pop("inside_boundary", None)  # the file says it of the address that stands there, and of no other
     document[last] = value
 
 
@@ -109,7 +111,7 @@ class _Reader:
 
     def __init__(self, table: object, where: str, folder: Path) -> None:
         if not isinstance(table, dict):
-            raise _invalid(where.rstrip("."), "a table", repr(table)[:80])
+            raise _invalid(where.rstrip("."), "a table", f"a {type(table).__name__}")  # it may hold a password
         self._left: dict[str, Any] = dict(table)  # Any: TOML
         self._where = where
         self.folder = folder
@@ -193,7 +195,7 @@ def _settings(reader: _Reader) -> EnclaveSettings:
     if settings.prompt_key is not None and settings.replay_window is None:
         raise _invalid("replay_window", "where requests to a released key are remembered by all who have it", "none")
     if settings.prompt_key is None and settings.replay_window is not None:
-        raise _invalid("replay_window", "nothing: a key that is born here is nobody else's", settings.replay_window)
+        raise _invalid("replay_window", "nothing: a key that is born here is nobody else's", "one")
     return settings
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attest.errors import AttestError, ConfigurationError
+from rag_demo.enclave.answers import LanguageModel
 from rag_demo.enclave.service.config import MAX_CONFIG_BYTES, load_config, parse_config
 from rag_demo.enclave.service.settings import EnclaveSettings, Limits, PostgresSettings
 from tests.rag_demo.service.support import VERIFIER
@@ -249,3 +250,24 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert refused.value.code == "file-unreadable"
     (tmp_path / "least.toml").write_text(LEAST)
     assert load_config(tmp_path / "least.toml").model.place == tmp_path / "m"
+
+
+def test_a_reason_counts_for_the_address_that_it_was_given_for_and_no_other() -> None:
+    here, there = "http://10.1.2.3:8000/v1", "http://192.0.2.7:80/v1"
+    text = WHOLE.replace("http://127.0.0.1:8000/v1", here)
+    (kept, moved) = (parsed(text, {"llm.url": url}).llm for url in (here, there))
+    assert kept is not None
+    assert kept.inside_boundary == "in this very machine"
+    assert moved is not None
+    assert (moved.url, moved.inside_boundary) == (there, None)
+    with pytest.raises(ConfigurationError) as refused:
+        LanguageModel(url=moved.url, model=moved.model, inside_boundary=moved.inside_boundary)
+    assert refused.value.code == "rag-llm-outside"
+
+
+def test_no_refusal_repeats_a_password() -> None:
+    url = "postgresql://rag:hunter2@db/replays"
+    for text in (f'replay_window = "{url}"\n{LEAST}', re.sub("database = .*", f'database = "{url}"', LEAST)):
+        with pytest.raises(ConfigurationError) as refused:
+            parsed(text)
+        assert "hunter2" not in f"{refused.value.message} {refused.value.got}"
