@@ -58,10 +58,8 @@ def status_of(standing: Standing) -> Iterator[tuple[str, str]]:
         yield "policy", f"{policy.name}, version {policy.version}, digest {policy.digest.hex()}"
         passed = sum(check.outcome is Outcome.PASS for check in standing.result.checks)
         left = sum(check.outcome is Outcome.NOT_EVALUATED for check in standing.result.checks)
-        yield (
-            "checks",
-            f"{passed} of {len(standing.result.checks)} passed" + (f", {left} not evaluated" if left else ""),
-        )
+        told = f"{passed} of {len(standing.result.checks)} passed"
+        yield "checks", f"{told}, {left} not evaluated" if left else told
         for one in standing.result.unchecked:
             yield "unchecked", f"{one.check}: {one.reason}"
         if standing.simulated:

@@ -28,8 +28,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -113,28 +114,38 @@ class _Reader:
         if not isinstance(table, dict):
             raise _invalid(where.rstrip("."), "a table", f"a {type(table).__name__}")  # it may hold a password
         self._left: dict[str, Any] = dict(table)  # Any: TOML
+        self._asked: set[str] = set()
         self._where = where
         self.folder = folder
 
     def has(self, name: str) -> bool:
+        self._asked.add(name)
         return name in self._left
 
+    def _pop(self, name: str, default: object = None) -> Any:  # noqa: ANN401  TOML
+        self._asked.add(name)
+        return self._left.pop(name, default)
+
     def table(self, name: str) -> _Reader:
-        return _Reader(self._left.pop(name, {}), f"{self._where}{name}.", self.folder)
+        return _Reader(self._pop(name, {}), f"{self._where}{name}.", self.folder)
 
     def text(self, name: str) -> str:
-        value = self._left.pop(name, None)
+        value = self._pop(name)
+        if value is None:
+            raise self._missing(name, "a text that is not empty")
         if not isinstance(value, str) or not value.strip() or "\0" in value:
             raise _invalid(self._where + name, "a text that is not empty", repr(value)[:80])
         return value
 
     def maybe(self, name: str) -> str | None:
-        return self.text(name) if name in self._left else None
+        return self.text(name) if self.has(name) else None
 
     def texts(self, name: str, *, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        if default is not None and name not in self._left:
+        if default is not None and not self.has(name):
             return default
-        value = self._left.pop(name, None)
+        value = self._pop(name)
+        if value is None:
+            raise self._missing(name, "a list that is not empty")
         if not isinstance(value, list) or not value:
             raise _invalid(self._where + name, "a list that is not empty", repr(value)[:80])
         return tuple(_Reader({name: one}, self._where, self.folder).text(name) for one in value)
@@ -146,7 +157,7 @@ class _Reader:
         return value
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
-        value = self._left.pop(name, default)
+        value = self._pop(name, default)
         whole = isinstance(default, int)
         fits = isinstance(value, int) if whole else isinstance(value, int | float)
         if isinstance(value, bool) or not fits or not least <= value <= most:
@@ -155,7 +166,7 @@ class _Reader:
         return value if whole else float(value)
 
     def switch(self, name: str) -> bool | None:
-        value = self._left.pop(name, None)
+        value = self._pop(name)
         if value is not None and not isinstance(value, bool):
             raise _invalid(self._where + name, "true or false", repr(value)[:80])
         return value
@@ -166,7 +177,13 @@ class _Reader:
 
     def done(self) -> None:
         if self._left:
-            raise _invalid(self._where + min(self._left)[:80], "no such setting", "a name that is not known")
+            raise _unknown(self._where, min(self._left), self._asked)
+
+    def _missing(self, name: str, expected: str) -> ConfigurationError:
+        """Say that a setting is not there; and what is, where it looks like a slip of the pen."""
+        near = get_close_matches(name, self._left, n=1)
+        hint = f"there is {near[0][:80]!r}: did you mean {name!r}?" if near else None
+        return _invalid(self._where + name, expected, "nothing", hint=hint)
 
 
 def _settings(reader: _Reader) -> EnclaveSettings:
@@ -254,7 +271,7 @@ def _key(reader: _Reader, where: str) -> KeySource:
     given = {one: _session_value(one, value, reader.folder) for one, value in reader.rest().items()}
     known = {one.name for one in fields(SessionSettings)} - {"service", "origins"} | {"key", "key_file"}
     if unknown := sorted(given.keys() - known):
-        raise _invalid(f"{where}.{unknown[0][:80]}", "no such setting", "a name that is not known")
+        raise _unknown(f"{where}.", unknown[0], known)
     # Neither the environment nor files of the machine say anything here: what counts stands in this file.
     try:
         service = load_settings(given, environ={}, files=())
@@ -318,11 +335,18 @@ def _limits(reader: _Reader) -> Limits:
     return Limits(**values)
 
 
-def _invalid(where: str, expected: str, got: str) -> ConfigurationError:
+def _unknown(where: str, name: str, known: Collection[str]) -> ConfigurationError:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else None
+    return _invalid(where + name[:80], "no such setting", "a name that is not known", hint=hint)
+
+
+def _invalid(where: str, expected: str, got: str, *, hint: str | None = None) -> ConfigurationError:
     return ConfigurationError(
         f"the service's configuration: {where}: expected {expected}, got {got}",
         code="rag-config-invalid",
         field=where,
         expected=expected,
         got=got,
+        hint=hint,
     )

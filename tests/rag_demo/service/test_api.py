@@ -221,6 +221,12 @@ def test_a_question_of_another_shape_is_refused(site: Site, body: bytes) -> None
         assert (status, code) in {(422, "rag-request-invalid"), (413, "rag-body-too-large")}
 
 
+def test_a_question_without_a_word_is_called_so(site: Site) -> None:
+    with site.client("anna") as client:
+        told = client.post("/v1/questions", content=b'{"question": ""}').json()
+    assert told["detail"] == "question: expected 1 to 2000 printable characters, got 0 characters"
+
+
 def test_a_question_may_be_as_long_as_the_service_says_and_in_any_language(site: Site) -> None:
     with site.client("anna") as client:
         assert ask(client, "ä" * 2000)[-1][0] == "answer"

@@ -168,6 +168,25 @@ def test_what_is_wrong_is_named_by_its_place(old: str, new: str, field: str | No
         assert field in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ('place = "minilm', 'plaec = "minilm', "there is 'plaec': did you mean 'place'?"),
+        ("trust = [", "trusts = [", "there is 'trusts': did you mean 'trust'?"),
+        ("question_seconds = 5", "question_secnds = 5", "did you mean 'question_seconds'?"),
+        ('policy = "kms-policy.yaml"', 'polizy = "x"', "did you mean 'policy'?"),
+        ("[limits]", "[limit]", "did you mean 'limits'?"),
+        ("[listen]", "[listen]\nzzz = 1", None),
+        ('place = "minilm.sealed"\n', "", None),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_with_what_was_meant(old: str, new: str, hint: str | None) -> None:
+    assert old in WHOLE
+    with pytest.raises(ConfigurationError) as refused:
+        parsed(WHOLE.replace(old, new, 1))
+    assert refused.value.hint == hint
+
+
 def test_every_limit_can_be_set_and_has_bounds() -> None:
     for one in fields(Limits):
         assert parsed(f"{LEAST}[limits]\n{one.name} = {one.default}").limits == Limits()
