@@ -112,9 +112,11 @@ async function upload(session: Session, file: File): Promise<void> {
   const fields = [["content-type", /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/.test(file.type) ? file.type : "application/octet-stream"]] as const;
   const show: Readonly<Record<string, (data: Data) => void>> = {
     progress: (data) => {
-      const [pages, of] = [textOf(data, "pages"), textOf(data, "of")];
-      if (of) [bar.max, bar.value] = [Number(of), Number(pages)];
-      status.textContent = `page ${pages}${of && ` of ${of}`}`;
+      const [pages, of, passages, ofPassages] = ["pages", "of", "passages", "of_passages"].map((name) => textOf(data, name));
+      // Embedding takes nearly all of the time, long after the last page was read: it has the bar for itself.
+      const [done, all] = ofPassages ? [passages, ofPassages] : [pages, of];
+      if (all) [bar.max, bar.value] = [Number(all), Number(done)];
+      status.textContent = ofPassages ? `passage ${passages} of ${ofPassages}` : `page ${pages}${of && ` of ${of}`}`;
     },
   };
   try {
