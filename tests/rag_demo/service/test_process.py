@@ -4,91 +4,27 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from click.testing import CliRunner
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from attest.release.names import KeyReference
-from attest.sealed import SealingNames
-from kms.clock import system_clock
 from rag_demo.enclave.__main__ import main
-from rag_demo.enclave.embedding import installed_model, seal_model
-from tests.kms.process import REPOSITORY
-from tests.kms.proving import POLICIES, endorsements
-from tests.rag_demo.service.support import MODEL_KEY, Owner, Site, ask, remote, token, upload
+from tests.rag_demo.service.program import Program, operator_folder, running
+from tests.rag_demo.service.support import Owner, ask, token, upload
 
 pytestmark = pytest.mark.loopback
 SENTENCE = "The quorum of the beekeepers is seven members."
 QUESTION = "How many members are the quorum of the beekeepers?"
 
 
-@dataclass
-class Program:
-    """One life of it."""
-
-    process: subprocess.Popen[str]
-    told: list[str]
-    site: Site
-
-
 @pytest.fixture(scope="module")
 def folder(model_owner: Owner, document_owner: Owner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What its operator has."""
-    made = tmp_path_factory.mktemp("operator")
-    owner = ec.generate_private_key(ec.SECP384R1())
-    names = SealingNames(key=KeyReference.parse("real@1"))
-    place = made / "minilm.sealed"
-    seal_model(installed_model(), place, key=MODEL_KEY, names=names, signer=owner, random=os.urandom, at=None)
-    (made / "owner.pub").write_bytes(owner.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    keys = {
-        table: f'name = "real"\nurl = "http://127.0.0.1:{one.process.port}"\nkey = "{one.process.identity}"\n'
-        for table, one in (("model", model_owner), ("database", document_owner))
-    }
-    # The documents' owner wants its own service to prove its machine to the enclave first.
-    (made / "kms-policy.json").write_bytes(POLICIES["snp"])
-    for number, crl in enumerate(endorsements(system_clock()).crls):
-        (made / f"crl{number}.der").write_bytes(crl.der)
-    keys["database"] += (
-        'policy = "kms-policy.json"\nendorsements = ["crl0.der"]\nallow_simulated = true\noffline = true\n'
-        'unchecked_tls = "a test over plain HTTP"\nlog_memory = "log"\n'
-    )
-    (made / "enclave.toml").write_text(
-        'name = "rag.example"\n[listen]\nport = 0\n[machine]\nsimulate = "snp"\n'
-        f'[model]\nplace = "minilm.sealed"\ntrust = ["owner.pub"]\n[model.key]\n{keys["model"]}'
-        f'[database]\nfile = "documents.db"\n[database.key]\n{keys["database"]}'
-    )
-    return made
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[Program]:
-    words = [sys.executable, "-m", "rag_demo.enclave", "--config", "enclave.toml"]
-    env = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(REPOSITORY)}
-    with (folder / "enclave.log").open("ab") as log:
-        process = subprocess.Popen(words, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        assert process.stdout is not None
-        told = [process.stdout.readline().strip() for _ in range(3)]
-        assert told[-1].startswith("listening: "), (folder / "enclave.log").read_text()
-        site = remote(int(told[-1].rpartition(":")[2]))
-        site.wait_for("ready", 60)
-        yield Program(process, told, site)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+    return operator_folder(tmp_path_factory.mktemp("operator"), model_owner, document_owner)
 
 
 def text_of(folder: Path) -> bytes:
