@@ -19,6 +19,7 @@ from attest.errors import ConfigurationError
 from kms.http_protocol import PatientProtocol
 from rag_demo.enclave.service.assembly import Service
 from rag_demo.enclave.service.logs import set_up_logs
+from rag_demo.enclave.service.relaxed import relaxations
 
 __all__ = ["listen", "prepare", "serve"]
 
@@ -85,6 +86,8 @@ def serve(service: Service, sock: socket.socket, *, ready: Callable[[], None]) -
         sock: listening; it is closed in the end.
         ready: is called when connections are accepted.
     """
+    for one in relaxations(service.settings):
+        _log.warning("relaxed: %s", one)
     limits = service.settings.limits
     config = uvicorn.Config(
         service.app,

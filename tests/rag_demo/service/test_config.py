@@ -10,6 +10,7 @@ import pytest
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.answers import LanguageModel
 from rag_demo.enclave.service.config import MAX_CONFIG_BYTES, load_config, parse_config
+from rag_demo.enclave.service.relaxed import relaxations
 from rag_demo.enclave.service.settings import EnclaveSettings, Limits, PostgresSettings
 from tests.rag_demo.service.support import VERIFIER
 
@@ -290,3 +291,20 @@ def test_no_refusal_repeats_a_password() -> None:
         with pytest.raises(ConfigurationError) as refused:
             parsed(text)
         assert "hunter2" not in f"{refused.value.message} {refused.value.got}"
+
+
+def test_every_relaxed_switch_is_named_with_its_reason() -> None:
+    text = WHOLE.replace('policy = "kms-policy.yaml"', 'unchecked_tls = "a tunnel of ours"\nallow_simulated = true')
+    assert [one.partition(":")[0].partition(" ")[0] for one in relaxations(parsed(text))] == [
+        "machine.simulate",
+        "model.key.allow_simulated",
+        "model.key.unchecked_tls",
+        "documents.unconfined",
+        "llm.inside_boundary",
+    ]
+    for reason in ("a tunnel of ours", "a kernel of before", "in this very machine"):
+        assert any(one.endswith(reason) for one in relaxations(parsed(text)))
+    assert list(relaxations(parsed(LEAST))) == []
+    key = f'[prompt_key]\nname = "p"\nurl = "http://k"\nkey = "{VERIFIER}"\nallow_simulated = true\n'
+    (said,) = relaxations(parsed(f'replay_window = "r.db"\n{LEAST}{key}'))
+    assert said.startswith("prompt_key.allow_simulated")

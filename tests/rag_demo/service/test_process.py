@@ -69,6 +69,7 @@ def test_a_life_from_its_first_line_to_its_last_and_a_kill_in_the_middle_of_an_u
         assert secret.encode() not in held
     lines = [json.loads(line) for line in (folder / "enclave.log").read_text().splitlines()]
     assert {"listening", "ready", "ended"} <= {one["message"] for one in lines}
+    assert any(one["message"].startswith("relaxed: machine.simulate = ") for one in lines)
     assert not [one for one in lines if "exception" in one]
 
 
