@@ -40,6 +40,9 @@ SIGN_BONUS = 0.1
 """What a sentence gains that has every sign of the question: words with a digit in them, such as ``E15``. A model
 hardly tells one code from another; whoever asks for one means that one."""
 
+_ENDS = tuple(".!?:;…。！？؟।)]”’»\"'")  # noqa: RUF001  the full-width ones of Chinese and Japanese are meant
+"""With what a sentence ends."""
+
 
 class PassagesAnswerer:
     """Answers with passages, never in words of its own.
@@ -153,5 +156,11 @@ def _text(passages: Sequence[Cited]) -> str:
         new = [sentence for sentence in passage.sentences if sentence not in said]
         said.update(new)
         if new:
-            lines.append(f"{' '.join(new)} [{passage.number}]")
+            lines.append(f"{_joined(new)} [{passage.number}]")
     return "\n".join(lines)
+
+
+def _joined(sentences: Sequence[str]) -> str:
+    """Set what has no end of its own, such as a heading, apart from what follows, lest it read as its beginning."""
+    *before, last = sentences
+    return "".join(one + (" " if one.endswith(_ENDS) else " – ") for one in before) + last

@@ -7,6 +7,7 @@ import pytest
 
 from rag_demo.enclave.answers import UNKNOWN, PassagesAnswerer
 from rag_demo.enclave.answers.extracting import MAX_PASSAGES, MAX_SENTENCES, READ_PASSAGES, READ_SENTENCES
+from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.parts import Embedder, Vectors
 from tests.rag_demo.answers.support import found, spans
 from tests.rag_demo.hashing import HashingEmbedder
@@ -152,3 +153,10 @@ def test_a_sentence_that_two_passages_share_is_embedded_once() -> None:
 def test_a_threshold_is_a_cosine(threshold: float) -> None:
     with pytest.raises(ValueError, match="threshold"):
         PassagesAnswerer(spans, threshold=threshold)
+
+
+def test_a_heading_is_set_apart_from_the_sentence_below_it() -> None:
+    passages = [found("The lamp\n\nThe lamp is kept below. It is a lamp of brass!")]
+    extract = PassagesAnswerer(sentences, threshold=0).extract("Where is the lamp?", passages, HashingEmbedder())
+    assert extract.text == "The lamp – The lamp is kept below. It is a lamp of brass! [1]"
+    assert extract.passages[0].sentences == ("The lamp", "The lamp is kept below.", "It is a lamp of brass!")
