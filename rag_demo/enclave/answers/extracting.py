@@ -151,7 +151,7 @@ def _cited(number: int, found: Found, sentences: Sequence[tuple[float, str]]) ->
 def _text(passages: Sequence[Cited]) -> str:
     """Return the sentences with the numbers of their passages; one that two have is told once."""
     said: set[str] = set()
-    lines = []
+    lines: list[str] = []
     for passage in passages:
         new = [sentence for sentence in passage.sentences if sentence not in said]
         said.update(new)

@@ -156,7 +156,7 @@ def test_a_threshold_is_a_cosine(threshold: float) -> None:
 
 
 def test_a_heading_is_set_apart_from_the_sentence_below_it() -> None:
-    passages = [found("The lamp\n\nThe lamp is kept below. It is a lamp of brass!")]
+    passages = [found("The lamp\n\nThe lamp is kept below.")]
     extract = PassagesAnswerer(sentences, threshold=0).extract("Where is the lamp?", passages, HashingEmbedder())
-    assert extract.text == "The lamp – The lamp is kept below. It is a lamp of brass! [1]"
-    assert extract.passages[0].sentences == ("The lamp", "The lamp is kept below.", "It is a lamp of brass!")
+    assert extract.text == "The lamp – The lamp is kept below. [1]"
+    assert extract.passages[0].sentences == ("The lamp", "The lamp is kept below.")
