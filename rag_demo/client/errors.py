@@ -21,7 +21,15 @@ import httpx
 from attest.encoding import JsonValue
 from attest.errors import AppraisalError, AttestError, ChannelError, EndorsementError, VerificationError
 
-__all__ = ["RagAnswerError", "RagRefusedError", "RagUnreachableError", "refused", "unproven_hint", "unreachable"]
+__all__ = [
+    "RagAnswerError",
+    "RagRefusedError",
+    "RagUnreachableError",
+    "refused",
+    "unjudged",
+    "unproven_hint",
+    "unreachable",
+]
 
 _MAX_TEXT: Final = 500
 """Characters that are kept of what a service says for people."""
@@ -83,6 +91,15 @@ def _reason(exc: httpx.HTTPError) -> str:
     """Say why in words, where they are the system's: connection refused, no such name, a certificate of others."""
     told = str(exc).strip() if isinstance(exc, httpx.ConnectError) else ""
     return _ERRNO.sub("", told)[:_MAX_REASON] or type(exc).__name__
+
+
+def unjudged(exc: Exception) -> VerificationError:
+    """Say that what a machine showed could not be judged, by a defect of ours that somebody may have found."""
+    return VerificationError(
+        f"what the machine showed could not be judged: {type(exc).__name__}",
+        code="rag-proof-unjudged",
+        hint="nothing was sent: this is a defect of this client; it trusts the machine no more",
+    )
 
 
 def unproven_hint(error: AttestError) -> str:

@@ -15,7 +15,7 @@ import httpx
 from attest.channel.transport import ChannelTransport
 from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError
-from rag_demo.client.errors import RagAnswerError, refused, unproven_hint, unreachable
+from rag_demo.client.errors import RagAnswerError, refused, unjudged, unproven_hint, unreachable
 from rag_demo.client.events import Event, malformed, read_events
 from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustView
@@ -202,6 +202,13 @@ class Messenger:
                 exc.hint = exc.hint or unproven_hint(exc)
                 self.trust.failed(exc, self.clock())
             raise
+        except Exception as exc:
+            # Whatever could not even be judged has not proved itself, either.
+            if view.sent_to is not None:
+                raise
+            error = unjudged(exc)
+            self.trust.failed(error, self.clock())
+            raise error from exc
 
 
 @contextmanager

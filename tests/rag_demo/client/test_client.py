@@ -494,6 +494,33 @@ def test_a_machine_that_changes_is_noticed_without_anybody_asking(site: Site) ->
     assert isinstance(seen[-1], AppraisalError)
 
 
+def test_evidence_that_cannot_even_be_judged_ends_trust_and_the_watch_goes_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[ServiceState | AttestError] = []
+    told = threading.Semaphore(0)
+
+    def heard(found: ServiceState | AttestError) -> None:
+        seen.append(found)
+        told.release()
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("a defect that evidence of somebody's choice finds")
+
+    with site.client() as client, Watch(client, seconds=0.02, heard=heard):
+        assert told.acquire(timeout=10)
+        assert client.standing.affirmed
+        monkeypatch.setattr("rag_demo.client.trust.verify_offer", fail)
+        while len(seen) < 3 or isinstance(seen[-1], ServiceState) or isinstance(seen[-2], ServiceState):
+            assert told.acquire(timeout=10)
+        assert not client.standing.affirmed
+        monkeypatch.undo()
+        while not isinstance(seen[-1], ServiceState):
+            assert told.acquire(timeout=10)
+        assert client.standing.affirmed
+    assert {one.code for one in seen if isinstance(one, AttestError)} == {"rag-proof-unjudged"}
+
+
 def test_several_threads_ask_while_the_machine_proves_itself(site: Site) -> None:
     failed: list[BaseException] = []
     with site.client() as client:
