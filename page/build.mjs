@@ -14,6 +14,7 @@ const compiler = join(here, "node_modules/typescript/bin/tsc");
 
 /** Entry points; what several of them need, or what is fetched only when it is needed, goes to files of their own. */
 const entryPoints = {
+  badge: "src/badge.ts",
   channel: "src/channel/index.ts",
   page: "src/ui/main.ts",
   policy: "src/policy/index.ts",
@@ -51,7 +52,7 @@ try {
 
 // All modules are named with their digests before the first of them runs: none is fetched later, and none is another.
 const integrity = (name) => `sha256-${createHash("sha256").update(readFileSync(join(folder, name))).digest("base64")}`;
-const modules = readdirSync(folder).filter((name) => name.endsWith(".js") && name !== "page.js").sort();
+const modules = readdirSync(folder).filter((name) => name.endsWith(".js") && !["badge.js", "page.js"].includes(name)).sort();
 const head = [
   `<link rel="stylesheet" href="style.css" integrity="${integrity("style.css")}">`,
   ...modules.map((name) => `<link rel="modulepreload" href="${name}" integrity="${integrity(name)}">`),

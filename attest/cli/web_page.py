@@ -7,6 +7,7 @@ import sys
 import click
 
 from attest.cli.lazy import ExampleCommand
+from attest.cli.signals import stopped_by_signals
 
 __all__ = ["page"]
 
@@ -47,7 +48,8 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, dige
         sys.stdout.flush()
         if not no_browser:
             click.launch(here)
-        server.serve_forever()
+        with stopped_by_signals():
+            server.serve_forever()
     except KeyboardInterrupt:
         click.echo("ended", err=True)
     finally:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from playwright import sync_api
+from playwright.sync_api import Locator
+
 
 class BrowserThread:
     """The thread in which Playwright lives."""
@@ -53,3 +56,9 @@ class StandIn:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
     return value._real if isinstance(value, StandIn) else value  # noqa: SLF001  the other half of this module
+
+
+def expect(locator: Locator) -> Any:  # noqa: ANN401  what Playwright does not export by name
+    """Playwright's assertions, which wait, about a stand-in."""
+    thread: BrowserThread = locator._thread  # type: ignore[attr-defined]  # noqa: SLF001  the other half of this module
+    return thread.call(sync_api.expect, locator)

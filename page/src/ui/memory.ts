@@ -9,7 +9,7 @@ const TOKEN = /^[\w-]{43}$/;
 export type Store = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 
 export class Memory {
-  private readonly own = new Map<string, string>();
+  private readonly own = new Map<string, string | undefined>();
 
   /** @param store undefined, or one that refuses: everything is forgotten with the page */
   constructor(
@@ -18,10 +18,12 @@ export class Memory {
     private readonly random: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>,
   ) {}
 
+  /** What another tab changed counts here, too. */
   get(kept: Kept): string | undefined {
     const name = `attest ${kept} ${this.service}`;
+    if (this.own.has(name)) return this.own.get(name);
     try {
-      return this.own.get(name) ?? this.store?.getItem(name) ?? undefined;
+      return this.store?.getItem(name) ?? undefined;
     } catch {
       return undefined;
     }
@@ -29,13 +31,14 @@ export class Memory {
 
   set(kept: Kept, value: string | undefined): void {
     const name = `attest ${kept} ${this.service}`;
-    if (value === undefined) this.own.delete(name);
-    else this.own.set(name, value);
+    this.own.delete(name);
     try {
-      if (value === undefined) this.store?.removeItem(name);
-      else this.store?.setItem(name, value);
+      if (!this.store) this.own.set(name, value);
+      else if (value === undefined) this.store.removeItem(name);
+      else this.store.setItem(name, value);
     } catch {
       // It is kept as long as the page is open.
+      this.own.set(name, value);
     }
   }
 

@@ -112,7 +112,7 @@ export class Session {
     this.change({ busy: true });
     try {
       const said = await this.ask();
-      this.audience = this.memory.get("name") ?? this.place.name ?? said.name;
+      this.audience = this.place.name ?? this.memory.get("name") ?? said.name;
       this.change({ name: this.audience, ready: said.ready, service: said.text });
       const offer = await askForKeys(this.place.service, this.way());
       await this.judged(offer);

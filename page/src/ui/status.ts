@@ -19,7 +19,7 @@ export function showStatus(state: State, now: number): void {
   const told = simulated ? `${word} (simulated)` : word;
   say("symbol", symbol);
   say("word", told);
-  say("why", reason(state));
+  say("why", `${reason(state)}${phase === "stopped" ? " Nothing is sent." : ""}`);
   document.title = `${symbol} ${told}`;
   showTime(state, now);
   say("key", key ? `Messages are sealed to key ${key.id} of this machine, ${short(key.digest)}, ${key.hybrid ? "also against quantum computers" : "by X25519 alone: this browser has no ML-KEM"}.` : "");

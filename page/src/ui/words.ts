@@ -11,8 +11,8 @@ interface Told {
 export const PHASES: Readonly<Record<Phase, Told>> = {
   checking: { symbol: "…", word: "Checking", why: "The machine is asked for proof. Nothing but a random number is sent." },
   unknown: { symbol: "?", word: "Genuine, but not yet trusted by you", why: "The hardware is what it says. Look at what it runs, and decide whether you accept that." },
-  trusted: { symbol: "✓", word: "Matches your policy", why: "The hardware is genuine, and it runs what you accepted. What you send is sealed to this machine." },
-  stopped: { symbol: "✕", word: "Stopped", why: "Nothing is sent." },
+  trusted: { symbol: "✓", word: "Matches your policy", why: "The hardware is genuine, and it runs what the policy accepts." },
+  stopped: { symbol: "✕", word: "Stopped", why: "" },
 };
 
 export const SIGNS: Readonly<Record<string, string>> = { pass: "✓ pass", fail: "✕ fail", warning: "! warning", "not evaluated": "– not evaluated" };
@@ -84,8 +84,8 @@ export function sentence(id: string): string {
 export function reason(state: State): string {
   const { phase, problem, rows, simulated } = state;
   if (phase !== "stopped") return simulated ? PHASES[phase].why.replace(/^The hardware is (genuine|what it says)/, "A simulator signed this, no hardware") : PHASES[phase].why;
-  if (problem) return `${problem.message} [${problem.code}]. Nothing is sent.`;
-  return `The proof is genuine, but the machine is not what you accepted: ${rows.filter(({ outcome }) => outcome === "fail").map(({ label }) => label).join("; ")}. Nothing is sent.`;
+  if (problem) return `${problem.message} [${problem.code}].`;
+  return `The proof is genuine, but the machine is not what the policy accepts: ${rows.filter(({ outcome }) => outcome === "fail").map(({ label }) => label).join("; ")}.`;
 }
 
 /** An absolute moment, and how long ago. */

@@ -1,0 +1,98 @@
+/**
+ * `<attestation-badge src="https://rag.example" policy="policy.json">`: the state of a service in other people's pages.
+ *
+ *     src       origin of the service; its evidence is asked across origins
+ *     name      what its evidence must call it; what it calls itself unless said otherwise
+ *     policy    address of a policy document (JSON); without one the badge never says more than "genuine"
+ *     page      address of the page that shows everything; the service's own unless said otherwise
+ *
+ * Each check ends in the event `attestation`, whose detail is `{phase, simulated, code}`. Nothing is sent but a nonce.
+ */
+
+import { el, put } from "./ui/dom";
+import { Memory } from "./ui/memory";
+import { type Place, Session } from "./ui/session";
+import { BEGINNING, type State } from "./ui/state";
+import { PHASES, moment, reason } from "./ui/words";
+
+const CHECK_MS = 60_000;
+const STYLE = `:host{display:inline-block;font:1rem/1.5 system-ui,sans-serif;color-scheme:light dark}
+details{border:2px solid;border-radius:.5rem;padding:.2rem .7rem;max-width:30rem;background:Canvas;color:CanvasText;overflow-wrap:anywhere}
+details[data-phase=unknown]{border-color:#b45309}details[data-phase=trusted]{border-color:#15803d}details[data-phase=stopped]{border-color:#dc2626}
+summary{cursor:pointer;font-weight:600}p{margin:.4rem 0}a{color:inherit}:focus-visible{outline:3px solid;outline-offset:2px}`;
+
+class AttestationBadge extends HTMLElement {
+  static readonly observedAttributes = ["src", "name", "policy"];
+  private readonly word = el("span", { role: "status" });
+  private readonly detail = el("div");
+  private readonly box = el("details", {}, el("summary", {}, this.word), this.detail);
+  private timer: ReturnType<typeof setInterval> | undefined;
+
+  constructor() {
+    super();
+    const [root, style] = [this.attachShadow({ mode: "open" }), new CSSStyleSheet()];
+    style.replaceSync(STYLE);
+    root.adoptedStyleSheets = [style];
+    root.append(this.box);
+    this.show(BEGINNING, "");
+  }
+
+  connectedCallback(): void {
+    void this.begin();
+  }
+
+  disconnectedCallback(): void {
+    clearInterval(this.timer);
+  }
+
+  attributeChangedCallback(): void {
+    if (this.isConnected) void this.begin();
+  }
+
+  /** Begin anew: what was found of another service, or by another policy, does not count. */
+  private async begin(): Promise<void> {
+    clearInterval(this.timer);
+    this.show(BEGINNING, "");
+    const [src, policy] = [this.getAttribute("src"), this.getAttribute("policy")];
+    let session: Session | undefined;
+    const mine = (this.timer = setInterval(() => void session?.check(), CHECK_MS));
+    try {
+      const place: Place = { service: new URL(src ?? "", location.href).origin, name: this.getAttribute("name") ?? undefined, own: true };
+      const memory = new Memory(place.service, undefined, (bytes) => crypto.getRandomValues(bytes));
+      if (policy !== null) memory.set("policy", await textAt(policy));
+      const show = (state: State): void => {
+        if (mine === this.timer) this.show(state, place.service);
+      };
+      session = new Session(place, memory, { fetch: (...given) => fetch(...given), now: () => Date.now(), show });
+      await session.check();
+    } catch {
+      const problem = { code: "badge-settings", message: "The address of the service or its policy cannot be used" };
+      if (mine === this.timer) this.show({ ...BEGINNING, busy: false, phase: "stopped", problem }, "");
+    }
+  }
+
+  private show(state: State, service: string): void {
+    const { phase, simulated, at, busy, problem } = state;
+    const { symbol, word } = PHASES[phase];
+    this.box.dataset["phase"] = phase;
+    const told = `${symbol} ${word}${simulated ? " (simulated)" : ""}`;
+    if (this.word.textContent !== told) this.word.textContent = told;
+    if (busy) return;
+    const page = this.getAttribute("page") ?? service;
+    put(
+      this.detail,
+      el("p", {}, reason(state)),
+      el("p", {}, [state.name, at !== undefined && `checked ${moment(at, at).split(",")[0]}`].filter(Boolean).join(", ")),
+      /^https?:/.test(page) && el("p", {}, el("a", { href: page, rel: "noreferrer" }, "Everything that was checked")),
+    );
+    this.dispatchEvent(new CustomEvent("attestation", { detail: { phase, simulated, code: problem?.code }, bubbles: true, composed: true }));
+  }
+}
+
+async function textAt(address: string): Promise<string> {
+  const answer = await fetch(address, { cache: "no-store", credentials: "omit" });
+  if (!answer.ok) throw new TypeError(`status ${answer.status}`);
+  return answer.text();
+}
+
+customElements.define("attestation-badge", AttestationBadge);

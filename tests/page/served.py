@@ -1,0 +1,20 @@
+"""A server in a thread."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attest.page.serving import HOST, PageServer
+
+
+@contextmanager
+def served(server: PageServer) -> Iterator[str]:
+    """Serve until the end of the block."""
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{HOST}:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

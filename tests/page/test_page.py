@@ -1,0 +1,513 @@
+"""The page in Chromium, before the sample's service on the simulator: what it shows, and what it never sends."""
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_socket
+from playwright.sync_api import BrowserContext, FilePayload, Page, Route
+
+from attest.encoding import json_value
+from attest.page import PageFile, page_files
+from attest.page.serving import page_server
+from attest.policy import load_policy
+from tests.page.browser import REPOSITORY, Verifier
+from tests.page.bundle import reached
+from tests.page.served import served
+from tests.page.site import PagedSite, paged_site
+from tests.page.threaded import expect
+from tests.rag_demo.service.support import NAME, machine
+
+pytestmark = pytest.mark.loopback
+AXE = REPOSITORY / "page" / "node_modules" / "axe-core" / "axe.min.js"
+SHOTS = os.environ.get("ATTEST_PAGE_SHOTS")
+"""A folder for pictures of every state, for people to look at."""
+WARD = b"The ward has forty beds. The pharmacy opens at eight."
+QUESTION = "How many beds has the ward?"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
+    pytest_socket.enable_socket()
+    with paged_site(tmp_path_factory.mktemp("page")) as found:
+        yield found
+
+
+@pytest.fixture
+def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
+    """A browser that knows nothing yet, and fails the test on any error that a page would only log."""
+    site.machine.now = machine()
+    browser = in_browser.page.context.browser
+    assert browser is not None
+    made = browser.new_context(viewport={"width": 1000, "height": 800}, accept_downloads=True)
+    errors: list[str] = []
+    made.on("weberror", lambda error: errors.append(str(error.error)))
+    made.on("console", lambda told: errors.append(told.text) if "Content Security Policy" in told.text else None)
+    yield made
+    made.close()
+    assert errors == []
+
+
+class Visit:
+    """A page, with everything that it asked for."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.page = context.new_page()
+        self.asked: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(f"{request.method} {request.url}"))
+        self.page.goto(url)
+
+    @property
+    def sealed(self) -> int:
+        """How many encrypted requests went out."""
+        return sum(one.startswith("POST ") for one in self.asked)
+
+    def is_in(self, phase: str) -> None:
+        expect(self.page.locator(f"#status[data-phase={phase}]")).to_be_attached()
+        expect(self.page.locator("#again")).to_be_enabled()
+
+    def accept(self) -> None:
+        self.page.click("text=Tick all")
+        self.page.click("#accept")
+        self.is_in("trusted")
+
+    def again(self) -> None:
+        self.page.click("#again")
+
+    def is_closed(self) -> None:
+        for name in ("#question", "#ask", "#file"):
+            expect(self.page.locator(name)).to_be_disabled()
+
+    def upload(self, name: str = "ward.txt", data: bytes = WARD) -> None:
+        self.page.set_input_files("#file", files=[FilePayload(name=name, mimeType="text/plain", buffer=data)])
+
+    def asks(self) -> None:
+        self.page.fill("#question", QUESTION)
+        self.page.press("#question", "Enter")
+
+    def tries_all_the_same(self) -> None:
+        """Reach past the disabled fields."""
+        self.page.evaluate("document.querySelectorAll('[disabled]').forEach((one) => one.removeAttribute('disabled'))")
+        self.asks()
+        self.upload("tried.txt")
+        expect(self.page.locator("#uploads .refused")).to_contain_text("not-affirmed")
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+    def picture(self, name: str) -> None:
+        if SHOTS:
+            self.page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
+
+
+def load(visit: Visit, document: bytes) -> None:
+    visit.page.set_input_files(
+        "#load", files=[FilePayload(name="p.json", mimeType="application/json", buffer=document)]
+    )
+
+
+# -- the story
+
+
+def test_from_amber_to_an_answer_to_red_and_nothing_is_sent_before_or_after(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.is_closed()
+    assert "Genuine, but not yet trusted by you (simulated)" in visit.text("#status")
+    assert "have not said that you trust it" in visit.text("#obstacle")
+    # Not even whoever reaches past the disabled fields sends anything.
+    visit.tries_all_the_same()
+    assert visit.sealed == 0
+
+    visit.page.reload()
+    visit.is_in("unknown")
+    visit.page.click("#accept")
+    assert "Not yet: you have not said that you trust" in visit.text("#policy-told")
+    visit.accept()
+    assert "Messages are sealed to key 0 of this machine" in visit.text("#key")
+    visit.upload()
+    expect(visit.page.locator("#uploads")).to_contain_text("ward.txt: stored")
+    visit.asks()
+    expect(visit.page.locator("#log")).to_contain_text("[1] ward.txt, page 1")
+    assert "The ward has forty beds." in visit.text("#log")
+    digest = visit.text("#key").split(", ")[1]
+    assert visit.text("#log").count("Sealed to key 0") == 1
+    assert digest in visit.text("#log")
+    sealed, kept = visit.sealed, len(site.site.workshop.opened[-1].store.documents(b""))
+    assert sealed == 2
+
+    site.machine.with_microcode(-1)
+    visit.again()
+    visit.is_in("stopped")
+    visit.is_closed()
+    assert "Firmware of the AMD Genoa" in visit.text("#why")
+    assert visit.page.locator("#trust tbody tr").first.inner_text().startswith("Firmware of the AMD Genoa")
+    visit.tries_all_the_same()
+    assert visit.sealed == sealed
+    assert len(site.site.workshop.opened[-1].store.documents(b"")) == kept
+    assert {one.split()[1].removeprefix(site.url).split("?")[0] for one in visit.asked if "/v1" in one} == {"v1/state"}
+    assert all(one.split()[1].startswith(site.url) for one in visit.asked), "somebody else was asked"
+
+
+def test_the_machine_is_checked_anew_before_each_upload(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.accept()
+    site.machine.now = machine().with_other_image()
+    visit.upload("secret.txt", b"for nobody")
+    expect(visit.page.locator("#uploads .refused")).to_contain_text("not-affirmed")
+    visit.is_in("stopped")
+    assert visit.sealed == 0
+    # What changed can be accepted, and only that is asked.
+    assert visit.page.locator("#trust input").count() == 1
+    visit.page.check("#trust input")
+    visit.page.click("#accept")
+    visit.is_in("trusted")
+
+
+def test_a_policy_is_kept_for_the_next_visit_until_it_is_forgotten(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.accept()
+    later = Visit(context, site.url)
+    later.is_in("trusted")
+    later.page.click("#forget")
+    later.is_in("unknown")
+    later.is_closed()
+    assert later.sealed == 0
+
+
+# -- policies
+
+
+def test_a_policy_goes_out_as_pythons_engine_reads_it_and_comes_back(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.accept()
+    with visit.page.expect_download() as saving:
+        visit.page.click("#export")
+    document = Path(saving.value.path()).read_bytes()
+    policy = load_policy(document, name="policy.json")
+    assert (policy.name, policy.version) == ("accepted-in-the-page", 1)
+    visit.page.click("#forget")
+    visit.is_in("unknown")
+    load(visit, document)
+    visit.is_in("trusted")
+    load(visit, machine().policy(name="by-the-owner"))
+    expect(visit.page.locator("#policy-told")).to_have_text("p.json is your policy now.")
+    visit.is_in("trusted")
+    load(visit, machine().with_other_image().policy())
+    visit.is_in("stopped")
+    assert "Launch measurement of the guest" in visit.text("#why")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"schema: attest.policy/1",
+        json.dumps({"schema": "attest.policy/1", "name": "x", "version": 1}).encode(),
+        machine().policy().replace(b'"snp"', b'"snq"'),
+        machine().policy()[:-1] + b', "verifiers": []}',
+    ],
+)
+def test_a_broken_policy_takes_the_place_of_none(broken: bytes, context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    load(visit, broken)
+    expect(visit.page.locator("#policy-told")).to_contain_text("Not taken: ")
+    assert "[policy-" in visit.text("#policy-told")
+    visit.is_in("unknown")
+
+
+# -- a service that is not what it should be
+
+
+def answer_with(page: Page, path: str, change: Any) -> None:  # noqa: ANN401  a function over a document
+    """Stand between the page and the service."""
+
+    def handle(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=json.dumps(change(answer.json())))
+
+    page.route(f"**{path}*", handle)
+
+
+def test_evidence_for_an_earlier_question_is_refused(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.accept()
+    kept: list[Any] = []
+
+    def the_first(offer: Any) -> Any:  # noqa: ANN401  a document
+        kept.append(offer)
+        return kept[0]
+
+    answer_with(visit.page, "/.well-known/attest-channel", the_first)
+    visit.again()
+    visit.is_in("trusted")
+    visit.again()
+    visit.is_in("stopped")
+    assert "[nonce-mismatch]" in visit.text("#why")
+    visit.is_closed()
+
+
+def test_keys_to_which_the_evidence_does_not_commit_are_refused(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    answer_with(
+        visit.page, "/.well-known/attest-channel", lambda offer: offer | {"keys": offer["keys"][:-8] + "AAAAAAAA"}
+    )
+    visit.again()
+    visit.is_in("stopped")
+    visit.is_closed()
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{}", "null", "[]", '{"evidence": 1, "keys": 2}', "<html>", '{"evidence": [], "keys": ""}']
+)
+def test_any_answer_at_all_ends_in_red(body: str, context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, "about:blank")
+    visit.page.route("**/.well-known/attest-channel*", lambda route: route.fulfill(status=200, body=body))
+    visit.page.goto(site.url)
+    visit.is_in("stopped")
+    assert "[page-defect]" not in visit.text("#why")
+    visit.is_closed()
+
+
+def test_what_a_service_says_is_text(context: BrowserContext, site: PagedSite) -> None:
+    html = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    visit = Visit(context, "about:blank")
+    answer_with(visit.page, "/v1/state", lambda state: state | {"state": html, "why": {"detail": html}})
+    visit.page.goto(site.url)
+    visit.is_in("unknown")
+    visit.accept()
+    assert html in visit.text("#obstacle")
+    assert visit.page.locator("main img, main script").count() == 0
+    visit.page.unroute_all()
+    visit.again()
+    expect(visit.page.locator("#file")).to_be_enabled()
+    visit.upload("<b>bold<b>.txt")
+    expect(visit.page.locator("#uploads")).to_contain_text("<b>bold<b>.txt: stored")
+
+
+def test_a_service_that_is_gone_stops_the_page_and_one_that_is_back_goes_on(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.accept()
+    # All code is there: without a network the page says so, and needs nothing that it has not.
+    context.set_offline(True)
+    visit.again()
+    visit.is_in("stopped")
+    visit.is_closed()
+    assert "[service-unreachable]" in visit.text("#why")
+    context.set_offline(False)
+    visit.again()
+    visit.is_in("trusted")
+
+
+def test_a_slow_service_leaves_the_page_closed(context: BrowserContext, site: PagedSite) -> None:
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    visit = Visit(context, "about:blank")
+    visit.page.route("**/.well-known/attest-channel*", hold)
+    with visit.page.expect_request("**/.well-known/attest-channel*"):
+        visit.page.goto(site.url)
+    expect(visit.page.locator("#when")).to_contain_text("Checking now")
+    assert visit.page.locator("#status").get_attribute("data-phase") == "checking"
+    visit.is_closed()
+    visit.picture("checking")
+    assert len(waiting) == 1
+
+
+def test_a_part_of_the_page_that_was_changed_on_the_way_does_not_run(context: BrowserContext, site: PagedSite) -> None:
+    def handle(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text() + "\n;globalThis.changed = true;")
+
+    visit = Visit(context, "about:blank")
+    files = page_files()
+    largest = max((name for name in reached("page.js") if "-" in name), key=lambda name: len(files[f"/{name}"].body))
+    visit.page.route(f"**/{largest}", handle)
+    visit.page.goto(site.url)
+    visit.page.wait_for_timeout(300)
+    assert visit.page.evaluate("globalThis.changed") is None
+    assert visit.page.locator("#status").get_attribute("data-phase") == "checking"
+    visit.is_closed()
+
+
+# -- from one's own computer
+
+
+def test_the_page_from_ones_own_computer_checks_the_service_from_there(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    pages = page_files(service=site.url, name=NAME)
+    with served(page_server(pages, port=0)) as url:
+        visit = Visit(context, url)
+        visit.is_in("unknown")
+        assert "came from your own computer" in visit.text("#server")
+        visit.accept()
+        visit.upload()
+        expect(visit.page.locator("#uploads")).to_contain_text("ward.txt: stored")
+    hosts = {one.split()[1].split("/")[2] for one in visit.asked}
+    assert hosts == {url.split("/")[2], site.url.split("/")[2]}
+
+
+def test_a_service_of_another_name_is_refused(context: BrowserContext, site: PagedSite) -> None:
+    with served(page_server(page_files(service=site.url, name="other.example"), port=0)) as url:
+        visit = Visit(context, url)
+        visit.is_in("stopped")
+        visit.is_closed()
+
+
+# -- in other people's pages
+
+BADGE = """<!doctype html><html lang="en"><title>Somebody</title><main><h1>Somebody's page</h1>
+<attestation-badge src="{service}" name="rag.example" policy="/policy.json"></attestation-badge></main>
+<script type="module" src="/badge.js"></script>"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "phase", "word"),
+    [
+        (machine().policy(), "trusted", "Matches your policy (simulated)"),
+        (machine().with_other_image().policy(), "stopped", "Stopped (simulated)"),
+        (b"{", "stopped", "Stopped"),
+        (None, "stopped", "Stopped"),
+    ],
+)
+def test_a_badge_says_the_state_and_opens_the_detail(
+    policy: bytes | None, phase: str, word: str, context: BrowserContext, site: PagedSite
+) -> None:
+    pages = dict(page_files(service=site.url))
+    html, headers = BADGE.format(service=site.url), pages["/"].headers
+    pages["/"] = PageFile(media_type="text/html", body=html.encode(), headers=headers)
+    if policy is not None:
+        pages["/policy.json"] = PageFile(media_type="application/json", body=policy, headers=headers)
+    with served(page_server(pages, port=0)) as url:
+        visit = Visit(context, url)
+        badge = visit.page.locator("attestation-badge")
+        expect(badge.locator(f"details[data-phase={phase}]")).to_be_attached()
+        expect(badge.locator("summary")).to_contain_text(word)
+        badge.locator("summary").click()
+        expect(badge.locator("p").first).to_be_visible()
+        assert _violations(visit.page) == []
+    assert visit.sealed == 0
+
+
+# -- for everybody
+
+
+def _violations(page: Page) -> list[str]:
+    page.evaluate(AXE.read_text())
+    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{one['id']}: {node['html'][:160]}" for one in found["violations"] for node in one["nodes"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_any_state(scheme: Any, context: BrowserContext, site: PagedSite) -> None:  # noqa: ANN401  a literal of the driver
+    if not AXE.is_file() and os.environ.get("ATTEST_REQUIRE_BROWSER") != "1":
+        pytest.skip("axe-core is not installed: make page")
+    visit = Visit(context, "about:blank")
+    visit.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    visit.page.goto(site.url)
+    for phase in ("unknown", "trusted", "stopped"):
+        if phase == "trusted":
+            visit.accept()
+            visit.upload()
+            expect(visit.page.locator("#uploads")).to_contain_text("stored")
+            visit.asks()
+            expect(visit.page.locator("#log")).to_contain_text("page 1")
+        if phase == "stopped":
+            site.machine.with_microcode(-1)
+            visit.again()
+        visit.is_in(phase)
+        visit.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        assert _violations(visit.page) == [], phase
+        visit.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = false))")
+        visit.picture(f"{phase}-{scheme}")
+        visit.page.set_viewport_size({"width": 320, "height": 640})
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 320, phase
+        visit.picture(f"{phase}-{scheme}-320")
+        visit.page.set_viewport_size({"width": 1000, "height": 800})
+
+
+def test_everything_is_done_by_the_keyboard(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    keyboard = visit.page.keyboard
+
+    def tab_to(selector: str) -> None:
+        for _ in range(60):
+            keyboard.press("Tab")
+            if visit.page.evaluate("(selector) => document.activeElement?.matches(selector)", selector):
+                width = visit.page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+                assert width == "3px", "the focus is not to be seen"
+                return
+        pytest.fail(f"{selector} cannot be reached")
+
+    boxes = visit.page.locator("#trust input").count()
+    for number in range(boxes):
+        tab_to(f"#trust tr:nth-child({number + 1}) input")
+        keyboard.press("Space")
+    tab_to("#accept")
+    keyboard.press("Enter")
+    visit.is_in("trusted")
+    visit.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    tab_to("#question")
+    keyboard.type(QUESTION)
+    keyboard.press("Enter")
+    expect(visit.page.locator("#log")).to_contain_text("Sealed to key 0")
+
+
+def test_the_evidence_that_is_saved_is_judged_alike_by_the_command_line(
+    context: BrowserContext, site: PagedSite, tmp_path: Path
+) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.accept()
+    for button, name in (("#export", "policy.json"), ("#save", "evidence.json")):
+        visit.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        with visit.page.expect_download() as saving:
+            visit.page.click(button)
+        saving.value.save_as(tmp_path / name)
+    words = visit.text("#command").split()
+    assert words[:2] == ["attest", "appraise"]
+    result = _appraised(words[2:], tmp_path)
+    assert (result["outcome"], result["freshness"], result["simulated"]) == ("affirmed", "matched", True)
+
+
+def _appraised(words: list[str], folder: Path) -> dict[str, Any]:
+    from click.testing import CliRunner
+
+    from attest.cli.appraise import appraise
+
+    where = [str(folder / word) if word.endswith(".json") else word for word in words]
+    done = CliRunner().invoke(appraise, [*where, "--json"], standalone_mode=False)
+    found = json_value(done.stdout.encode(), what="result")
+    assert isinstance(found, dict), done.output
+    return dict(found)
+
+
+def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
+    """The page's own script, style and text, without the verifier, the channel and the policies."""
+    files = page_files()
+    libraries = set().union(*(reached(f"{name}.js") for name in ("verifier", "channel", "policy")))
+    own = {f"/{name}" for name in reached("page.js") - libraries} | {"/", "/style.css"}
+    sizes = {path: len(gzip.compress(files[path].body, 9)) for path in own}
+    assert sum(sizes.values()) < 12_500, sizes
