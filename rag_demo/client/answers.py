@@ -231,8 +231,10 @@ def _why(value: JsonValue) -> str:
     if value is None:
         return ""
     members = _Members(_object(value, "state.why"), "state.why")
-    failed = ", ".join(one for one in members.several("failed_checks") if isinstance(one, str))
-    return f"{members.text('detail')} ({members.text('code')}{': ' * bool(failed)}{failed})"
+    detail, code = members.text("detail"), members.text("code")
+    more = [code, ", ".join(one for one in members.several("failed_checks") if isinstance(one, str))]
+    more = [one for one in more if one and one not in detail]  # a detail that has them already needs no repetition
+    return f"{detail} ({': '.join(more)})" if more else detail
 
 
 def documents_of(document: JsonValue) -> tuple[Document, ...]:

@@ -214,8 +214,11 @@ class Screen:
             of = f" of {step.of}" if step.of else ""
             text = f"read {step.pages}{of} pages, {step.passages} passages"
         full = round(_BAR * min(done, 1.0))
+        shown = f"[{'#' * full}{'.' * (_BAR - full)}] {text}"
+        # A bar that wraps is drawn over its last line alone.
+        columns = shutil.get_terminal_size((_WIDTH, 24)).columns
         with self._lock:
-            self._write(f"\r\x1b[K[{'#' * full}{'.' * (_BAR - full)}] {text}")
+            self._write(f"\r\x1b[K{shown[: max(1, columns - 1)]}")
             self._bar_shown = True
 
     # -- bytes

@@ -260,6 +260,6 @@ def _no_key() -> RefusedError:
         "the service has no channel key yet: it is released to it",
         code="rag-locked",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        hint="GET /v1/state says why",
+        hint="GET /v1/state says why; in the client, 'check' does",
         retry_seconds=5,
     )

@@ -289,7 +289,7 @@ def _not_yet(state: State) -> RefusedError:
         "the service has no keys yet" if state is State.LOCKED else "the service is being unlocked",
         code="rag-locked" if state is State.LOCKED else "rag-unlocking",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        hint="GET /v1/state says why",
+        hint="GET /v1/state says why; in the client, 'check' does",
         retry_seconds=5 if state is State.LOCKED else 2,
     )
 

@@ -99,6 +99,12 @@ def test_a_service_that_is_locked_says_why(site: Site) -> None:
     assert "the service is locked: the release is refused (policy-not-met: policy.snp.measurement)" in talk(site)
 
 
+def test_why_a_service_is_locked_is_said_once(site: Site) -> None:
+    why = {"code": "key-disabled", "detail": "the release is refused: key-disabled", "failed_checks": []}
+    site.state = {**STATE, "state": "locked", "why": why}
+    assert "the service is locked: the release is refused: key-disabled\n" in talk(site)
+
+
 def test_what_is_not_known_is_said_and_nothing_else(site: Site) -> None:
     site.answered = [("answer", {**ANSWER, "known": False, "text": "perhaps?", "citations": []})]
     said = talk(site, "when?")

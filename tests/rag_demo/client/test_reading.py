@@ -99,6 +99,7 @@ class _Terminal(io.StringIO):
 def test_a_bar_shows_how_far_an_upload_is_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
     out = _Terminal()
     screen = Screen(out)
     screen.progress(Sent(sent=50, of=100))
@@ -113,6 +114,16 @@ def test_a_bar_shows_how_far_an_upload_is_and_goes_away(monkeypatch: pytest.Monk
     silent = io.StringIO()
     Screen(silent).progress(Sent(sent=1, of=1))
     assert silent.getvalue() == ""
+
+
+@pytest.mark.parametrize("columns", [20, 40, 200])
+def test_a_bar_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = _Terminal()
+    Screen(out).progress(Sent(sent=1_000_000, of=2_000_000))
+    shown = out.getvalue().removeprefix("\r\x1b[K")
+    assert shown.startswith("[####")
+    assert len(shown) == min(columns - 1, len("[] sealed and sent 1000000 of 2000000 bytes") + 24)
 
 
 @given(text=st.text(max_size=200))
