@@ -131,6 +131,7 @@ class _Api:
         self._inside = inside
         self._uploads = Turns("uploads", most=limits.uploads, each=limits.uploads_per_user)
         self._questions = Turns("questions", most=limits.questions, each=limits.questions_per_user)
+        self._calls = Turns("requests", most=limits.questions, each=limits.questions_per_user)
         self._rates = RateTable(Rate(per_second=limits.requests_per_minute / 60, burst=limits.request_burst))
         self._embedding = threading.Lock()
 
@@ -147,7 +148,7 @@ class _Api:
         """List a user's documents."""
         life, user = self._user(request)
         _require_query(request, set())
-        found = await self._blocking(life, lambda: life.bench.store.documents(user))
+        found = await self._blocking(life, user, lambda: life.bench.store.documents(user))
         return _json(DocumentsModel(documents=tuple(map(DocumentModel.of, found))))
 
     async def delete(self, request: Request) -> Response:
@@ -157,7 +158,7 @@ class _Api:
         name = request.path_params["id"]
         # What is no id names nothing; it goes no further and is not repeated.
         there = _ID.fullmatch(name) is not None and await self._blocking(
-            life, lambda: life.bench.store.delete(user, name)
+            life, user, lambda: life.bench.store.delete(user, name)
         )
         if not there:
             raise RefusedError(
@@ -169,7 +170,7 @@ class _Api:
         """Delete all of a user's documents."""
         life, user = self._user(request)
         _require_query(request, set())
-        await self._blocking(life, lambda: life.bench.store.delete_all(user))
+        await self._blocking(life, user, lambda: life.bench.store.delete_all(user))
         return Response(status_code=204, headers={"cache-control": "no-store"})
 
     async def upload(self, request: Request) -> Response:
@@ -257,8 +258,13 @@ class _Api:
             raise too_often(wait)
         return life, user
 
-    async def _blocking(self, life: Life, work: Callable[[], _T]) -> _T:
-        return await life.during(in_thread(self._inside.threads.questions, work))
+    async def _blocking(self, life: Life, user: bytes, work: Callable[[], _T]) -> _T:
+        # Threads are few, and deleting out of a large collection takes half a second: nobody has all of them.
+        give_back = self._calls.take(user)
+        try:
+            return await life.during(in_thread(self._inside.threads.questions, work))
+        finally:
+            give_back()
 
     async def _body(self, request: Request, most: int) -> bytes:
         data = await request.body()

@@ -1,6 +1,7 @@
 """How often, how long, how much at a time; and what is read of a request before anybody is known."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -77,6 +78,31 @@ def test_a_user_who_asks_too_often_waits_and_another_one_does_not() -> None:
         assert (await client.get("/v1/documents", headers=other)).status_code == 200
 
     played(Limits(requests_per_minute=6, request_burst=2), story)
+
+
+def test_one_user_who_lists_and_deletes_leaves_threads_to_the_others() -> None:
+    go_on = threading.Event()
+
+    async def story(client: httpx.AsyncClient, enclave: Ready) -> None:
+        store: Any = enclave.life.bench.store
+        mine, documents = collection_of([f"Bearer {token('anna')}"]), store.documents
+        store.delete_all = lambda _: go_on.wait(20)
+        store.documents = lambda user: () if user == mine and go_on.wait(20) else documents(user)
+        asked = [asyncio.create_task(client.delete("/v1/documents")) for _ in range(6)]
+        asked += [asyncio.create_task(client.get("/v1/documents")) for _ in range(6)]
+        try:
+            await asyncio.wait(asked, timeout=0.5)  # four of them wait for longer
+            done = [one.result().json()["code"] for one in asked if one.done()]
+            async with asyncio.timeout(2):
+                other = await client.get("/v1/documents", headers={"authorization": f"Bearer {token('bob')}"})
+                assert other.status_code == 200
+            assert done == ["rag-too-busy"] * 8
+        finally:
+            go_on.set()
+            await asyncio.wait(asked)
+        assert (await client.delete("/v1/documents")).status_code == 204  # turns are given back
+
+    played(Limits(), story)
 
 
 def test_a_document_that_takes_too_long_is_given_up_and_leaves_nothing() -> None:
