@@ -249,8 +249,11 @@ class Enclave:
         self.state, self.why = self._resting, Why.of(error)
         self._failures += 1
         # Of what nobody foresaw the log says where it was raised, and never its text.
-        defect = None if isinstance(error, AttestError) else error
-        _log.error("%s: %s", self.state, self.why.detail, extra={"code": self.why.code}, exc_info=defect)
+        told = {"code": self.why.code}
+        if isinstance(error, AttestError):
+            _log.error("%s: %s", self.state, self.why.detail, extra={**told, "hint": error.hint})
+        else:
+            _log.error("%s: %s", self.state, self.why.detail, extra=told, exc_info=error)
 
     async def _end(self, keyring: Keyring) -> None:
         """Overwrite what can be, and drop the rest."""

@@ -18,7 +18,7 @@ from typing import Final, TextIO
 
 __all__ = ["JsonLines", "set_up_logs"]
 
-_FIELDS: Final = ("code", "seconds", "state", "pages", "passages", "port")
+_FIELDS: Final = ("code", "hint", "seconds", "state", "pages", "passages", "port")
 _OURS: Final = ("rag.", "attest.session")
 _FRAMES: Final = 12
 _MAX_FOREIGN: Final = 200

@@ -1,6 +1,7 @@
 """Locked before the keys, ready with them, stopped without: with real key-release services, and at every bad moment."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +26,7 @@ from rag_demo.enclave.service.assembly import Service
 from rag_demo.enclave.service.bench import Bench, KeyMaterial
 from rag_demo.enclave.service.keyring import Keyring, LeaseState
 from rag_demo.enclave.service.lifecycle import Enclave, Life, State, Why
+from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.refusals import RefusedError
 from rag_demo.enclave.service.settings import Limits
 from tests.rag_demo.service.parts import WordEmbedder, Workshop
@@ -395,6 +397,23 @@ def test_a_model_that_does_not_open_leaves_it_locked_and_says_why(error: Excepti
         assert scene.enclave.why is None
 
     scene.play(story)
+
+
+def test_the_log_says_what_to_do_about_a_lock(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+
+    def fail(_: KeyMaterial) -> Bench:
+        raise ConfigurationError("no such folder", code="rag-store-unavailable", hint="make the folder")
+
+    async def story() -> None:
+        scene.open_bench = fail
+        await scene.until(lambda: scene.enclave.why)
+
+    scene.play(story)
+    lines = [json.loads(JsonLines().format(one)) for one in caplog.records if one.levelname == "ERROR"]
+    assert ("locked: no such folder", "rag-store-unavailable", "make the folder") in {
+        (one["message"], one["code"], one["hint"]) for one in lines
+    }
 
 
 def test_a_channel_key_that_cannot_be_had_closes_what_was_opened() -> None:
