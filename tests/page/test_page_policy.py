@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from attest.encoding import rfc3339_text
 from attest.evidence.binding import Binding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.simulator.machines import MachineKind, SimulatedMachine
-from tests.page.browser import Question, Verifier
+from tests.page.browser import REPOSITORY, Question, Verifier
 
 pytestmark = pytest.mark.loopback
 AT = datetime(2026, 6, 10, tzinfo=UTC)
@@ -95,3 +96,14 @@ def test_another_image_is_refused_by_it_until_its_rows_are_accepted(
     assert other.failed(found["text"]) == []
     # What was accepted before is not accepted any more.
     assert _Seen(in_browser, machine).failed(found["text"]) != []
+
+
+@pytest.mark.parametrize(("kind", "gpus"), MACHINES)
+def test_every_check_of_a_machine_has_a_sentence(kind: MachineKind, gpus: int, in_browser: Verifier) -> None:
+    seen = _Seen(in_browser, SimulatedMachine.of(kind, gpus=gpus))
+    words = (REPOSITORY / "page" / "src" / "ui" / "words.ts").read_text()
+    for check in seen.result["checks"]:
+        last = check["id"].rpartition(".")[2]
+        rim = re.fullmatch(r"(?:driver|vbios)_rim(_\w+)?", last)
+        name = last if rim is None else rim[1] or '""'
+        assert last == "freshness" or re.search(rf"^  {name}: \"", words, re.MULTILINE), check["id"]

@@ -11,7 +11,7 @@ interface Told {
 export const PHASES: Readonly<Record<Phase, Told>> = {
   checking: { symbol: "…", word: "Checking", why: "The machine is asked for proof. Nothing but a random number is sent." },
   unknown: { symbol: "?", word: "Genuine, but not yet trusted by you", why: "The hardware is what it says. Look at what it runs, and decide whether you accept that." },
-  trusted: { symbol: "✓", word: "Matches your policy", why: "The hardware is genuine, and it runs what the policy accepts." },
+  trusted: { symbol: "✓", word: "Matches your policy", why: "The hardware is genuine. It runs what the policy accepts." },
   stopped: { symbol: "✕", word: "Stopped", why: "" },
 };
 
@@ -29,12 +29,14 @@ const SUBJECTS: Readonly<Record<string, string>> = {
   tpm: "Virtual TPM",
   binding: "Connection",
   eventlog: "Event log",
+  device: "Devices",
   policy: "Your policy",
   evidence: "Evidence",
 };
 
 /** What a check asks, by the rest of its id. */
 const QUESTIONS: Readonly<Record<string, string>> = {
+  attestation_key: "the key that signs was made by Intel's quoting enclave",
   arch: "the device is of a known kind",
   chain: "its key's certificates lead to the vendor's root",
   chain_validity: "all these certificates are valid today",
@@ -50,9 +52,15 @@ const QUESTIONS: Readonly<Record<string, string>> = {
   leaf_validity: "the certificate is valid today",
   leaf_binding: "the key belongs to this device",
   measurements: "its firmware and driver are those that the vendor published",
+  module: "the TDX module is Intel's",
   nonce: "it answers the question asked just now",
+  pck_certificate: "the certificate is that of this platform",
+  pck_chain: "its certificates lead to Intel's root, valid and not revoked",
   pcr_digest: "the registers are those that were signed",
   product: "report and certificate are of one product line",
+  qe_identity: "the quoting enclave is one that Intel counts as current",
+  qe_report_signature: "the platform's key signed for the quoting enclave",
+  quote_signature: "the quote is signed by the attestation key",
   registers: "the log belongs to these registers",
   replay: "the log adds up to the signed registers",
   report_data: "the processor signed for this service, this moment and this key",
@@ -64,13 +72,22 @@ const QUESTIONS: Readonly<Record<string, string>> = {
   signing_key: "the kind of key is known",
   stated_nonce: "its answer names the question",
   tcb: "the certificate is for the firmware that runs",
+  tcb_info: "Intel's word on this firmware is signed and current",
   tcb_order: "the firmware versions are consistent",
   tcb_status: "the vendor counts its firmware as up to date",
   td_report: "the VM is the one that the processor measured",
   tpm_quote: "the virtual TPM answered",
   tpm_signature: "the virtual TPM's key signed",
+  unique: "no device is shown twice",
   user_data: "the report is about this virtual TPM",
   vmpl: "the report was made by the most privileged part",
+};
+
+const RIMS: Readonly<Record<string, string>> = {
+  "": "are there",
+  _chain: "lead to NVIDIA's root",
+  _revocation: "are by nobody whose certificate is revoked",
+  _signature: "are signed",
 };
 
 /** A sentence for a check; one without an entry says its id in words. */
@@ -78,7 +95,10 @@ export function sentence(id: string): string {
   if (id === "freshness") return "Evidence: made for this question, and not before";
   const [head = "", ...rest] = id.split(".");
   const asked = rest.join(" ") || head;
-  return `${SUBJECTS[head] ?? head}: ${QUESTIONS[rest.at(-1) ?? ""] ?? asked.replaceAll("_", " ")}`;
+  // A RIM: what NVIDIA publishes of a driver, or of the firmware of a device.
+  const rim = /^(driver|vbios)_rim(.*)/.exec(asked);
+  const told = rim ? `reference values of the ${rim[1]} ${RIMS[rim[2] ?? ""] ?? ""}` : QUESTIONS[rest.at(-1) ?? ""];
+  return `${SUBJECTS[head] ?? head}: ${told ?? asked.replaceAll("_", " ")}`;
 }
 
 export function reason(state: State): string {
