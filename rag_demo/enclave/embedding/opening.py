@@ -26,7 +26,7 @@ from rag_demo.enclave.embedding.configuration import (
 )
 from rag_demo.enclave.embedding.embedder import TextEmbedder
 from rag_demo.enclave.embedding.encoder import Encoder, NumpyEncoder
-from rag_demo.enclave.embedding.files import PlainFolder, read_whole
+from rag_demo.enclave.embedding.files import PlainFolder, fingerprint_of, read_whole
 from rag_demo.enclave.embedding.weights import Weights, read_weights
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME, parse_tokenizer
 
@@ -122,7 +122,8 @@ def _load(model: ModelFiles, make: _Maker) -> TextEmbedder:
     max_tokens = parse_max_tokens(read_whole(model, LENGTH_NAME), config)
     tokens = parse_tokenizer(read_whole(model, TOKENIZER_NAME), vocabulary=config.vocabulary)
     encoder = make(read_weights(model, config), config)
-    return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=max(1, len(os.sched_getaffinity(0))))
+    threads = max(1, len(os.sched_getaffinity(0)))
+    return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=threads, fingerprint=fingerprint_of(model))
 
 
 def _onnx() -> _Maker:

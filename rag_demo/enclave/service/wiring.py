@@ -14,7 +14,7 @@ from rag_demo.enclave.documents import Limits as DocumentLimits
 from rag_demo.enclave.documents import Progress as Read
 from rag_demo.enclave.documents import parse, split
 from rag_demo.enclave.documents.sentences import sentences
-from rag_demo.enclave.embedding import open_sealed_embedder
+from rag_demo.enclave.embedding import TextEmbedder, open_sealed_embedder
 from rag_demo.enclave.parts import Embedder, Page, Passage, Store
 from rag_demo.enclave.service.bench import Answerer, Bench, KeyMaterial, OpenBench, Progress
 from rag_demo.enclave.service.settings import EnclaveSettings, PostgresSettings
@@ -56,7 +56,7 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
                 backend=settings.model.backend,
             )
             undo.callback(embedder.close)
-            store = _store(settings, keys.database, dimensions=embedder.dimensions)
+            store = _store(settings, keys.database, embedder)
             undo.pop_all()
         return Bench(
             model_name=MODEL_NAME, embedder=embedder, store=store, read=reading, split=_passages, answerer=answerer
@@ -65,10 +65,11 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
     return opened
 
 
-def _store(settings: EnclaveSettings, key: memoryview, *, dimensions: int) -> Store:
+def _store(settings: EnclaveSettings, key: memoryview, embedder: TextEmbedder) -> Store:
+    dimensions, model = embedder.dimensions, embedder.fingerprint
     limits, place = StoreLimits(documents=settings.limits.documents_per_user), settings.database
     if not isinstance(place, PostgresSettings):
-        return SqliteStore.open(place, key, dimensions=dimensions, model=MODEL_NAME, limits=limits)
+        return SqliteStore.open(place, key, dimensions=dimensions, model=model, limits=limits)
     from rag_demo.enclave.store.postgres import PostgresStore  # noqa: PLC0415  of the extra 'rag-postgres'
 
     return PostgresStore.open(
@@ -76,7 +77,7 @@ def _store(settings: EnclaveSettings, key: memoryview, *, dimensions: int) -> St
         key,
         inside_boundary=place.inside_boundary,
         dimensions=dimensions,
-        model=MODEL_NAME,
+        model=model,
         limits=limits,
     )
 

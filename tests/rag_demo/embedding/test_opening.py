@@ -9,7 +9,8 @@ import pytest
 
 from attest.errors import ConfigurationError, SealedTamperError, SignatureError
 from attest.sealed import SealedManifest
-from rag_demo.enclave.embedding import Backend, TextEmbedder, open_sealed_embedder, seal_model
+from rag_demo.enclave.embedding import Backend, PlainFolder, TextEmbedder, open_sealed_embedder, seal_model
+from rag_demo.enclave.embedding.files import MODEL_FILES, fingerprint_of
 from tests.sealed.made import KEY, NAMES, OTHER_KEY, OWNER, STRANGER, stream
 
 TEXTS = ["How long is the lease?", "Five years."]
@@ -61,6 +62,21 @@ def test_nothing_of_it_is_written_anywhere(sealed_model: Path, backend: Backend)
     assert opened_for_writing == []
     # The audit hook sees Python alone, and the kernel's count everything: a copy would be 90 MB.
     assert written_bytes() - before < 1 << 20
+
+
+def test_a_sealed_model_has_the_fingerprint_of_its_files_and_another_one_another(
+    sealed_model: Path, model_folder: Path, tmp_path: Path
+) -> None:
+    with open_sealed_embedder(sealed_model, key=KEY, trusted=(OWNER.public_key(),)) as opened:
+        assert opened.fingerprint == fingerprint_of(PlainFolder(model_folder))
+    found = {opened.fingerprint}
+    for path in MODEL_FILES:
+        other = tmp_path / path.replace("/", "-")
+        for name in MODEL_FILES:
+            (other / name).parent.mkdir(parents=True, exist_ok=True)
+            (other / name).write_bytes(name.encode() + b"!" * (name == path))
+        found.add(fingerprint_of(PlainFolder(other)))
+    assert len(found) == 1 + len(MODEL_FILES)
 
 
 def written_bytes() -> int:
