@@ -77,6 +77,7 @@ class Chat:
         if self._lines.isatty() and self._screen.terminal:
             with suppress(EOFError):
                 return input(self._prompt()).strip()
+            self._screen.line()  # whoever ends with Ctrl-D finds the shell's prompt on a line of its own
             return None
         self._screen.line(self._prompt().strip())
         line = self._lines.readline(_MAX_LINE)

@@ -195,7 +195,8 @@ def test_on_a_terminal_the_prompt_has_sign_word_and_colour(site: Site) -> None:
         seen = _until(near, b" > ", seen)
         os.write(near, b"when?\n")
         seen = _until(near, b"sealed to", seen)
-        os.write(near, b"/quit\n")
+        os.write(near, b"\x04")
+        seen = _until(near, b"> \r\n", seen)
         assert process.wait(20) == 0
     finally:
         process.kill()
