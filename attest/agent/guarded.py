@@ -79,9 +79,9 @@ def _require(what: str, path: Path, problem: str | None) -> None:
         f"{what}: {path} {problem}, who would decide what is given to whom",
         code="file-writable-by-others",
         field=what,
-        expected="written by root and the agent's user alone",
+        expected="written by root and the user of this program alone",
         got=problem,
-        hint=f"chown it to the agent's user, and chmod go-w {path}",
+        hint=f"chown it to the user of this program, and chmod go-w {path}",
     )
 
 
