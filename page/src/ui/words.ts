@@ -52,6 +52,7 @@ const QUESTIONS: Readonly<Record<string, string>> = {
   leaf_validity: "the certificate is valid today",
   leaf_binding: "the key belongs to this device",
   measurements: "its firmware and driver are those that the vendor published",
+  mode: "all devices work in one mode",
   module: "the TDX module is Intel's",
   nonce: "it answers the question asked just now",
   pck_certificate: "the certificate is that of this platform",
