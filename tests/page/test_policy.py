@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from attest.appraisal import AttestationResult, appraise
 from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
+from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.policy import Policy, load_policy
 from attest.results.document import verified_document
 from attest.verification import VerifiedEvidence
@@ -37,7 +38,8 @@ async () => {
             const policy = await load(text);
             const judge = (result) => appraise(result, policy, Date.parse(result.at));
             const judged = policy.code ? [] : numbers.map((number) => judge(results[number]));
-            answers.push({ code: policy.code, path: policy.path, digest: policy.digest, judged });
+            const { code, path, digest, tolerances } = policy;
+            answers.push({ code, path, digest, tolerances, judged });
         }
         return JSON.stringify(answers);
     };
@@ -84,6 +86,12 @@ def is_for_pages(found: object) -> bool:
     return all(map(is_for_pages, found)) if isinstance(found, list) else True
 
 
+def tolerated(found: GpuTolerances) -> dict[str, Any]:
+    waived = {str(one.index): one.reason for one in found.waived_measurements}
+    held = {} if found.held_rim_signers is None else {"heldRimSigners": found.held_rim_signers}
+    return {"waivedMeasurements": waived} | held
+
+
 def random_documents(count: int) -> Iterator[dict[str, Any]]:
     random = Random(20261122)
     for _ in range(count):
@@ -104,6 +112,8 @@ def test_every_check_of_random_policies_comes_out_as_in_python(page: Verifier) -
         assert answer.get("code") is None, (answer, json.dumps(one))
         policy = policy_of(one)
         assert answer["digest"] == policy.digest.hex()
+        tolerances = {"gpus": policy.tolerances.gpus, "switches": policy.tolerances.switches}
+        assert answer["tolerances"] == {kind: tolerated(found) for kind, found in tolerances.items()}
         for place, found in zip(places, answer["judged"], strict=True):
             verified = evidence[place]
             expected = verdict_of(appraise(verified, policy=policy, at=verified.at))

@@ -103,7 +103,8 @@ export class Session {
         session.nonce = typeof binding.nonce === "string" ? binding.nonce : hex(binding.nonce);
         session.evidence = evidence;
         const policy = await policyOf(session.memory.get("policy"));
-        return verified(evidence, { binding, at, unchecked: (policy?.unchecked ?? []) as readonly UncheckedReason[] });
+        // What the policy leaves unjudged and tolerates, and nothing else, may be missing or differ.
+        return verified(evidence, { binding, at, unchecked: (policy?.unchecked ?? []) as readonly UncheckedReason[], tolerances: policy?.tolerances });
       },
     };
   }
