@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -162,7 +163,9 @@ class Child:
                 return crashed(0, 0, self._limits)
             if ended:
                 self._process.returncode = os.waitstatus_to_exitcode(status)
-                return crashed(self._process.returncode, used.ru_maxrss * 1024, self._limits)
+                # A process begins with the peak of the one that started it: no more than ours says nothing of it.
+                most = used.ru_maxrss if used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else 0
+                return crashed(self._process.returncode, most * 1024, self._limits)
             time.sleep(_LOOK_SECONDS)
         return misbehaved("nothing more, and lives on")
 
