@@ -63,13 +63,13 @@ def read(data: bytes, out: Out) -> None:
 
 
 class _Target:
-    """What lxml tells of a document, piece by piece."""
+    """What lxml tells of a document, piece by piece; each kind of target takes what it wants of it."""
 
     def doctype(self, _name: str | None, _public: str | None, _system: str | None) -> None:
         raise RefusedError("malformed", "a document type declaration in XML")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        raise NotImplementedError
+        """Take the beginning of an element."""
 
     def end(self, tag: str) -> None:
         """Take the end of an element."""
