@@ -2,15 +2,13 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from pwd import getpwnam
 
 import pytest
 
-from tests.kms.postgres import Server
+from tests.kms.postgres import Server, served_by
 
 __all__ = ["REASON", "running_pgvector"]
 
@@ -41,24 +39,12 @@ def _missing() -> str | None:
 
 @contextmanager
 def running_pgvector() -> Iterator[Server]:
-    """Start a server in a new directory of a short name, and take both away in the end."""
+    """Start a server that has the extension, and take it away in the end."""
     reason = _missing()
     programs = _programs()
     if reason is not None or programs is None:
         if os.environ.get("ATTEST_REQUIRE_PGVECTOR") == "1":
             pytest.fail(f"ATTEST_REQUIRE_PGVECTOR=1, but {reason}")
         pytest.skip(str(reason))
-    folder = Path(tempfile.mkdtemp(prefix="pgv-"))
-    try:
-        if os.geteuid() == 0:
-            nobody = getpwnam("nobody")
-            os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        server = Server(folder=folder, programs=programs)
-        server.make()
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with served_by(programs) as server:
+        yield server
