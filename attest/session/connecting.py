@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import ssl
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from attest.collect import THIS_MACHINE, collect_machine
-from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES
-from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
-from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
 from attest.policy.load import MAX_POLICY_BYTES, Policy, load_policy
 from attest.release.exchange import Attester
 from attest.release.mutual import ServiceExpectation
 from attest.release.watching import FileMemory, LogWatch
 from attest.session.clock import now
+from attest.session.given import anchors_given, asking_vendors, endorsements_given, read_given
 from attest.session.settings import SessionSettings
-from attest.session.vendors import fetch_from_vendors
 
 if TYPE_CHECKING:
     import httpx
 
 __all__ = ["attester_of", "expectation_of", "open_async_http", "open_http", "trusting", "watch_of"]
-
-MAX_SMALL_FILE_BYTES: Final = 1024 * 1024
 
 
 def open_http(settings: SessionSettings) -> httpx.Client:
@@ -122,7 +113,7 @@ def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectatio
     if isinstance(policy, ServiceExpectation):
         return policy
     if policy is None and settings.policy is not None:
-        policy = load_policy(_read(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
+        policy = load_policy(read_given(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
     if policy is None:
         if settings.configuration is not None or settings.unchecked_tls is not None:
             raise ConfigurationError(
@@ -132,52 +123,17 @@ def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectatio
                 expected="a policy for the service's own machine",
             )
         return None
-    pool = _endorsements(settings)
+    pool = endorsements_given(settings.endorsements, at=now())
     return ServiceExpectation(
         policy=policy,
-        anchors=_anchors(settings),
+        anchors=anchors_given(settings.anchors, allow_simulated=settings.allow_simulated),
         endorsements=pool,
         clock=now,
         random=secrets.token_bytes,
-        fetch=None if settings.offline else partial(_fetched, pool),
+        fetch=None if settings.offline else asking_vendors(pool),
         configuration=settings.configuration,
         unchecked_tls=settings.unchecked_tls,
     )
-
-
-def _fetched(pool: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:
-    return fetch_from_vendors(evidence, at=at, pool=pool, environ=os.environ)
-
-
-def _anchors(settings: SessionSettings) -> TrustAnchors:
-    anchors = TrustAnchors.vendors()
-    if settings.anchors is not None:
-        anchors = read_anchor_file(_read(settings.anchors, MAX_SMALL_FILE_BYTES, "anchors"), base=anchors)
-    return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
-
-
-def _endorsements(settings: SessionSettings) -> Endorsements:
-    files = ((str(file), _read(file, MAX_BUNDLE_BYTES, "endorsements")) for file in _files(settings.endorsements))
-    return read_endorsements(files, at=now()).endorsements
-
-
-def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(one for one in path.rglob("*") if one.is_file())
-        else:
-            yield path
-
-
-def _read(file: Path, limit: int, what: str) -> bytes:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(limit + 1)
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{what}: {file} cannot be read: {problem}", code="file-unreadable", field=what, got=problem
-        ) from exc
 
 
 def _no_httpx() -> ConfigurationError:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from attest.channel import ChannelExpectation
-from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
-from attest.errors import ConfigurationError
-from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
 from attest.policy import Policy, load_policy
 from attest.policy.load import MAX_POLICY_BYTES
-from attest.session.vendors import fetch_from_vendors
+from attest.session.given import anchors_given, asking_vendors, endorsements_given, unreadable
 
 __all__ = ["RECORD_SECONDS", "Demands", "read_demands"]
 
 RECORD_SECONDS: Final = 300.0
 """How long a proof counts, unless somebody says less."""
-MAX_ANCHOR_BYTES: Final = 1024 * 1024
 _Identity = tuple[int, int, int, int]
 
 
@@ -88,7 +83,7 @@ class _Reader:
                     return self._seen[1]
                 data = stream.read(MAX_POLICY_BYTES + 1)
         except OSError as exc:
-            raise _unreadable("policy", self._file, exc) from exc
+            raise unreadable("policy", self._file, exc, hint="nothing is sent without it") from exc
         expected = self._demands._with(load_policy(data, name=str(self._file)))  # noqa: SLF001  its own reader
         self._seen = (identity, expected)
         return expected
@@ -121,51 +116,15 @@ def read_demands(
         ConfigurationError: a file is missing or wrong.
         AttestError: an endorsement cannot be read.
     """
-    roots = TrustAnchors.vendors()
-    if anchors is not None:
-        roots = read_anchor_file(_read(anchors, MAX_ANCHOR_BYTES, "anchors"), base=roots)
-    if allow_simulated:
-        roots = roots.with_anchors(TrustAnchors.simulation().anchors)
-    files = ((str(one), _read(one, MAX_BUNDLE_BYTES, "endorsements")) for one in _files(endorsements))
-    pool = read_endorsements(files, at=at).endorsements
+    roots = anchors_given(anchors, allow_simulated=allow_simulated)
+    pool = endorsements_given(endorsements, at=at)
     demands = Demands(
         audience=audience,
         policy=policy,
         anchors=roots,
         endorsements=pool,
-        fetch=None if offline else partial(_fetched, pool),
+        fetch=None if offline else asking_vendors(pool),
         max_age=max_age,
     )
     demands.reader()()  # a wrong policy is told before anything else happens
     return demands
-
-
-def _fetched(pool: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:
-    return fetch_from_vendors(evidence, at=at, pool=pool, environ=os.environ)
-
-
-def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(one for one in path.rglob("*") if one.is_file())
-        else:
-            yield path
-
-
-def _read(file: Path, limit: int, what: str) -> bytes:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(limit + 1)
-    except OSError as exc:
-        raise _unreadable(what, file, exc) from exc
-
-
-def _unreadable(what: str, file: Path, exc: OSError) -> ConfigurationError:
-    problem = exc.strerror or str(exc)
-    return ConfigurationError(
-        f"{what}: {file} cannot be read: {problem}",
-        code="file-unreadable",
-        field=what,
-        got=problem,
-        hint="nothing is sent without it" if what == "policy" else None,
-    )

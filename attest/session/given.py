@@ -1,0 +1,83 @@
+"""What somebody names to judge a machine by: anchors and endorsements in files, and the vendors for what is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from attest.endorsements.anchors import TrustAnchors, read_anchor_file
+from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+from attest.endorsements.pool import Endorsements
+from attest.errors import ConfigurationError
+from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.envelope import Evidence
+from attest.session.vendors import fetch_from_vendors
+
+__all__ = ["anchors_given", "asking_vendors", "endorsements_given", "read_given", "unreadable"]
+
+MAX_ANCHOR_BYTES: Final = 1024 * 1024
+
+
+def anchors_given(file: Path | None, *, allow_simulated: bool) -> TrustAnchors:
+    """Return the vendors' anchors, as a file changes them, and the simulator's beside them where that is allowed.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, or as ``read_anchor_file``.
+    """
+    anchors = TrustAnchors.vendors()
+    if file is not None:
+        anchors = read_anchor_file(read_given(file, MAX_ANCHOR_BYTES, "anchors"), base=anchors)
+    return anchors.with_anchors(TrustAnchors.simulation().anchors) if allow_simulated else anchors
+
+
+def endorsements_given(paths: tuple[Path, ...], *, at: datetime) -> Endorsements:
+    """Return what vendors say, from files and all files below directories.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+        AttestError: as ``read_endorsements``.
+    """
+    files = ((str(file), read_given(file, MAX_BUNDLE_BYTES, "endorsements")) for file in _files(paths))
+    return read_endorsements(files, at=at).endorsements
+
+
+def asking_vendors(pool: Endorsements) -> Callable[[Evidence, datetime], Endorsements]:
+    """Return what asks the vendors for what a pool lacks."""
+    return partial(_fetched, pool)
+
+
+def read_given(file: Path, limit: int, what: str) -> bytes:
+    """Read a file, and one byte more than the limit where it is longer: whoever parses it says so.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    try:
+        with file.open("rb") as stream:
+            return stream.read(limit + 1)
+    except OSError as exc:
+        raise unreadable(what, file, exc) from exc
+
+
+def unreadable(what: str, file: Path, exc: OSError, *, hint: str | None = None) -> ConfigurationError:
+    """Say that a file cannot be read, in the words of the system."""
+    problem = exc.strerror or str(exc)
+    return ConfigurationError(
+        f"{what}: {file} cannot be read: {problem}", code="file-unreadable", field=what, got=problem, hint=hint
+    )
+
+
+def _fetched(pool: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:
+    return fetch_from_vendors(evidence, at=at, pool=pool, environ=os.environ)
+
+
+def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(one for one in path.rglob("*") if one.is_file())
+        else:
+            yield path
