@@ -399,6 +399,7 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
     with shown_progress("unsealing", 1000, display=Display(colour=False)) as tell:
         tell("a", 1000)
     assert "unsealing" in screen.getvalue()

@@ -295,9 +295,9 @@ def test_a_dry_run_asks_nobody_and_starts_nothing(run: Run, tmp_path: Path, serv
 
 def test_signals_are_passed_on(served: ServedProcess, tmp_path: Path) -> None:
     code = (
-        "import signal, sys\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: (print('heard', flush=True), sys.exit(7)))\n"
-        "print('ready', flush=True)\n"
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: (os.write(1, b'heard\\n'), sys.exit(7)))\n"
+        "os.write(1, b'ready\\n')\n"
         "signal.pause()\n"
     )
     command = driver(tmp_path, "run", "--key", f"MODEL={KEY}", "--", sys.executable, "-c", code)
