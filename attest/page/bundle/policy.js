@@ -1,1 +1,1 @@
-import{a,b,c,d}from"./chunk-UQ2I7GGI.js";import"./chunk-SJYAB5FW.js";import"./chunk-3TZQE4XC.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};
+import{a,b,c,d}from"./chunk-F5NSFXSZ.js";import"./chunk-7O7PCXNB.js";import"./chunk-BGFEXY33.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};

@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{N as a}from"./chunk-V5F2HFN3.js";import"./chunk-SJYAB5FW.js";import"./chunk-3TZQE4XC.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{N as a}from"./chunk-7HKO4M54.js";import"./chunk-7O7PCXNB.js";import"./chunk-BGFEXY33.js";export{a as verifyEvidence};
