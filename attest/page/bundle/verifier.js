@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{N as a}from"./chunk-7HKO4M54.js";import"./chunk-7O7PCXNB.js";import"./chunk-BGFEXY33.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{N as a}from"./chunk-ASGREP4R.js";import"./chunk-V7RYLTLO.js";import"./chunk-G4Z7CLLM.js";export{a as verifyEvidence};

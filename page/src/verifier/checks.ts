@@ -1,6 +1,6 @@
 /** What was examined, and how it came out; and the runner of every numbered procedure. */
 
-import { AttestError } from "./errors";
+import { AttestError, type Shown, refusalOf, shown } from "./errors";
 
 /** Nothing but `pass` ever counts in favour of an Attester. */
 export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
@@ -24,7 +24,7 @@ export interface Unchecked {
 export const UNCHECKED_NAMES: readonly string[] = ["revocation", "freshness", "rim", "tcb", "eventlog", "topology"];
 
 /** How success is told: what was demanded, what was found, and the outcome when it is not `pass`. */
-export type Told = readonly [expected: string, got: string, outcome?: Outcome];
+export type Told = readonly [expected: Shown, got?: Shown, outcome?: Outcome];
 
 /** One step of a procedure over a state that the steps fill in. `run` lets it pass or throws an `AttestError`. */
 export interface Step<S> {
@@ -34,8 +34,21 @@ export interface Step<S> {
   tell(state: S): Told;
 }
 
-export function check(id: string, outcome: Outcome, expected: string, got: string, clause: string): Check {
-  return { id, outcome, expected, got, clause };
+export function check(id: string, outcome: Outcome, expected: Shown, got: Shown, clause: string): Check {
+  return { id, outcome, expected: shown(expected), got: shown(got), clause };
+}
+
+/** Take one step: its check, and the refusal when it did not pass. */
+export async function taken(id: string, clause: string, step: () => Told | Promise<Told>): Promise<readonly [Check, AttestError?]> {
+  const found = await refusalOf(step);
+  if (!(found instanceof AttestError)) {
+    const [expected, got, outcome = "pass"] = found;
+    return [check(id, outcome, expected, got, clause)];
+  }
+  const { facts } = found;
+  facts.check = id;
+  facts.clause ??= clause;
+  return [check(id, "fail", facts.expected, facts.got ?? found.message, clause), found];
 }
 
 /**
@@ -44,30 +57,20 @@ export function check(id: string, outcome: Outcome, expected: string, got: strin
  *
  * @param before checks that passed before the procedure began
  */
-export async function runSteps<S>(
-  steps: readonly Step<S>[],
-  state: S,
-  before: readonly Check[] = [],
-): Promise<readonly Check[]> {
+export async function runSteps<S>(steps: readonly Step<S>[], state: S, before: readonly Check[] = []): Promise<readonly Check[]> {
   const checks = [...before];
   let failure: AttestError | undefined;
-  for (const step of steps) {
+  for (const { id, clause, run, tell } of steps) {
     if (failure) {
-      checks.push(check(step.id, "not evaluated", "", "an earlier check failed", step.clause));
+      checks.push(check(id, "not evaluated", "", "an earlier check failed", clause));
       continue;
     }
-    try {
-      await step.run(state);
-      const [expected, got, outcome = "pass"] = step.tell(state);
-      checks.push(check(step.id, outcome, expected, got, step.clause));
-    } catch (error) {
-      if (!(error instanceof AttestError)) throw error;
-      failure = error;
-      const { facts } = error;
-      facts.check = step.id;
-      facts.clause ??= step.clause;
-      checks.push(check(step.id, "fail", facts.expected ?? "", facts.got ?? error.message, step.clause));
-    }
+    const [outcome, refused] = await taken(id, clause, async () => {
+      await run(state);
+      return tell(state);
+    });
+    checks.push(outcome);
+    failure = refused;
   }
   if (failure) {
     failure.checks = checks;

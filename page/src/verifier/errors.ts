@@ -1,5 +1,6 @@
 /** The error tree of `attest.errors`, flat: a kind instead of a class, and the same codes. */
 
+import { hex } from "./bytes";
 import type { Check } from "./checks";
 
 /** Who must act; the order of exit codes decides which of several refusals speaks for all. */
@@ -15,6 +16,13 @@ const EXIT_CODES = {
 } as const;
 
 export type Kind = keyof typeof EXIT_CODES;
+
+/** What can be told as it is: bytes as hex, the rest as text. */
+export type Shown = string | number | bigint | boolean | null | undefined | Uint8Array | readonly (string | number | bigint)[];
+
+export function shown(value: Shown): string {
+  return value instanceof Uint8Array ? hex(value) : String(value ?? "");
+}
 
 /** What is known beside the text; the long hints stand in docs/errors.md, under the code. */
 export interface Facts {
@@ -68,6 +76,16 @@ export function fail(kind: Kind, code: string, message: string, facts: Facts = {
 /** Make a refusal that its code, what was expected and what was found tell; for the caller to throw. */
 export function refusal(kind: Kind, code: string, expected: string, got: string, facts: Facts = {}): AttestError {
   return new AttestError(kind, code, "", { ...facts, expected, got });
+}
+
+/** Refuse, told by the code, what was expected and what was found; an expression, so that it can stand behind `??`. */
+export function refuse(kind: Kind, code: string, expected?: Shown, got?: Shown, facts?: Facts): never {
+  throw refusal(kind, code, shown(expected), shown(got), facts);
+}
+
+/** Require a condition, or refuse: see `refuse`. */
+export function need(condition: unknown, kind: Kind, code: string, expected?: Shown, got?: Shown, facts?: Facts): asserts condition {
+  if (!condition) refuse(kind, code, expected, got, facts);
 }
 
 /** Return what `attempt` refused with; any other exception is a defect and goes on. */

@@ -1,1 +1,0 @@
-import{q as e,w as r}from"./chunk-BGFEXY33.js";var a=/-----BEGIN ([A-Z0-9 ]{1,40})-----[\t-\r ]([A-Za-z0-9+/=\t-\r ]*)-----END \1-----/g;function l(n){return[...r(n).matchAll(a)].map(([,t="",o=""])=>({label:t,content:e(o.replace(/[\t-\r ]/g,""),`PEM ${t}`)}))}export{l as a};
