@@ -7,12 +7,11 @@ import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
 import { type Bytes, copyOf, hexBytes, rfc3339, utf8 } from "./bytes";
 import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
 import { type Expected, REPORT_DATA_BYTES } from "./composite";
-import { type NamedBytes, readEndorsements } from "./endorsements";
 import { type Evidence, MEDIA, itemOf, requireSound } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import type { Given, Tolerances } from "./formats";
 import { merged } from "./pool";
-import { readEvidence } from "./recognition";
+import { type NamedBytes, readEndorsements, readEvidence } from "./recognition";
 import { verify } from "./verify";
 
 /** Bytes, or the same as hex. */
@@ -139,7 +138,7 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
     const recognised = await readEvidence(inputFiles(input));
-    const pool = merged(recognised.presented, (await readEndorsements(endorsements, at)).endorsements);
+    const pool = merged(recognised.presented, await readEndorsements(endorsements, at));
     const given: Given = { endorsements: pool, anchors, at, unchecked, tolerances };
     return verify(withLog(recognised.evidence, log), given, expected);
   });

@@ -11,14 +11,13 @@
 
 // As each format's, so that what is shared is one file.
 import "./api";
-import { type Bytes, hex, rfc3339 } from "./bytes";
+import { type Bytes, hex, latin1, rfc3339 } from "./bytes";
 import { type CborValue, cborBytes, cborValue, isMap } from "./cbor";
 import { parseCrl } from "./crl";
 import { fail } from "./errors";
 import { gpuFormat, intelFormat } from "./lazy";
 import { readPemBlocks } from "./pem";
 import { type Found, nothingFound } from "./pool";
-import { parseMoment } from "./time";
 import { type Certificate, parseCertificate } from "./x509";
 
 const FORMAT = "attest.endorsements/1";
@@ -33,13 +32,12 @@ function malformed(field: string, expected: string, got = "something else"): nev
  * Add what a bundle holds. Of one that must not be used at this moment the lists and answers alone stay, as out of date:
  * what they revoke stays revoked, what they do not proves nothing.
  */
-export async function readBundle(data: Bytes, found: Found, { at, warn }: { at: number; warn(problem: string): void }): Promise<void> {
+export async function readBundle(data: Bytes, found: Found, at: number): Promise<void> {
   const { created, expires, content } = await parseBundle(data);
   if (created <= at && at < expires) {
     for (const name of Object.keys(found) as (keyof Found)[]) found[name].push(...(content[name] as never[]));
     return;
   }
-  warn(`${at < created ? "bundle-not-yet-valid" : "bundle-expired"}: ${rfc3339(created)} to ${rfc3339(expires)}`);
   // In front, where a current one of the same bytes takes their place.
   found.crls.unshift(...content.crls.map((crl) => ({ ...crl, nextUpdate: crl.thisUpdate })));
   found.ocsp.unshift(...content.ocsp.map((answer) => ({ ...answer, ends: answer.thisUpdate })));
@@ -95,7 +93,7 @@ async function addContent(kind: string, data: Bytes, content: Found): Promise<vo
 }
 
 function chain(pem: Bytes): Certificate[] {
-  const blocks = readPemBlocks(pem);
+  const blocks = readPemBlocks(latin1(pem));
   const whole = blocks.length > 0 && blocks.length <= MAX_CHAIN && blocks.every(({ label }) => label === "CERTIFICATE");
   if (!whole) malformed("chain", `1 to ${MAX_CHAIN} PEM certificates`, `${blocks.length} PEM blocks`);
   return blocks.map(({ content }) => parseCertificate(content));
@@ -124,8 +122,8 @@ function bytes(value: CborValue | undefined, field: string): Bytes {
   return value instanceof Uint8Array ? (value as Bytes) : malformed(field, "a byte string");
 }
 
+/** A moment in the one spelling that writing it again gives; years are 0001 to 9999. */
 function moment(value: CborValue | undefined, field: string): number {
-  const ms = typeof value === "string" ? parseMoment(value, field) : Number.NaN;
+  const ms = typeof value === "string" && /^(?!0000)\d/.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isFinite(ms) && rfc3339(ms) === value ? ms : malformed(field, "a moment in its one spelling");
 }
-

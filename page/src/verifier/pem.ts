@@ -1,6 +1,6 @@
 /** PEM (RFC 7468): text between blocks is ignored. */
 
-import { type Bytes, base64Bytes, latin1 } from "./bytes";
+import { type Bytes, base64Bytes } from "./bytes";
 
 export interface PemBlock {
   readonly label: string;
@@ -10,9 +10,6 @@ export interface PemBlock {
 const BLOCK = /-----BEGIN ([A-Z0-9 ]{1,40})-----[\t-\r ]([A-Za-z0-9+/=\t-\r ]*)-----END \1-----/g;
 
 /** Every block, in order: `base64-invalid` when the content of one is none. */
-export function readPemBlocks(data: Uint8Array): PemBlock[] {
-  return [...latin1(data).matchAll(BLOCK)].map(([, label = "", content = ""]) => ({
-    label,
-    content: base64Bytes(content.replace(/[\t-\r ]/g, ""), `PEM ${label}`),
-  }));
+export function readPemBlocks(text: string): PemBlock[] {
+  return [...text.matchAll(BLOCK)].map(([, label = "", content = ""]) => ({ label, content: base64Bytes(content.replace(/[\t-\r ]/g, ""), "PEM") }));
 }

@@ -1,18 +1,37 @@
-/** Is this an envelope? A service shows one; the code for everything else that may be evidence is loaded when it is met. */
+/**
+ * What came: a service shows an envelope, and hands out bundles. The code for every other form of evidence and of
+ * endorsements is loaded when one is met.
+ */
 
-import { isBundle } from "./endorsement_forms";
-import type { NamedBytes } from "./endorsements";
+import { type Bytes, latin1 } from "./bytes";
 import { type Evidence, MAX_ENVELOPE_BYTES, evidenceOf, parseEnvelope } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import { type JsonValue, isObject, jsonValue } from "./json";
-import { filesFormat } from "./lazy";
-import type { Endorsements } from "./pool";
+// Most formats need it, so it is in the file that all of them share.
+import "./pem";
+import { bundleFormat, filesFormat } from "./lazy";
+import { type Endorsements, merged, nothingFound } from "./pool";
 import { beginsTable } from "./snp/table";
+
+/** The largest is a bundle. */
+export const MAX_FILE_BYTES = 16 * 1024 * 1024;
+const [MAX_FILES, MAX_ENDORSEMENTS] = [16_384, 16_384];
+
+/** One file. */
+export interface NamedBytes {
+  readonly name: string;
+  readonly bytes: Bytes;
+}
 
 /** Files of one Attester as one piece of evidence, with the endorsements among them. */
 export interface Recognised {
   readonly evidence: Evidence;
   readonly presented: Partial<Endorsements>;
+}
+
+/** Whether the first bytes are a bundle's, of this version or another, signed or not: a map with a certain first name. */
+export function isBundle(data: Bytes): boolean {
+  return /^[\xa0-\xbb](?:fbundle|fformat.{1,2}attest\.endorsements\/)/s.test(latin1(data.subarray(0, 40)));
 }
 
 function isRecord(value: JsonValue | undefined): boolean {
@@ -42,4 +61,16 @@ export async function readEvidence(files: readonly NamedBytes[]): Promise<Recogn
     if (!(document instanceof AttestError) && isEnvelope(document)) return { evidence: evidenceOf(document, true), presented: {} };
   }
   return (await filesFormat()).readFiles(files);
+}
+
+/** Read endorsements out of files of any form; what cannot be read is missing, and for any bytes at all nothing is thrown. */
+export async function readEndorsements(files: readonly NamedBytes[], at: number): Promise<Endorsements> {
+  const found = nothingFound();
+  for (const { bytes } of files.slice(0, MAX_FILES)) {
+    if (Object.values(found).reduce((count, each) => count + each.length, 0) >= MAX_ENDORSEMENTS) break;
+    await refusalOf(async () =>
+      isBundle(bytes) ? (await bundleFormat()).readBundle(bytes, found, at) : (await filesFormat()).readEndorsementFile(bytes, found),
+    );
+  }
+  return merged(found, {});
 }

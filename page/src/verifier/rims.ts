@@ -1,8 +1,7 @@
 /** Reference integrity manifests of NVIDIA, as the exact bytes that were signed, and the answers that bring them. */
 
-import { type Bytes, base64Bytes, equal, hexBytes } from "./bytes";
+import { type Bytes, base64Bytes, equal, hexBytes, latin1 } from "./bytes";
 import { sha256 } from "./crypto";
-import { looksLikeRim } from "./endorsement_forms";
 import { fail } from "./errors";
 import { isObject, jsonValue } from "./json";
 import { MAX_RIM_BYTES } from "./xml/parse";
@@ -11,12 +10,19 @@ import { malformed } from "./xml/refusal";
 /** Base64 of the document, and a few short members. */
 export const MAX_RIM_ANSWER_BYTES = Math.floor(MAX_RIM_BYTES / 3) * 4 + 8192;
 
+/** A byte-order mark, a declaration, and the element. */
+const SWID = /^(?:\xef\xbb\xbf)?[ \t\r\n]*(?:<\?xml[^>]{0,256}>[ \t\r\n]*)?<(?:[A-Za-z_][\w.-]{0,32}:)?SoftwareIdentity[ \t\r\n>/]/;
 const ID = /^NV_[A-Za-z0-9_.-]{1,125}$/;
 
 /** A RIM as presented: a stranger's word until its signature and its signers are verified. */
 export interface RimDocument {
   /** The SWID document, exactly as it was served and signed; `der` as everything in a pool calls its bytes. */
   readonly der: Bytes;
+}
+
+/** Whether this is a SWID document by its first element; nothing of it is parsed. */
+export function looksLikeRim(data: Bytes): boolean {
+  return SWID.test(latin1(data.subarray(0, 1024)));
 }
 
 /** Take bytes for a RIM that begin like one: `rim-malformed`. */

@@ -5,7 +5,7 @@ import { hex } from "./bytes";
 import { type Check, type Unchecked, check, ofItem } from "./checks";
 import { type Composite, type Expected, judgeComposite } from "./composite";
 import { MEDIA, type Evidence, type Item, evidenceDigest } from "./envelope";
-import { readEndorsements } from "./endorsements";
+import { readEndorsements } from "./recognition";
 import { AttestError, fail, refusalOf } from "./errors";
 import { CPU_FORMATS, DEVICE_FORMATS, type Given, KINDS, type ParsedCpu, type ParsedDevice, type Verified, judgeSet, replayLog } from "./formats";
 import { type Claims } from "./claims";
@@ -114,7 +114,7 @@ function onlyOne(evidence: Evidence, essence: string, field: string): Item | und
 async function withPresented(evidence: Evidence, given: Given): Promise<Given["endorsements"]> {
   const files = evidence.filter(({ essence }) => essence === MEDIA.endorsements).map(({ name, value }) => ({ name, bytes: value }));
   if (!files.length) return given.endorsements;
-  return merged((await readEndorsements(files, given.at)).endorsements, given.endorsements);
+  return merged(await readEndorsements(files, given.at), given.endorsements);
 }
 
 function presented(evidence: Evidence, { cpu, devices, binding }: Read): Parameters<typeof judgeComposite>[0] {

@@ -1,6 +1,6 @@
 /** Azure evidence as it is written down: the JSON of Trustee and attestation-rs (azure-cvm.md 5 and 9). */
 
-import { type Bytes, Reader, base64urlBytes, base64urlText, hex, hexBytes, utf8, trimmedEnd } from "../bytes";
+import { type Bytes, base64urlBytes, hexBytes, trimmedEnd } from "../bytes";
 import { readPemBlocks } from "../pem";
 import { fail } from "../errors";
 import { type JsonObject, JsonFloat, type JsonValue, isInteger, isObject, jsonValue } from "../json";
@@ -151,33 +151,10 @@ function snpEvidence({ hardwareReport }: HclReport, members: JsonObject, form: F
 function certificates(value: JsonValue | undefined, form: Form): readonly [Bytes, readonly Certificate[]] {
   if (form.version) return [base64(value, "vcek"), []];
   if (typeof value !== "string") return malformed("vcek", "certificates in PEM");
-  const blocks = readPemBlocks(utf8(value));
+  const blocks = readPemBlocks(value);
   const [leaf, ...rest] = blocks;
   if (!leaf || blocks.length > MAX_CERTIFICATES || blocks.some(({ label }) => label !== "CERTIFICATE")) {
     return malformed("vcek", `1 to ${MAX_CERTIFICATES} certificates in PEM`, `${blocks.length} blocks`);
   }
   return [leaf.content, rest.map(({ content }) => parseCertificate(content))];
-}
-
-// -- the pieces as they leave the vTPM
-
-/** Read a quote as az-cvm-vtpm serialises it: u64 length and signature, u64 length and message, u64 count and values. */
-export function readRawTpmQuote(data: Bytes): RawTpmQuote {
-  const reader = new Reader(data, "TPM quote of the vTPM");
-  const bounded = (field: string, most: number): number => {
-    const length = reader.unsigned64(`${field}, length`);
-    return length > BigInt(most) ? malformed(field, `at most ${most}`, `${length}`) : Number(length);
-  };
-  const signature = reader.take(bounded("signature", MAX_SIGNATURE_BYTES), "signature");
-  const message = reader.take(bounded("message", MAX_MESSAGE_BYTES), "message");
-  const pcrs = Array.from({ length: bounded("pcrs", MAX_PCRS) }, (_, i) => reader.take(PCR_BYTES, `pcrs[${i}]`));
-  reader.finish();
-  return { signature, message, pcrs };
-}
-
-/** Write raw pieces as evidence in JSON, version 1. */
-export function azureJson(hcl: Bytes, { signature, message, pcrs }: RawTpmQuote, tdQuoteBytes?: Bytes): Bytes {
-  const quote = { signature: hex(signature), message: hex(message), pcrs: pcrs.map(hex) };
-  const td = tdQuoteBytes && { td_quote: base64urlText(tdQuoteBytes) };
-  return utf8(JSON.stringify({ version: 1, tpm_quote: quote, hcl_report: base64urlText(hcl), ...td }));
 }

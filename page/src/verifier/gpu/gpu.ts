@@ -9,9 +9,8 @@ import type { Verified } from "../formats";
 import { type NamedGpu, judgeDevices } from "./topology";
 import { isVerifiedGpu } from "./verify";
 
-export { splitNvidiaJson } from "../nvidia_json";
 export { parseOcsp } from "../ocsp_answers";
-export { readRimAnswer, readRimDocument } from "../rims";
+export { looksLikeRim, readRimAnswer, readRimDocument } from "../rims";
 export { parseGpuDevice, parseGpuReport } from "./verify";
 
 /** Judge what the devices beside the CPU must have in common. */

@@ -37,7 +37,7 @@ export interface PckChain {
 /** The certificates that the quote brought along, in its order; none for certification data 1 to 4. */
 export function embeddedCertificates(quote: Quote): readonly Certificate[] {
   if (quote.certificationType !== PCK_CHAIN) return [];
-  const blocks = readPemBlocks(quote.certificationData);
+  const blocks = readPemBlocks(latin1(quote.certificationData));
   const begun = latin1(quote.certificationData).split("-----BEGIN").length - 1;
   const count = blocks.length;
   if (!count || count > MAX_CHAIN_CERTIFICATES || begun !== count || blocks.some(({ label }) => label !== "CERTIFICATE")) {

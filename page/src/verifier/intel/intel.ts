@@ -3,6 +3,7 @@
 // What all formats share is one file this way, and not one for each set of formats that share it.
 import "../api";
 
-export { parsePcsAnswer } from "./document";
-export { certificates, readCollateral } from "./forms";
+export { intelDocument, parsePcsAnswer } from "./document";
+export { parseQeIdentity } from "./qe_identity";
+export { parseTcbInfo } from "./tcb_info";
 export { readIntelQuote } from "./verify";

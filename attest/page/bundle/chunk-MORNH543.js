@@ -1,1 +1,0 @@
-import{r as e,x as r}from"./chunk-G4Z7CLLM.js";var a=/-----BEGIN ([A-Z0-9 ]{1,40})-----[\t-\r ]([A-Za-z0-9+/=\t-\r ]*)-----END \1-----/g;function l(n){return[...r(n).matchAll(a)].map(([,t="",o=""])=>({label:t,content:e(o.replace(/[\t-\r ]/g,""),`PEM ${t}`)}))}export{l as a};

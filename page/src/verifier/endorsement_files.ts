@@ -1,0 +1,173 @@
+/**
+ * Endorsements as vendors and their clients keep them. Each form is recognised once, by what only it begins with; what does
+ * not belong or cannot be read is passed over, and is then missing. Nothing is trusted.
+ */
+
+import { type Bytes, hex, hexBytes, latin1, trimmedEnd, unhex, utf8 } from "./bytes";
+import { parseCrl } from "./crl";
+import { fail, refusalOf } from "./errors";
+import { type JsonObject, isObject, jsonValue } from "./json";
+import { gpuFormat, intelFormat } from "./lazy";
+import { readPemBlocks } from "./pem";
+import type { Found } from "./pool";
+import { MAX_FILE_BYTES } from "./recognition";
+import { beginsTable, parseTable } from "./snp/table";
+import { parseCertificate } from "./x509";
+
+const [MAX_COLLATERAL_BYTES, MAX_CHAIN_CERTIFICATES, MAX_PEM_BLOCKS] = [4 * 1024 * 1024, 16, 4096];
+const PEM_HEAD = /(?<![^\n])(?=-----BEGIN [A-Z0-9 ]{1,40}-----)/;
+const PEM_KINDS: Readonly<Record<string, "certificates" | "crls">> = { CERTIFICATE: "certificates", "X509 CRL": "crls" };
+const CHAINS = ["pck_crl_issuer_chain", "tcb_info_issuer_chain", "qe_identity_issuer_chain", "pck_certificate_chain"];
+const LISTS = ["root_ca_crl", "pck_crl"];
+const DOCUMENTS = { tcb_info: "tcb-info", qe_identity: "qe-identity" } as const;
+const ANSWERS = ["tcbInfo", "enclaveIdentity"];
+const MEMBERS = [...CHAINS, ...LISTS, ...Object.keys(DOCUMENTS), ...ANSWERS];
+
+/** Add what a file holds. */
+export async function readEndorsementFile(given: Bytes, found: Found): Promise<void> {
+  if (given.length > MAX_FILE_BYTES) return;
+  const spelled = hexSequence(given);
+  const data = spelled && derKind(spelled) ? spelled : given;
+  const kind = derKind(data);
+  const text = latin1(data);
+  const isJson = /^[ \t\n\r\0]*\{/.test(text.slice(0, 64));
+  if (beginsTable(data)) return readTable(data, found);
+  if (kind) return addDer(kind, data, found);
+  // Only its reader can tell for certain, and is loaded for what may be one.
+  if (text.slice(0, 1024).includes("SoftwareIdentity") && (await gpuFormat()).looksLikeRim(data)) {
+    found.rims.push((await gpuFormat()).readRimDocument(data));
+  } else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) found.rims.push(await (await gpuFormat()).readRimAnswer(data));
+  else if (isJson && new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`).test(text)) await readCollateral(data, found);
+  else await readPem(percentDecoded(text), found);
+}
+
+// -- DER
+
+/** Offset of what the SEQUENCE at this offset holds; the end of the data when no SEQUENCE begins here. */
+function contentOfSequence(data: Bytes, at: number): number {
+  const [tag, size = 0] = data.subarray(at, at + 2);
+  return tag !== 0x30 || at + 2 > data.length ? data.length : at + 2 + (size > 0x80 ? size - 0x80 : 0);
+}
+
+/** Tell a certificate, a list and an OCSP answer by the first element of what is signed; their lengths are for their readers. */
+export function derKind(data: Bytes): "certificates" | "crls" | "ocsp" | undefined {
+  const outer = contentOfSequence(data, 0);
+  if (/^0a01/.test(hex(data.subarray(outer, outer + 2)))) return "ocsp";
+  const first = contentOfSequence(data, outer);
+  if (data[first] === 0xa0) return "certificates";
+  return hex(data.subarray(first, first + 4)) === "02010130" ? "crls" : undefined;
+}
+
+/** The DER SEQUENCE that a whole file of hex digits spells, as mirrors of Intel's root CRL serve it. */
+function hexSequence(data: Bytes): Bytes | undefined {
+  const text = trimmedEnd(latin1(data), " \t\n\r\0").replace(/^[ \t\n\r\0]+/, "");
+  return text.length % 2 === 0 && /^30[0-9A-Fa-f]{8,}$/.test(text) ? unhex(text) : undefined;
+}
+
+/**
+ * Cut NUL bytes and line ends behind a DER element, which several clients append to a list.
+ *
+ * Only what stands behind the length that the element itself states is cut, and only when it is nothing else: a
+ * signature may well end in such a byte.
+ */
+function derWithoutPadding(der: Bytes): Bytes {
+  const [, head = 0] = der;
+  const size = head < 0x80 ? 0 : head - 0x80;
+  const length = size ? der.slice(2, 2 + size).reduce((value, byte) => value * 256 + byte, 0) : head;
+  const end = 2 + size + length;
+  return der.slice(end).every((byte) => [0, 10, 13].includes(byte)) ? der.slice(0, end) : der;
+}
+
+async function addDer(kind: "certificates" | "crls" | "ocsp", der: Bytes, found: Found): Promise<void> {
+  if (kind === "certificates") found.certificates.push(parseCertificate(der));
+  else if (kind === "crls") found.crls.push(parseCrl(derWithoutPadding(der)));
+  else found.ocsp.push((await gpuFormat()).parseOcsp(der));
+}
+
+// -- several in one file: one that is broken takes none of its neighbours along
+
+async function readTable(table: Bytes, found: Found): Promise<void> {
+  for (const { kind, data } of parseTable(table)) {
+    if (kind !== "PLATFORM") await refusalOf(() => addDer(kind === "CRL" ? "crls" : "certificates", data, found));
+  }
+}
+
+async function readPem(text: string, found: Found): Promise<void> {
+  const parts = text.split(PEM_HEAD).filter((part) => part.startsWith("-----BEGIN "));
+  if (parts.length > MAX_PEM_BLOCKS) return;
+  for (const part of parts) {
+    await refusalOf(async () => {
+      const [block] = readPemBlocks(part);
+      const kind = block && PEM_KINDS[block.label];
+      if (kind) await addDer(kind, block.content, found);
+    });
+  }
+}
+
+/** Chains as they stand in headers of the PCS, percent-encoded; any other text as it is. */
+function percentDecoded(text: string): string {
+  const chains = text.match(/-----BEGIN%20[!-~]+/g);
+  return chains ? chains.join("\n").replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) => latin1(unhex(digits))) : text;
+}
+
+// -- Intel's collateral: JSON bundles in the manner of dcap-qvl or of Intel's quote verification library, and answers of the service
+
+async function readCollateral(data: Bytes, found: Found): Promise<void> {
+  if (data.length > MAX_COLLATERAL_BYTES) return;
+  // A NUL at the end is part of no JSON, and left out.
+  let end = data.length;
+  while (data[end - 1] === 0) end--;
+  const text = data.slice(0, end);
+  const value = jsonValue(text, "collateral");
+  if (!isObject(value)) return;
+  const has = (name: string): boolean => name in value;
+  if (ANSWERS.some(has)) return addDocument(found, (intel) => intel.parsePcsAnswer(text));
+  for (const name of CHAINS) await refusalOf(() => void found.certificates.push(...chain(textOf(value, name))));
+  for (const name of LISTS) await refusalOf(() => void found.crls.push(...lists(textOf(value, name))));
+  for (const [name, kind] of Object.entries(DOCUMENTS)) {
+    await refusalOf(async () => {
+      const body = utf8(textOf(value, name));
+      const signature = `${name}_signature`;
+      if (!body.length) return;
+      // The signed text with its signature beside it, or the whole answer of the PCS where there is none.
+      await addDocument(found, (intel) => (has(signature) ? intel.intelDocument(kind, body, textOf(value, signature)) : intel.parsePcsAnswer(body)));
+    });
+  }
+}
+
+type Intel = Awaited<ReturnType<typeof intelFormat>>;
+
+/** Require that a document can be read: one that cannot is missing. */
+async function addDocument(found: Found, read: (intel: Intel) => Found["documents"][number]): Promise<void> {
+  const intel = await intelFormat();
+  const document = read(intel);
+  if (document.kind === "tcb-info") intel.parseTcbInfo(document.body);
+  else intel.parseQeIdentity(document.body);
+  found.documents.push(document);
+}
+
+function malformed(): never {
+  return fail("malformed", "collateral-malformed", "");
+}
+
+/** A member without the NUL that ends a string of C; an absent one is empty. */
+function textOf(value: JsonObject, name: string): string {
+  const text = value[name] ?? "";
+  return typeof text === "string" ? trimmedEnd(text, "\0") : malformed();
+}
+
+function chain(text: string): Found["certificates"] {
+  const blocks = readPemBlocks(percentDecoded(text));
+  const fits = blocks.length > 0 && blocks.length <= MAX_CHAIN_CERTIFICATES && blocks.every(({ label }) => label === "CERTIFICATE");
+  if (text.trim() && !fits) malformed();
+  return blocks.map(({ content }) => parseCertificate(content));
+}
+
+/** One list: PEM in version 1.0 of Intel's structure, hex of DER in 3.0 and at dcap-qvl. */
+function lists(text: string): Found["crls"] {
+  const found = text.trim();
+  if (!found) return [];
+  if (!found.startsWith("-----BEGIN X509 CRL-----")) return [parseCrl(derWithoutPadding(hexBytes(found, "CRL")))];
+  const [block, ...more] = readPemBlocks(found);
+  return block && !more.length ? [parseCrl(block.content)] : malformed();
+}
