@@ -12,8 +12,10 @@ SOURCES = sorted((REPOSITORY / "page" / "src").rglob("*.ts"))
 VERIFIER = sorted((REPOSITORY / "page" / "src" / "verifier").rglob("*.ts"))
 IMPORTED = re.compile(r'(?:from|import\(|import)\s*"\./([^"]+)"')
 CODE = re.compile(r'"([a-z0-9]+(?:-[a-z0-9]+)+)"')
-# What an error is made of, up to and including its code.
-MADE = re.compile(r'(?:fail|new AttestError)\(\s*"[a-z]+",\s*("[a-z0-9-]+")')
+# What an error is made of: its kind, then its code. Those of a quote put their prefix before it (`refused`).
+MADE = re.compile(
+    r'(?<!refused\()"(?:malformed|unsupported|verification|signature|chain|revoked|binding|endorsement)",\s*("[a-z0-9]+(?:-[a-z0-9]+)+")'
+)
 LONGEST_FILE = 400
 
 

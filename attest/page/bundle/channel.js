@@ -1,1 +1,1 @@
-import{a,b,c,d,e,f}from"./chunk-3GQJ6FGB.js";import"./chunk-G4Z7CLLM.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};
+import{a,b,c,d,e,f}from"./chunk-IGVERFEN.js";import"./chunk-BNU2FSVN.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};

@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{M as a}from"./chunk-KWY6BJ4Y.js";import"./chunk-V7RYLTLO.js";import"./chunk-G4Z7CLLM.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{M as a}from"./chunk-HJR25CUO.js";import"./chunk-5F42ZEUU.js";import"./chunk-BNU2FSVN.js";export{a as verifyEvidence};

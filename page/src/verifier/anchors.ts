@@ -5,10 +5,9 @@
  * The simulation's roots are a set of their own: nothing in `vendorAnchors()` leads to them.
  */
 
-import { type Bytes, base64Bytes, utf8 } from "./bytes";
-import { ecSpki, rsaSpki } from "./crypto";
-import { TAG, tlv } from "./der";
-import { AMD_ARK_MODULI, INTEL_SGX_ROOT_POINT, NVIDIA_DEVICE_ROOT_POINT, NVIDIA_RIM_ROOT_POINT } from "./roots";
+import { type Bytes, NO_BYTES, base64Bytes, hex, unhex, utf8 } from "./bytes";
+import { type Curve, ecSpki } from "./crypto";
+import { tlv } from "./der";
 import type { Issuer } from "./x509";
 
 /** What an anchor may vouch for. */
@@ -21,7 +20,7 @@ export interface Anchor {
   readonly product: string;
   /** SHA-256 of its SubjectPublicKeyInfo, lower-case hex. */
   readonly pin: string;
-  /** Name and key, when the key itself is held, with its dates; both bounds are included. */
+  /** Name and key, when the key itself is held, with its dates; both bounds are included. AMD's key is fetched: `roots.ts`. */
   readonly held?: Issuer & { readonly notBefore: number; readonly notAfter: number };
   /** It belongs to the simulator, so nothing that rests on it proves anything about hardware. */
   readonly simulated: boolean;
@@ -39,16 +38,16 @@ export function pinned(anchors: TrustAnchors, role: AnchorRole, pin: string): An
   return anchors.find((anchor) => anchor.role === role && anchor.pin === pin);
 }
 
-const CN = 3;
-const [C, L, ST, O, OU] = [6, 7, 8, 10, 11];
-
-/** DER Name of attributes under 2.5.4, each in an RDN of its own; a country is a PrintableString, the rest UTF8String. */
-function derName(...attributes: readonly (readonly [number, string])[]): Bytes {
-  const rdns = attributes.map(([kind, text]) => {
-    const value = tlv(kind === C ? 0x13 : 0x0c, utf8(text));
-    return tlv(TAG.set, tlv(TAG.sequence, Uint8Array.of(6, 3, 0x55, 4, kind), value));
+/**
+ * DER Name: attributes under 2.5.4, each by the last digit of its identifier and its text, and in an RDN of its own. A
+ * country is a PrintableString, the rest UTF8String.
+ */
+function derName(attributes: string): Bytes {
+  const rdns = attributes.split("|").map(([kind, ...text]) => {
+    const value = tlv(kind === "6" ? "13" : "0c", hex(utf8(text.join(""))));
+    return tlv("31", tlv("30", `060355040${kind}`, value));
   });
-  return tlv(TAG.sequence, ...rdns);
+  return unhex(tlv("30", ...rdns));
 }
 
 type Row = readonly [
@@ -59,17 +58,16 @@ type Row = readonly [
   simulatedPin: string,
   notBefore: string,
   notAfter: string,
-  spki: () => Bytes,
-  attributes: readonly (readonly [number, string])[],
+  attributes: string,
+  curve?: Curve,
+  /** Without the leading 04, base64. */
+  point?: string,
 ];
 
-const AMD_PREFIX = [[OU, "Engineering"], [C, "US"], [L, "Santa Clara"], [ST, "CA"], [O, "Advanced Micro Devices"]] as const;
-const point = (text: string): Bytes => base64Bytes(text, "root");
-
-function ark(product: keyof typeof AMD_ARK_MODULI, pin: string, simulatedPin: string, notBefore: string, notAfter: string): Row {
-  const spki = (): Bytes => rsaSpki(base64Bytes(AMD_ARK_MODULI[product], "root"));
-  return [`ARK-${product}`, "amd-ark", product, pin, simulatedPin, notBefore, notAfter, spki, [...AMD_PREFIX, [CN, `ARK-${product}`]]];
-}
+const ark = (product: string, pin: string, simulatedPin: string, notBefore: string, notAfter: string): Row => {
+  const attributes = `bEngineering|6US|7Santa Clara|8CA|aAdvanced Micro Devices|3ARK-${product}`;
+  return [`ARK-${product}`, "amd-ark", product, pin, simulatedPin, notBefore, notAfter, attributes];
+};
 
 const ROWS: readonly Row[] = [
   ark(
@@ -101,8 +99,9 @@ const ROWS: readonly Row[] = [
     "3dd59826230b942f0a45738183b131c27abed7cdc77dd808fd9c4b03bf8be90e",
     "2018-05-21T10:45:10Z",
     "2049-12-31T23:59:59Z",
-    () => ecSpki("P-256", point(INTEL_SGX_ROOT_POINT)),
-    [[CN, "Intel SGX Root CA"], [O, "Intel Corporation"], [L, "Santa Clara"], [ST, "CA"], [C, "US"]],
+    "3Intel SGX Root CA|aIntel Corporation|7Santa Clara|8CA|6US",
+    "P-256",
+    "C6nEwMDIYZOj/iPWsCzaEKi71OiOSLRFhWGjbnBVJfVnkY4u3IjkDYYL0MxO4mqsyYjlBalTVYxFP2sJBK5zlA==",
   ],
   [
     "NVIDIA Device Identity CA",
@@ -112,8 +111,9 @@ const ROWS: readonly Row[] = [
     "e0f6187a76af3c041fe805cf7068302a8672bedd2cb3b30b9740ec504e4887bd",
     "2021-11-05T00:00:00Z",
     "9999-12-31T23:59:59Z",
-    () => ecSpki("P-384", point(NVIDIA_DEVICE_ROOT_POINT)),
-    [[CN, "NVIDIA Device Identity CA"], [O, "NVIDIA"]],
+    "3NVIDIA Device Identity CA|aNVIDIA",
+    "P-384",
+    "DkwUozv4pWJmWNtBKWB+TL9FGcRBJxb00NkXxJeABb3qvq79V7xmCC1xik+LYFLhUW7op8QiuE3oVwcbtY/Tlb6gz6HGPufIDWvWOQHZHLvRh9OFfcFrXM6vI4/4wn29",
   ],
   [
     "NVIDIA CoRIM signing Root CA",
@@ -123,16 +123,18 @@ const ROWS: readonly Row[] = [
     "d97e254e1e8911884874ae00c1cbb510a30b4cfeedffaa5d5efef25ed50acf77",
     "2023-03-16T15:37:34Z",
     "2053-03-08T15:37:34Z",
-    () => ecSpki("P-384", point(NVIDIA_RIM_ROOT_POINT)),
-    [[C, "US"], [O, "NVIDIA"], [CN, "NVIDIA CoRIM signing Root CA"]],
+    "6US|aNVIDIA|3NVIDIA CoRIM signing Root CA",
+    "P-384",
+    "uECyi9vNM+Iw2lfUzyBldHAwaC1HF7TCgp12QcEyUTm3Tagxwr48d55+K2VIlWYIDk7NlAIQdcV/Ff7euGLI+Qauj93HsSI4WX298PpW54RTgz9tC+Q684caR/BXWEeZ",
   ],
 ];
 
 /** The vendors' production roots, and nothing else. */
 export function vendorAnchors(): TrustAnchors {
-  return ROWS.map(([name, role, product, pin, , notBefore, notAfter, spki, attributes]) => {
-    const dates = { notBefore: Date.parse(notBefore), notAfter: Date.parse(notAfter) };
-    return { name, role, product, pin, simulated: false, held: { name, subject: derName(...attributes), spki: spki(), ...dates } };
+  return ROWS.map(([name, role, product, pin, , notBefore, notAfter, attributes, curve, point]) => {
+    const spki = curve ? ecSpki(curve, base64Bytes(point!, name)) : NO_BYTES;
+    const held = { name, subject: derName(attributes), spki, notBefore: Date.parse(notBefore), notAfter: Date.parse(notAfter) };
+    return { name, role, product, pin, simulated: false, held };
   });
 }
 

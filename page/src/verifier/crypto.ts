@@ -1,15 +1,12 @@
 /** Digests and signatures by WebCrypto: a closed table of algorithms. Nothing here knows a date, a name or an anchor. */
 
-import { type Bytes, concat, hasAt, hex, latin1, unhex } from "./bytes";
-import { DerError, DerReader, TAG, type Tlv, ecdsaRaw, integer, onlyElement, tlv, wholeBits } from "./der";
-import { afresh, fail } from "./errors";
+import { type Bytes, concat, equal, hex, latin1, unhex } from "./bytes";
+import { ecdsaRaw, tlv } from "./der";
+import { afresh, need, refuse } from "./errors";
 
 export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
 
-export async function digest(hash: Hash, data: Bytes): Promise<Bytes> {
-  return new Uint8Array(await crypto.subtle.digest(hash, data));
-}
-
+export const digest = async (hash: Hash, data: Bytes): Promise<Bytes> => new Uint8Array(await crypto.subtle.digest(hash, data));
 export const sha256 = (data: Bytes): Promise<Bytes> => digest("SHA-256", data);
 export const sha384 = (data: Bytes): Promise<Bytes> => digest("SHA-384", data);
 export const sha512 = (data: Bytes): Promise<Bytes> => digest("SHA-512", data);
@@ -19,156 +16,120 @@ export const sha512 = (data: Bytes): Promise<Bytes> => digest("SHA-512", data);
 export type Curve = "P-256" | "P-384";
 export type KeyKind = Curve | "RSA";
 
-const EC_HEADS: readonly (readonly [Curve, Bytes, number])[] = [
-  ["P-256", unhex("3059301306072a8648ce3d020106082a8648ce3d03010703420004"), 64],
-  ["P-384", unhex("3076301006072a8648ce3d020106052b8104002203620004"), 96],
-];
-const RSA_ALGORITHM = unhex("300d06092a864886f70d0101010500");
-const [MIN_RSA_BITS, MAX_RSA_BITS] = [2048, 8192];
+/** By curve: what a SubjectPublicKeyInfo begins with, up to the point without its leading 04; and the bytes of a number. */
+const CURVES = {
+  "P-256": ["3059301306072a8648ce3d020106082a8648ce3d03010703420004", 32],
+  "P-384": ["3076301006072a8648ce3d020106052b8104002203620004", 48],
+} as const;
 
-/** SubjectPublicKeyInfo of an uncompressed point (without its leading 04), or of any key that `head` begins. */
-export function ecSpki(curve: Curve, point: Uint8Array): Bytes {
-  const row = EC_HEADS[curve === "P-256" ? 0 : 1];
-  return concat(row?.[1] ?? new Uint8Array(), point);
-}
+/** SubjectPublicKeyInfo of an uncompressed point (without its leading 04), or of any key that such a head begins. */
+export const ecSpki = (curve: Curve, point: Uint8Array): Bytes => concat(unhex(CURVES[curve][0]), point);
 
 /** SubjectPublicKeyInfo of an RSA key. */
 export function rsaSpki(modulus: Uint8Array, exponent: Uint8Array = Uint8Array.of(1, 0, 1)): Bytes {
-  const written = (number: Uint8Array): Bytes => tlv(TAG.integer, (number[0] ?? 0) >= 0x80 ? concat(Uint8Array.of(0), number) : number);
-  const key = tlv(TAG.sequence, written(modulus), written(exponent));
-  return tlv(TAG.sequence, RSA_ALGORITHM, tlv(TAG.bitString, Uint8Array.of(0), key));
+  const numbers = [modulus, exponent].map((number) => tlv("02", number[0]! > 127 ? "00" : "", hex(number)));
+  return unhex(tlv("30", "300d06092a864886f70d0101010500", tlv("03", "00", tlv("30", ...numbers))));
+}
+
+/** Whether this is an RSA key of 2048 to 8192 bits: all its lengths take two bytes then, and the modulus begins at byte 33. */
+function isRsa(spki: Bytes): boolean {
+  const end = 32 + spki[30]! * 256 + spki[31]!;
+  const [modulus, exponent] = [spki.slice(32, end), spki.slice(end + 2)].map((number) => number.slice(+!number[0])) as [Bytes, Bytes];
+  const size = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
+  // Writing it again is what refuses other encodings.
+  return size >= 2048 && size <= 8192 && hex(exponent) > "01" && equal(rsaSpki(modulus, exponent), spki);
 }
 
 /** Kind of a key by its SubjectPublicKeyInfo; `public-key-invalid` for a kind or size that vendors do not use. */
 export function keyKind(spki: Bytes): KeyKind {
-  for (const [curve, head, size] of EC_HEADS) {
-    if (hasAt(spki, head) && spki.length === head.length + size) return curve;
+  for (const curve of ["P-256", "P-384"] as const) {
+    const [head, size] = CURVES[curve];
+    if (hex(spki).startsWith(head) && spki.length === head.length / 2 + size * 2) return curve;
   }
-  const size = rsaBits(spki);
-  if (size >= MIN_RSA_BITS && size <= MAX_RSA_BITS) return "RSA";
-  return fail("chain", "public-key-invalid", "", {
-    expected: "RSA of 2048 to 8192 bits, P-256 or P-384",
-    got: `${hex(spki.slice(0, 32))}…`,
-  });
+  need(isRsa(spki), "chain", "public-key-invalid", "RSA of 2048 to 8192 bits, P-256, P-384", spki.slice(0, 32));
+  return "RSA";
 }
 
-/** Digits of an INTEGER above zero without those that are zero; none of another one. */
-function positive(element: Tlv): Bytes {
-  if (integer(element) <= 0n) return new Uint8Array();
-  return element.body[0] === 0 ? element.body.slice(1) : element.body;
+interface Parameters {
+  readonly name: "ECDSA" | "RSA-PSS" | "RSASSA-PKCS1-v1_5";
+  readonly hash: Hash;
+  readonly namedCurve: KeyKind;
+  readonly saltLength: number;
 }
 
-/** Bits of an RSA modulus; 0 for anything else. */
-function rsaBits(spki: Bytes): number {
-  try {
-    const outer = new DerReader(onlyElement(spki, TAG.sequence).body);
-    if (hex(outer.next(TAG.sequence).whole) !== hex(RSA_ALGORITHM)) return 0;
-    const key = new DerReader(onlyElement(wholeBits(outer.next(TAG.bitString), "key"), TAG.sequence).body);
-    outer.end();
-    const modulus = positive(key.next(TAG.integer));
-    const exponent = positive(key.next(TAG.integer));
-    key.end();
-    const one = exponent.length === 1 && exponent[0] === 1;
-    return one || !exponent.length ? 0 : modulus.length * 8 - Math.clz32(modulus[0] ?? 0) + 24;
-  } catch (error) {
-    if (error instanceof DerError) return 0;
-    throw error;
-  }
-}
-
-async function importKey(spki: Bytes, parameters: EcKeyImportParams | RsaHashedImportParams): Promise<CryptoKey> {
+async function importKey(spki: Bytes, parameters: Parameters): Promise<CryptoKey> {
   try {
     return await crypto.subtle.importKey("spki", spki, parameters, false, ["verify"]);
   } catch {
     // Not a point of its curve, or numbers that are no key.
-    return fail("chain", "public-key-invalid", "the public key cannot be read");
+    return refuse("chain", "public-key-invalid", parameters.namedCurve, spki);
   }
 }
 
+/** Everything that WebCrypto asks of a key and of a signature; each call takes what it knows. */
+const parametersOf = (name: Parameters["name"], hash: Hash, namedCurve: KeyKind): Parameters => ({
+  name,
+  hash,
+  namedCurve,
+  saltLength: +hash.slice(4) / 8,
+});
+
 /** Kind of a key that can be used: of an elliptic curve it is a point of it. Refuses with `public-key-invalid`. */
 export async function usableKey(spki: Bytes): Promise<KeyKind> {
-  const namedCurve = keyKind(spki);
-  if (namedCurve !== "RSA") await importKey(spki, { name: "ECDSA", namedCurve });
-  return namedCurve;
+  const kind = keyKind(spki);
+  if (kind !== "RSA") await importKey(spki, parametersOf("ECDSA", "SHA-384", kind));
+  return kind;
 }
 
 // -- signatures
 
-/** Whether an ECDSA signature holds; `signature` is r and s of the curve's size each, big-endian. */
-export async function ecdsaHolds(spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> {
-  const namedCurve = keyKind(spki);
-  if (namedCurve === "RSA") return false;
-  const key = await importKey(spki, { name: "ECDSA", namedCurve });
-  return crypto.subtle.verify({ name: "ECDSA", hash }, key, signature, signed);
+async function holds(spki: Bytes, name: Parameters["name"], hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> {
+  const kind = keyKind(spki);
+  if ((kind === "RSA") === (name === "ECDSA")) return false;
+  const parameters = parametersOf(name, hash, kind);
+  return crypto.subtle.verify(parameters, await importKey(spki, parameters), signature, signed);
 }
 
-/** The same for a signature in DER, as certificates have it. */
-export async function ecdsaDerHolds(spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> {
-  const raw = ecdsaRaw(signature, keyKind(spki) === "P-256" ? 32 : 48);
-  return raw !== undefined && ecdsaHolds(spki, hash, raw, signed);
-}
+/** Whether an ECDSA signature holds; `signature` is r and s of the curve's size each, big-endian. */
+export const ecdsaHolds = (spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> =>
+  holds(spki, "ECDSA", hash, signature, signed);
 
 /** Whether an RSA signature holds, RSASSA-PSS (with a salt as long as the digest) or RSASSA-PKCS1-v1_5. */
-export async function rsaHolds(
-  scheme: "RSA-PSS" | "RSASSA-PKCS1-v1_5",
-  spki: Bytes,
-  hash: Hash,
-  signature: Bytes,
-  signed: Bytes,
-): Promise<boolean> {
-  if (keyKind(spki) !== "RSA") return false;
-  const key = await importKey(spki, { name: scheme, hash });
-  const parameters = scheme === "RSA-PSS" ? { name: scheme, saltLength: Number(hash.slice(4)) / 8 } : { name: scheme };
-  return crypto.subtle.verify(parameters, key, signature, signed);
-}
+export const rsaHolds = (scheme: Parameters["name"], spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> =>
+  holds(spki, scheme, hash, signature, signed);
 
-/** The signature algorithms that vendor certificates use, by name; anything else is refused. */
-export type SignatureAlgorithm =
-  | "RSASSA-PSS with SHA-384, MGF1-SHA-384, salt 48"
-  | "ECDSA with SHA-256"
-  | "ECDSA with SHA-384";
+/** The signature algorithms that vendor certificates use; anything else is refused. */
+export type SignatureAlgorithm = "RSA-PSS SHA-384" | "ECDSA SHA-256" | "ECDSA SHA-384";
 
-export const RSA_PSS_SHA384: SignatureAlgorithm = "RSASSA-PSS with SHA-384, MGF1-SHA-384, salt 48";
-export const ECDSA_SHA256: SignatureAlgorithm = "ECDSA with SHA-256";
-export const ECDSA_SHA384: SignatureAlgorithm = "ECDSA with SHA-384";
+/** With MGF1-SHA-384 and a salt of 48 bytes. */
+export const RSA_PSS_SHA384: SignatureAlgorithm = "RSA-PSS SHA-384";
+export const ECDSA_SHA256: SignatureAlgorithm = "ECDSA SHA-256";
+export const ECDSA_SHA384: SignatureAlgorithm = "ECDSA SHA-384";
 
 /**
  * Every DER spelling of AMD's algorithm: hash parameters NULL or absent, trailerField 1 written out or left to its
  * default (sev-snp.md 8). No other parameter may differ.
  */
 function pssSpellings(): string[] {
-  const nothing = new Uint8Array();
-  const hashes = [tlv(TAG.null), nothing];
-  const trailers = [nothing, unhex("a303020101")];
-  const sha384 = unhex("0609608648016503040202");
-  const spellings = hashes.flatMap((hash) =>
-    hashes.flatMap((mgf) =>
-      trailers.map((trailer) => {
-        const mask = tlv(TAG.sequence, unhex("06092a864886f70d010108"), tlv(TAG.sequence, sha384, mgf));
-        const salt = unhex("a203020130");
-        const parameters = tlv(TAG.sequence, tlv(0xa0, tlv(TAG.sequence, sha384, hash)), tlv(0xa1, mask), salt, trailer);
-        return tlv(TAG.sequence, unhex("06092a864886f70d01010a"), parameters);
+  const sha384 = ["", "0500"].map((parameters) => tlv("30", "0609608648016503040202", parameters));
+  return sha384.flatMap((hash) =>
+    sha384.flatMap((mask) =>
+      ["", "a303020101"].map((trailer) => {
+        const masks = tlv("a1", tlv("30", "06092a864886f70d010108", mask));
+        return tlv("30", "06092a864886f70d01010a", tlv("30", tlv("a0", hash), masks, "a203020130", trailer));
       }),
     ),
   );
-  return spellings.map(hex);
 }
-
-let algorithms: ReadonlyMap<string, SignatureAlgorithm> | undefined;
 
 /** The algorithm that a DER AlgorithmIdentifier names; undefined when it is not in the table. */
 export function algorithmOf(identifier: Bytes): SignatureAlgorithm | undefined {
-  algorithms ??= new Map<string, SignatureAlgorithm>([
-    ...pssSpellings().map((spelling) => [spelling, RSA_PSS_SHA384] as const),
-    ["300a06082a8648ce3d040302", ECDSA_SHA256],
-    ["300a06082a8648ce3d040303", ECDSA_SHA384],
-  ]);
-  return algorithms.get(hex(identifier));
+  const text = hex(identifier);
+  if (text === "300a06082a8648ce3d040302") return ECDSA_SHA256;
+  if (text === "300a06082a8648ce3d040303") return ECDSA_SHA384;
+  return pssSpellings().includes(text) ? RSA_PSS_SHA384 : undefined;
 }
 
-const REMEMBERED = 512;
-/** Certificates and answers are smaller; a list may have a mebibyte. */
-const REMEMBERED_BYTES = 16 * 1024;
 const remembered = new Map<string, Promise<boolean>>();
 
 /**
@@ -180,21 +141,17 @@ const remembered = new Map<string, Promise<boolean>>();
  * @param spki of the supposed signer: `public-key-invalid` when it is no key
  */
 export function signatureHolds(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {
-  if (signed.length > REMEMBERED_BYTES) return verifies(signed, signature, algorithm, spki);
   const key = [signed, signature, algorithm, spki].map(latin1).join("\u{ffff}");
-  let holds = remembered.get(key);
-  if (holds === undefined) {
-    if (remembered.size === REMEMBERED) remembered.clear();
-    holds = verifies(signed, signature, algorithm, spki);
-    remembered.set(key, holds);
-  }
-  return afresh(holds);
+  const known = remembered.get(key) ?? verifies(signed, signature, algorithm, spki);
+  // Certificates and answers are smaller than 16 KiB; a list may have a mebibyte.
+  if (remembered.size > 511) remembered.clear();
+  if (signed.length < 16384) remembered.set(key, known);
+  return afresh(known);
 }
 
 async function verifies(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {
   const kind = keyKind(spki);
-  const named = algorithmOf(algorithm);
-  if (named === RSA_PSS_SHA384) return kind === "RSA" && rsaHolds("RSA-PSS", spki, "SHA-384", signature, signed);
-  if (named === undefined || kind === "RSA") return false;
-  return ecdsaDerHolds(spki, named === ECDSA_SHA256 ? "SHA-256" : "SHA-384", signature, signed);
+  const [name, hash] = (algorithmOf(algorithm)?.split(" ") ?? []) as [Parameters["name"]?, Hash?];
+  const plain = name === "ECDSA" && kind !== "RSA" ? ecdsaRaw(signature, CURVES[kind][1]) : signature;
+  return name !== undefined && plain !== undefined && holds(spki, name, hash!, plain, signed);
 }

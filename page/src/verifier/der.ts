@@ -1,22 +1,23 @@
 /** Strict DER (X.690): one encoding for one value. Whoever reads a document gives its defects the document's code. */
 
-import { type Bytes, compareBytes, concat, hex, latin1 } from "./bytes";
-import { fail } from "./errors";
+import { type Bytes, concat, hex, latin1 } from "./bytes";
+import { refuse } from "./errors";
+import { momentOf } from "./time";
 
-export const TAG = {
-  boolean: 0x01,
-  integer: 0x02,
-  bitString: 0x03,
-  octetString: 0x04,
-  null: 0x05,
-  oid: 0x06,
-  enumerated: 0x0a,
-  ia5String: 0x16,
-  utcTime: 0x17,
-  generalizedTime: 0x18,
-  sequence: 0x30,
-  set: 0x31,
-} as const;
+export const enum TAG {
+  boolean = 0x01,
+  integer = 0x02,
+  bitString = 0x03,
+  octetString = 0x04,
+  null = 0x05,
+  oid = 0x06,
+  enumerated = 0x0a,
+  ia5String = 0x16,
+  utcTime = 0x17,
+  generalizedTime = 0x18,
+  sequence = 0x30,
+  set = 0x31,
+}
 
 /** One element: its head and content as received. */
 export interface Tlv {
@@ -28,18 +29,24 @@ export interface Tlv {
 /** A defect of the bytes. */
 export class DerError extends Error {}
 
-export function defect(problem: string): never {
-  throw new DerError(problem);
+/** Refuse the bytes; the word says which part of them, or which rule they break. */
+export function defect(what: string): never {
+  throw new DerError(what);
+}
+
+/** What `read` gives; `otherwise` where the bytes have a defect. Any other exception goes on. */
+export function unlessDefect<T, U>(read: () => T, otherwise: (problem: string) => U): T | U {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof DerError) return otherwise(error.message);
+    throw error;
+  }
 }
 
 /** Read a document; what is wrong with its bytes becomes `<what>-malformed`. */
 export function reading<T>(what: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof DerError)) throw error;
-    return fail("malformed", `${what}-malformed`, `${what} cannot be read: ${error.message}`, { field: what });
-  }
+  return unlessDefect(read, (got) => refuse("malformed", `${what}-malformed`, "DER", got, { field: what }));
 }
 
 /** Elements one after the other. */
@@ -57,24 +64,22 @@ export class DerReader {
     return this.data[this.at] ?? -1;
   }
 
-  next(tag?: number): Tlv {
-    const { data, at } = this;
-    const found = this.tag;
-    if (found < 0) defect("the bytes end where an element is expected");
-    if (tag !== undefined && found !== tag) defect(`tag ${found}, expected ${tag}`);
-    if ((found & 0x1f) === 0x1f) defect("a tag of several bytes");
-    let body = at + 2;
-    let size = data[at + 1] ?? defect("no length");
-    if (size >= 0x80) {
-      const count = size - 0x80;
-      if (count < 1 || count > 4 || body + count > data.length) defect("a length of no known form");
-      size = data.slice(body, body + count).reduce((value, byte) => value * 256 + byte, 0);
-      if (size < 0x80 || data[body] === 0) defect("a length that is not in its shortest form");
-      body += count;
+  next(wanted?: number): Tlv {
+    const { data, at, tag } = this;
+    // A tag of several bytes is nothing that is read here.
+    if (tag !== (wanted ?? tag) || tag < 0 || (tag & 31) === 31) defect(`tag ${tag}`);
+    let begin = at + 2;
+    let size = data[at + 1]!;
+    if (size > 127) {
+      const digits = data.slice(begin, (begin += size - 128));
+      size = digits.reduce((value, byte) => value * 256 + byte, 0);
+      // One to four bytes, of which none could be spared.
+      if (digits.length > 4 || !digits[0] || size < 128) defect("length");
     }
-    if (size > data.length - body) defect("an element ends behind the bytes");
-    this.at = body + size;
-    return { tag: found, body: data.slice(body, this.at), whole: data.slice(at, this.at) };
+    // A length that is missing is no number, and in no relation to any.
+    if (!(size <= data.length - begin)) defect("length");
+    this.at = begin + size;
+    return { tag, body: data.slice(begin, this.at), whole: data.slice(at, this.at) };
   }
 
   /** The next element if it has this tag. */
@@ -87,7 +92,7 @@ export class DerReader {
   }
 
   end(): void {
-    if (!this.done) defect("bytes that nothing accounts for");
+    if (!this.done) defect("trailing bytes");
   }
 }
 
@@ -99,6 +104,9 @@ export function onlyElement(data: Bytes, tag?: number): Tlv {
   return element;
 }
 
+/** Inside the only element of these bytes, which is a SEQUENCE. */
+export const onlySequence = (data: Bytes): DerReader => new DerReader(onlyElement(data, TAG.sequence).body);
+
 /** Every element of a content, each read the same way. */
 export function all<T>(content: Bytes, read: (reader: DerReader) => T): T[] {
   const reader = new DerReader(content);
@@ -107,111 +115,98 @@ export function all<T>(content: Bytes, read: (reader: DerReader) => T): T[] {
   return found;
 }
 
-export function tlv(tag: number, ...content: readonly Uint8Array[]): Bytes {
-  const body = concat(...content);
-  const size = body.length;
-  const length = size < 0x80 ? [size] : size < 0x100 ? [0x81, size] : [0x82, size >> 8, size & 0xff];
-  return concat(Uint8Array.of(tag, ...length), body);
+/** Hex of an element of less than 64 KiB, of a tag and a content in hex. */
+export function tlv(tag: string, ...content: readonly string[]): string {
+  const body = content.join("");
+  const size = (body.length / 2).toString(16);
+  const digits = size.padStart(size.length + (size.length & 1), "0");
+  return tag + (body.length < 256 ? "" : `8${digits.length / 2}`) + digits + body;
 }
 
-export function integer(element: Tlv): bigint {
-  const { body } = element;
+export function integer({ body }: Tlv): bigint {
   const [first, second = 0] = body;
-  if (first === undefined) defect("an INTEGER without content");
-  const shortest = body.length === 1 || !((first === 0 && second < 0x80) || (first === 0xff && second >= 0x80));
-  if (!shortest) defect("an INTEGER that is not in its shortest form");
+  // Nine equal bits at the front could be spared.
+  const isLong = body.length > 1 && (first === 0 ? second < 128 : first === 255 && second > 127);
+  if (isLong || !body.length) defect("INTEGER");
   return BigInt.asIntN(body.length * 8, BigInt(`0x${hex(body)}`));
 }
 
-export function boolean(element: Tlv): boolean {
-  const [value] = element.body;
-  if (element.body.length !== 1 || (value !== 0 && value !== 0xff)) defect("a BOOLEAN that is neither 00 nor ff");
-  return value === 0xff;
+/** Digits of an INTEGER above zero, in `size` bytes where that is given. */
+export function positive(element: Tlv, size?: number): Bytes {
+  const value = integer(element);
+  const digits = element.body.slice(+!element.body[0]);
+  if (value <= 0n || digits.length > (size ?? digits.length)) defect("INTEGER");
+  return concat(new Uint8Array((size ?? 0) && size! - digits.length), digits);
+}
+
+export function boolean({ body }: Tlv): boolean {
+  const text = hex(body);
+  return text === "ff" || (text !== "00" && defect("BOOLEAN"));
 }
 
 /** `BOOLEAN DEFAULT FALSE`: DER never writes a default down. */
 export function booleanOrFalse(reader: DerReader): boolean {
   const element = reader.maybe(TAG.boolean);
-  if (element && !boolean(element)) defect("a default that is written down");
-  return element !== undefined;
+  return element !== undefined && (boolean(element) || defect("BOOLEAN"));
 }
 
 /** Dotted text of an OBJECT IDENTIFIER. */
-export function oid(element: Tlv): string {
+export function oid({ body }: Tlv): string {
   // First of all: shifting the arcs of a long one would take the square of its length.
-  if (element.body.length > 64) defect("an identifier that does not end");
+  if (!body.length || body.length > 64 || body.at(-1)! > 127) defect("OBJECT IDENTIFIER");
   const arcs: bigint[] = [];
   let value = 0n;
-  let inside = false;
-  for (const byte of element.body) {
-    if (!inside && byte === 0x80) defect("an identifier that is not in its shortest form");
-    value = (value << 7n) | BigInt(byte & 0x7f);
-    inside = byte >= 0x80;
-    if (inside) continue;
+  for (const byte of body) {
+    if (!value && byte === 128) defect("OBJECT IDENTIFIER");
+    value = (value << 7n) | BigInt(byte & 127);
+    if (byte > 127) continue;
     arcs.push(value);
     value = 0n;
   }
-  if (inside || !arcs.length) defect("an identifier that does not end");
-  const [first = 0n, ...rest] = arcs;
+  const first = arcs.shift()!;
   const root = first < 80n ? first / 40n : 2n;
-  return [root, first - root * 40n, ...rest].join(".");
+  return [root, first - root * 40n, ...arcs].join(".");
 }
 
 /** A BIT STRING: its bytes, and how many bits of the last one do not count. */
-export function bits(element: Tlv): { bytes: Bytes; unused: number } {
-  const [unused, ...rest] = element.body;
-  const last = rest.at(-1) ?? 0;
-  if (unused === undefined || unused > 7 || (unused && !rest.length)) defect("a BIT STRING without its head");
-  if (last & ((1 << unused) - 1)) defect("a BIT STRING with bits behind its end");
-  return { bytes: element.body.slice(1), unused };
+export function bits({ body }: Tlv): { bytes: Bytes; unused: number } {
+  const bytes = body.slice(1);
+  const unused = body[0]!;
+  // None of the bits that do not count is set, and there is a byte that they are bits of.
+  if (!(unused < 8) || (unused && !bytes.length) || bytes.at(-1)! & ((1 << unused) - 1)) defect("BIT STRING");
+  return { bytes, unused };
 }
 
 /** A BIT STRING of whole bytes. */
-export function wholeBits(element: Tlv, what: string): Bytes {
+export function wholeBits(element: Tlv, _what?: string): Bytes {
   const { bytes, unused } = bits(element);
-  if (unused) defect(`${what} is not whole bytes`);
-  return bytes;
+  return unused ? defect("BIT STRING") : bytes;
 }
 
-const TIME = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/;
-
 /** UTCTime or GeneralizedTime, in whole seconds of UTC; milliseconds since 1970. */
-export function time(element: Tlv): number {
-  const text = latin1(element.body);
-  const century = Number(text.slice(0, 2)) < 50 ? "20" : "19";
-  const full = element.tag === TAG.utcTime ? century + text : element.tag === TAG.generalizedTime ? text : "";
-  const [, ...parts] = TIME.exec(full) ?? defect("a time of no known form");
-  const [year, month, day, hour, minute, second] = parts.map(Number) as [number, number, number, number, number, number];
-  const moment = new Date(0);
-  moment.setUTCFullYear(year, month - 1, day);
-  moment.setUTCHours(hour, minute, second);
-  // What does not exist (30 February, hour 24) would come out as another moment.
-  if (moment.toISOString().replace(/[^\d]/g, "").slice(0, 14) !== full.slice(0, 14)) defect("a time that does not exist");
-  return moment.getTime();
+export function time({ tag, body }: Tlv): number {
+  const text = latin1(body);
+  const full = tag === TAG.utcTime ? (text < "50" ? "20" : "19") + text : tag === TAG.generalizedTime ? text : "";
+  const written = full.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/, "$1-$2-$3T$4:$5:$6");
+  // Other text stays as it is, and could be written like that from the start.
+  return (full.length === 15 ? momentOf(written) : undefined) ?? defect("time");
 }
 
 /** Require the elements of a SET OF to stand in the order that DER gives them. */
 export function requireSetOrder(elements: readonly Tlv[]): void {
-  elements.forEach((element, i) => {
-    const next = elements[i + 1];
-    if (next && compareBytes(element.whole, next.whole) > 0) defect("a SET OF that is not in order");
-  });
+  const found = elements.map(({ whole }) => hex(whole));
+  if (String(found) !== String([...found].sort())) defect("SET OF");
 }
 
 /** An ECDSA signature as r and s of `size` bytes each, as WebCrypto wants it; undefined when it is none. */
 export function ecdsaRaw(signature: Bytes, size: number): Bytes | undefined {
-  try {
-    const reader = new DerReader(onlyElement(signature, TAG.sequence).body);
-    const numbers = [reader.next(TAG.integer), reader.next(TAG.integer)].map((element) => {
-      if (integer(element) <= 0n) defect("a number that is not above zero");
-      return element.body[0] === 0 ? element.body.slice(1) : element.body;
-    });
-    reader.end();
-    if (numbers.some((number) => number.length > size)) return undefined;
-    return concat(...numbers.flatMap((number) => [new Uint8Array(size - number.length), number]));
-  } catch (error) {
-    if (error instanceof DerError) return undefined;
-    throw error;
-  }
+  return unlessDefect(
+    () => {
+      const reader = onlySequence(signature);
+      const numbers = concat(positive(reader.next(TAG.integer), size), positive(reader.next(TAG.integer), size));
+      reader.end();
+      return numbers;
+    },
+    () => undefined,
+  );
 }
-

@@ -6,3 +6,4 @@ export const eventLogFormat = () => import("./eventlog/eventlog");
 export const filesFormat = () => import("./files");
 export const gpuFormat = () => import("./gpu/gpu");
 export const intelFormat = () => import("./intel/intel");
+export const amdRoots = () => import("./roots");

@@ -1,7 +1,12 @@
-/** Root public keys of the vendors, as constants, so that a chain needs no root certificate; as in attest/endorsements/roots.py. */
+/**
+ * The AMD Root Keys, as in attest/endorsements/roots.py: for a chain that brings no certificate of its root, and fetched only then.
+ */
 
-/** Modulus of each AMD Root Key, 4096 bits, base64; the exponent is 65537. */
-export const AMD_ARK_MODULI = {
+import { type Bytes, base64Bytes } from "./bytes";
+import { rsaSpki } from "./crypto";
+
+/** Modulus of each, 4096 bits, base64; the exponent is 65537. */
+const MODULI: Record<string, string> = {
   Milan:
     "0Ld52RJOdeiJlqK2JdsVmD7FktuotWwX1fNgW41XY9Xz1HEhSUmhLz9Cu9DHRlvgJSNxbeYYsnJfvyjx1MfU0V5tkKiU1EesNFta1kTA0szNisdY" +
     "c9isqk7mXT5+KfGRbfc4V/9zRIcE8jlHN61S1ju8X93+6dxDUrG2SzxqJ4BhqyYmUDruPXJSX4vUc01P7j98MpqOS95rORdGHeI52Naz5m2B+O+v" +
@@ -26,18 +31,7 @@ export const AMD_ARK_MODULI = {
     "DIxPG9R4fx9O0q6p8Gb+HXlTiS47P9YNeOpidOUKzDl/S1OvyhDtSL8LJc24QATFydo/iD/KUdvFTRlD0crkAMkZLoWQ8hLDGc6BZJXsdd7Zf2e4" +
     "UW3tI/1oh/2t23Ot3zyhTcv5gDbABu0LjVe98uRnS15SMwK//lJt9e5BqKvgABkSoABf+B4VFtPVEX0ygrYaFaI9i5ABrxnVBmzXpRb21iI1NlNC" +
     "fOGUPIhVpWE=",
-} as const;
+};
 
-/** Intel SGX Root CA, the one root of SGX and TDX: a point of P-256, without the leading 04, base64. */
-export const INTEL_SGX_ROOT_POINT =
-  "C6nEwMDIYZOj/iPWsCzaEKi71OiOSLRFhWGjbnBVJfVnkY4u3IjkDYYL0MxO4mqsyYjlBalTVYxFP2sJBK5zlA==";
-
-/** NVIDIA Device Identity CA: a point of P-384, without the leading 04, base64. */
-export const NVIDIA_DEVICE_ROOT_POINT =
-  "DkwUozv4pWJmWNtBKWB+TL9FGcRBJxb00NkXxJeABb3qvq79V7xmCC1xik+LYFLhUW7op8QiuE3oVwcbtY/Tlb6gz6HGPufIDWvWOQHZHLvRh9OF" +
-  "fcFrXM6vI4/4wn29";
-
-/** NVIDIA CoRIM signing Root CA: a point of P-384, without the leading 04, base64. */
-export const NVIDIA_RIM_ROOT_POINT =
-  "uECyi9vNM+Iw2lfUzyBldHAwaC1HF7TCgp12QcEyUTm3Tagxwr48d55+K2VIlWYIDk7NlAIQdcV/Ff7euGLI+Qauj93HsSI4WX298PpW54RTgz9t" +
-  "C+Q684caR/BXWEeZ";
+/** SubjectPublicKeyInfo of the AMD Root Key of a product line. */
+export const arkKey = (product: string): Bytes => rsaSpki(base64Bytes(MODULI[product]!, product));

@@ -9,6 +9,7 @@ import { requireCa, requireIssued, requireValid } from "../chain";
 import { RSA_PSS_SHA384 } from "../crypto";
 import { AttestError, fail } from "../errors";
 import type { Given } from "../formats";
+import { amdRoots } from "../lazy";
 import { named } from "../pool";
 import { type Certificate, type Issuer, spkiPin } from "../x509";
 import type { Product } from "./tcb";
@@ -46,7 +47,7 @@ export function findIssuer(child: Certificate, candidates: readonly Certificate[
   return firstOf(candidates.slice(0, MAX_CANDIDATES), attempt, missing);
 }
 
-type Root = readonly [anchor: Anchor, issuer: Issuer, presented?: Certificate];
+type Root = readonly [anchor: Anchor, issuer: Issuer, presented?: Certificate | undefined];
 
 /** The pinned root that issued an ASK or ASVK, with its name and key. */
 export async function findRoot(child: Certificate, product: Product, { endorsements, anchors, at }: Given): Promise<Root> {
@@ -60,7 +61,9 @@ export async function findRoot(child: Certificate, product: Product, { endorseme
     if (anchor.held && equal(anchor.held.subject, child.issuer)) roots.push([anchor, anchor.held]);
   }
   const attempt = async (root: Root): Promise<Root> => {
-    const [anchor, issuer, certificate] = root;
+    const [anchor, named, certificate] = root;
+    // AMD's keys are large, and hardly ever missing from what comes along.
+    const issuer = certificate ?? { ...named, spki: (await amdRoots()).arkKey(anchor.product) };
     await requireIssued(child, issuer, RSA_PSS_SHA384);
     if (certificate) {
       await requireIssued(certificate, issuer, RSA_PSS_SHA384);
@@ -71,7 +74,7 @@ export async function findRoot(child: Certificate, product: Product, { endorseme
       const facts = { expected: `an anchor of ${product}`, got: anchor.name };
       fail("chain", "snp-product-mismatch", "", facts);
     }
-    return root;
+    return [anchor, issuer, certificate];
   };
   return firstOf(roots, attempt, () => noRoot(child, presented));
 }
