@@ -62,8 +62,8 @@ class PagedSite:
 
 
 @contextmanager
-def paged_site(folder: Path) -> Iterator[PagedSite]:
-    """Serve it, with two owners' key-release services beside it."""
+def paged_site(folder: Path, *, x25519: str | None = None) -> Iterator[PagedSite]:
+    """Serve it, with two owners' key-release services beside it; ``x25519`` as in its settings."""
     with ExitStack() as stack:
         owners: list[Owner] = []
         for name, material in (("model", MODEL_KEY), ("documents", DATABASE_KEY)):
@@ -78,7 +78,7 @@ def paged_site(folder: Path) -> Iterator[PagedSite]:
             offers_per_minute_each=10_000,
             retry_seconds=0.2,
         )
-        settings = settings_of(model.source(KEY), documents.source(KEY), limits=limits)
+        settings = settings_of(model.source(KEY), documents.source(KEY), limits=limits, x25519=x25519)
         workshop, attester = Workshop(), ChangingMachine()
         service = Service(settings, open_bench=workshop, pages=page_files(), attester=attester)
         site = stack.enter_context(serving(service, workshop))

@@ -14,7 +14,16 @@ from typing import Final, Protocol
 
 from starlette.types import ASGIApp
 
-from attest.channel import Gateway, MemoryReplayWindow, ReplayWindow, ServiceKey, ServiceKeys, released_key
+from attest.channel import (
+    KEM_HYBRID,
+    KEM_X25519,
+    Gateway,
+    MemoryReplayWindow,
+    ReplayWindow,
+    ServiceKey,
+    ServiceKeys,
+    released_key,
+)
 from attest.channel import Limits as MessageLimits
 from attest.channel.asgi import ChannelGateway
 from attest.channel.rotation import KeyRotation
@@ -71,11 +80,17 @@ class BornChannel:
     ) -> None:
         """Draw the first key."""
         self._clock = clock
-        key = ServiceKey.born(random=random, at=clock())
+        # Evidence commits to both, so nobody on the way moves a client from the one to the other.
+        kems = (KEM_HYBRID,) if settings.x25519 is None else (KEM_HYBRID, KEM_X25519)
+        key = ServiceKey.born(random=random, at=clock(), kems=kems)
         self._gateway = _gateway(key, settings, replays=MemoryReplayWindow(), random=random)
         self._app = ChannelGateway(inside, self._gateway, clock=clock, offer=offers)
         self._rotation = KeyRotation(
-            self._gateway, random=random, clock=clock, rotated=lambda: _log.info("the channel has another key")
+            self._gateway,
+            random=random,
+            clock=clock,
+            kems=kems,
+            rotated=lambda: _log.info("the channel has another key"),
         )
 
     def current(self) -> ASGIApp | None:

@@ -188,7 +188,7 @@ class _Reader:
 
 def _settings(reader: _Reader) -> EnclaveSettings:
     listen, model, database = reader.table("listen"), reader.table("model"), reader.table("database")
-    documents = reader.table("documents")
+    documents, channel = reader.table("documents"), reader.table("channel")
     database_key = _key(database.table("key"), "database.key")
     defaults = {one.name: one.default for one in fields(EnclaveSettings)}
     settings = EnclaveSettings(
@@ -202,17 +202,20 @@ def _settings(reader: _Reader) -> EnclaveSettings:
         database_key=database_key,
         database=_database(database),
         prompt_key=_prompt_key(reader, database_key.service) if reader.has("prompt_key") else None,
+        x25519=channel.maybe("x25519"),
         replay_window=_window(reader),
         llm=_llm(reader.table("llm")) if reader.has("llm") else None,
         unconfined_documents=documents.maybe("unconfined"),
         limits=_limits(reader.table("limits")),
     )
-    for one in (listen, model, database, documents, reader):
+    for one in (listen, model, database, documents, channel, reader):
         one.done()
     if settings.prompt_key is not None and settings.replay_window is None:
         raise _invalid("replay_window", "where requests to a released key are remembered by all who have it", "none")
     if settings.prompt_key is None and settings.replay_window is not None:
         raise _invalid("replay_window", "nothing: a key that is born here is nobody else's", "one")
+    if settings.prompt_key is not None and settings.x25519 is not None:
+        raise _invalid("channel.x25519", "nothing: the service that releases the key says which kind it is", "a reason")
     return settings
 
 

@@ -22,6 +22,8 @@ def relaxations(settings: EnclaveSettings) -> Iterator[str]:
             yield f"{name}.allow_simulated: the service that releases it may prove itself by a simulator"
         if source.service.unchecked_tls is not None:
             yield f"{name}.unchecked_tls: {source.service.unchecked_tls}"
+    if settings.x25519 is not None:
+        yield f"channel.x25519: {settings.x25519}"
     if settings.unconfined_documents is not None:
         yield f"documents.unconfined: {settings.unconfined_documents}"
     if settings.llm is not None and settings.llm.inside_boundary is not None:

@@ -168,6 +168,8 @@ class EnclaveSettings:
         authorities: further hosts that requests may be for.
         machine: what proves it.
         prompt_key: a channel key that a key-release service releases to every replica; None: one is born here.
+        x25519: why a key of X25519 alone is offered beside the hybrid one, for browsers that lack ML-KEM; None: there
+            is no such key.
         replay_window: where requests to that key are remembered: a file, or ``postgresql://…``.
         llm: words answers; None answers with passages alone.
         unconfined_documents: why documents may be read where the kernel offers no filter of system calls.
@@ -184,6 +186,7 @@ class EnclaveSettings:
     authorities: tuple[str, ...] = ()
     machine: MachineSettings = field(default_factory=MachineSettings)
     prompt_key: KeySource | None = None
+    x25519: str | None = None
     replay_window: str | None = None
     llm: LlmSettings | None = None
     unconfined_documents: str | None = None

@@ -42,6 +42,8 @@ file = "documents.db"
 name = "rag-database"
 url = "https://kms.documents.example"
 key = "{VERIFIER}"
+[channel]
+x25519 = "browsers of before"
 [documents]
 unconfined = "a kernel of before"
 [llm]
@@ -52,6 +54,7 @@ inside_boundary = "in this very machine"
 questions = 3
 question_seconds = 5
 """
+PROMPT_KEY = f'{{name = "p", url = "http://k", key = "{VERIFIER}"}}'
 LEAST = f"""
 name = "rag.example"
 model = {{place = "m", trust = ["o"], key = {{name = "a", url = "http://k", key = "{VERIFIER}"}}}}
@@ -87,6 +90,7 @@ def test_everything_can_be_said() -> None:
     assert key.service.endorsements == (Path("/srv/rag/kms-vendors"),)
     assert settings.database == Path("/srv/rag/documents.db")
     assert settings.unconfined_documents == "a kernel of before"
+    assert settings.x25519 == "browsers of before"
     assert settings.llm is not None
     assert (settings.llm.model, settings.llm.inside_boundary) == ("small", "in this very machine")
     assert (settings.limits.questions, settings.limits.question_seconds) == (3, 5.0)
@@ -95,7 +99,7 @@ def test_everything_can_be_said() -> None:
 def test_little_has_to_be_said_and_the_rest_is_cautious() -> None:
     settings = parsed(LEAST)
     assert (settings.host, settings.simulated, settings.llm, settings.prompt_key) == ("127.0.0.1", False, None, None)
-    assert settings.unconfined_documents is None
+    assert (settings.unconfined_documents, settings.x25519) == (None, None)
     assert settings.limits == Limits()
 
 
@@ -156,6 +160,12 @@ def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ("question_seconds = 5", "question_seconds = inf", "limits.question_seconds"),
         ("[limits]", '[prompt_key]\nname = "p"\nurl = "http://k"\nkey = "' + VERIFIER + '"\n[limits]', "replay_window"),
         ('name = "rag.example"', 'name = "rag.example"\nreplay_window = "r.db"', "replay_window"),
+        ('x25519 = "browsers of before"', "x25519 = true", "channel.x25519"),
+        (
+            'name = "rag.example"\n',
+            f'name = "rag.example"\nreplay_window = "r"\nprompt_key = {PROMPT_KEY}\n',
+            "channel.x25519",
+        ),
         ("[limits]", "[limits", "the file"),
         ("[limits]", "[limits]\nquestions = 3", "the file"),
     ],
@@ -299,10 +309,11 @@ def test_every_relaxed_switch_is_named_with_its_reason() -> None:
         "machine.simulate",
         "model.key.allow_simulated",
         "model.key.unchecked_tls",
+        "channel.x25519",
         "documents.unconfined",
         "llm.inside_boundary",
     ]
-    for reason in ("a tunnel of ours", "a kernel of before", "in this very machine"):
+    for reason in ("a tunnel of ours", "browsers of before", "a kernel of before", "in this very machine"):
         assert any(one.endswith(reason) for one in relaxations(parsed(text)))
     assert list(relaxations(parsed(LEAST))) == []
     key = f'[prompt_key]\nname = "p"\nurl = "http://k"\nkey = "{VERIFIER}"\nallow_simulated = true\n'
