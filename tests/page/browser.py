@@ -22,7 +22,7 @@ CHROMIUM = "/usr/bin/chromium"
 
 _TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css"}
 _TEST_PAGE = b"<!doctype html><meta charset=utf-8><title>verifier</title>"
-_PREPARE = """
+PREPARE = """
 async () => {
     const { verifyEvidence } = await import("/verifier.js");
     const files = new Map();
@@ -96,7 +96,7 @@ class Verifier:
     def reload(self) -> None:
         """Begin anew: no code is loaded but the entry, no file is held, and nothing was verified."""
         self.page.reload()
-        self.page.evaluate(_PREPARE)
+        self.page.evaluate(PREPARE)
         self._held.clear()
 
     def hold(self, files: Mapping[str, bytes]) -> None:
@@ -130,7 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _serving() -> Iterator[str]:
+def serving() -> Iterator[str]:
+    """Serve the bundle and an empty page that may do anything."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -150,10 +151,10 @@ def verifier() -> Iterator[Verifier]:
     """
     thread = BrowserThread()
     try:
-        with _serving() as url, _chromium(thread) as browser:
+        with serving() as url, _chromium(thread) as browser:
             page = browser.new_page()
             page.goto(url)
-            page.evaluate(_PREPARE)
+            page.evaluate(PREPARE)
             yield Verifier(page)
     finally:
         thread.end()

@@ -25,7 +25,7 @@ HYBRID, CURVE = [KEM_HYBRID], [KEM_X25519]
 CRL = base64.b64encode(simulated_crl(WORLD.guest.chip.product, at=AT)).decode()
 CERTIFICATES = [base64.b64encode(one).decode() for one in WORLD.guest.chip.certificates()]
 
-_PREPARE = """
+PREPARE_CHANNEL = """
 async () => {
     const { Channel, askForKeys, recordOf } = await import("/channel.js");
     const { verifyEvidence } = await import("/verifier.js");
@@ -79,7 +79,7 @@ COUNT = {"method": "GET", "path": "/v1/count?n=400"}
 
 
 @contextmanager
-def site(service: Service | None = None) -> Iterator[Site]:
+def channel_site(service: Service | None = None) -> Iterator[Site]:
     """A service that a page of another origin may ask."""
     made = site_of()
     if service is not None:
@@ -109,13 +109,13 @@ def _allowing_others(inner: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture(scope="module")
 def page(in_browser: Verifier) -> Verifier:
-    in_browser.page.evaluate(_PREPARE)
+    in_browser.page.evaluate(PREPARE_CHANNEL)
     return in_browser
 
 
 @pytest.fixture
 def own() -> Iterator[Site]:
-    with site() as made:
+    with channel_site() as made:
         yield made
 
 
@@ -178,7 +178,7 @@ def test_lengths_say_no_more_than_their_bucket(page: Verifier, own: Site) -> Non
 @pytest.mark.parametrize("offered", [HYBRID, CURVE, CURVE + HYBRID])
 def test_what_is_not_accepted_is_not_sealed_to(page: Verifier, offered: list[int]) -> None:
     service = Service(key=ServiceKey.born(random=os.urandom, at=AT, kems=offered))
-    with site(service) as where:
+    with channel_site(service) as where:
         found = send(page, where)
         assert found.get("code") == (None if KEM_HYBRID in offered else "channel-keys-unsupported")
         allowed = send(page, where, kems=CURVE + HYBRID)

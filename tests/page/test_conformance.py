@@ -36,7 +36,7 @@ def _maker(vectors: Path) -> Any:  # noqa: ANN401  a program beside the vectors,
     return module
 
 
-class _Cases:
+class Cases:
     """Questions of a kind of evidence, and the files that they name."""
 
     def __init__(self, vectors: Path, scratch: Path, kind: str) -> None:
@@ -87,7 +87,7 @@ class _Cases:
 def test_the_page_answers_what_python_answers(
     kind: str, in_browser: Verifier, vectors_dir: Path, tmp_path: Path
 ) -> None:
-    cases = _Cases(vectors_dir, tmp_path, kind)
+    cases = Cases(vectors_dir, tmp_path, kind)
     assert cases.questions, "no case: are the vectors there?"
     in_browser.hold(cases.files)
     failed: list[str] = []

@@ -18,7 +18,7 @@ def _names(value: str | list[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or [])
 
 
-def _question(case: dict[str, Any]) -> Question:
+def question_of(case: dict[str, Any]) -> Question:
     return Question(
         input=_names(case["evidence"]),
         at=case["at"],
@@ -35,9 +35,13 @@ def _files(question: Question) -> Iterator[str]:
     yield from _names(question.event_log)
 
 
+def held(cases: list[dict[str, Any]]) -> dict[str, bytes]:
+    """Read the files that cases name."""
+    return {name: (FIXTURES / name).read_bytes() for case in cases for name in _files(question_of(case))}
+
+
 def test_every_case_of_the_simulator_ends_in_the_page_as_in_python(in_browser: Verifier) -> None:
-    questions = [_question(case) for case in CASES]
-    files = {name: (FIXTURES / name).read_bytes() for question in questions for name in _files(question)}
+    questions, files = [question_of(case) for case in CASES], held(CASES)
     in_browser.hold(files)
     failed: list[str] = []
     for case, question, got in zip(CASES, questions, in_browser.ask_all(questions), strict=True):
@@ -48,8 +52,7 @@ def test_every_case_of_the_simulator_ends_in_the_page_as_in_python(in_browser: V
 
 
 def test_verifications_side_by_side_do_not_touch_each_other(in_browser: Verifier) -> None:
-    questions = [_question(case) for case in CASES]
-    files = {name: (FIXTURES / name).read_bytes() for question in questions for name in _files(question)}
+    questions, files = [question_of(case) for case in CASES], held(CASES)
     in_browser.hold(files)
     together = "async (asked) => JSON.stringify(await Promise.all(asked.map((question) => attest.ask(question))))"
     in_browser.reload()
@@ -60,8 +63,8 @@ def test_verifications_side_by_side_do_not_touch_each_other(in_browser: Verifier
 
 def test_no_case_of_the_simulator_is_verified_under_the_vendors_roots(in_browser: Verifier) -> None:
     cases = [case for case in CASES if case["expected"] == "verified"]
-    questions = [_question(case | {"anchors": "vendors"}) for case in cases]
-    files = {name: (FIXTURES / name).read_bytes() for question in questions for name in _files(question)}
+    questions = [question_of(case | {"anchors": "vendors"}) for case in cases]
+    files = held(cases)
     in_browser.hold(files)
     answers = in_browser.ask_all(questions)
     assert [case["id"] for case, got in zip(cases, answers, strict=True) if got["outcome"] != "refused"] == []
