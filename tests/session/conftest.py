@@ -6,6 +6,9 @@ import pytest
 
 from tests.kms.conftest import harness, kind, migrated_once, pytest_runtest_makereport
 from tests.kms.process import ServedProcess
+from tests.kms.support import Harness, Workload
+from tests.kms.test_api import client_of
+from tests.session.line import Clock, Line, Scene
 from tests.session.serving import prepared
 
 __all__ = ["harness", "kind", "migrated_once", "pytest_runtest_makereport"]
@@ -28,3 +31,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
     process = ServedProcess.start(prepared(tmp_path_factory.mktemp("service")))
     yield process
     assert process.terminate() == 0
+
+
+@pytest.fixture
+def scene(harness: Harness) -> Iterator[Scene]:
+    """A service in memory with two keys, and a workload that reaches it over a line that can fail."""
+    harness.add_key("model")
+    harness.add_key("other")
+    with client_of(harness) as web:
+        yield Scene(harness=harness, line=Line(web=web), clock=Clock(clock=harness.clock), workload=Workload())

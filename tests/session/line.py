@@ -71,6 +71,11 @@ def away(request: httpx.Request) -> httpx.Response | None:
     raise httpx.ConnectError(msg, request=request)
 
 
+def defective(_: httpx.Request) -> httpx.Response:
+    msg = "nobody foresaw this"
+    raise ValueError(msg)
+
+
 @dataclass
 class Clock:
     """One clock for service and session; pauses move it."""

@@ -1,0 +1,39 @@
+"""What happens to a key and its leases while a session holds them."""
+
+from datetime import timedelta
+
+from kms.keys.admin import set_enabled
+from kms.leases.admin import stop_renewals
+from kms.leases.records import LeaseFilter
+from tests.kms.support import ACTOR, MODEL
+from tests.session.line import Scene
+
+__all__ = ["DAY", "TWO_THIRDS", "disable", "enable", "live", "stop"]
+
+DAY = timedelta(days=1).total_seconds()
+TWO_THIRDS = DAY * (2 / 3 - 0.05)
+"""When a lease of a day is renewed, by a chance of one half."""
+
+
+def live(scene: Scene) -> list[str]:
+    with scene.harness.services.store.reading() as reader:
+        return [lease.lease_id for lease in reader.live_leases(MODEL, at=scene.harness.clock())]
+
+
+def disable(scene: Scene) -> None:
+    set_enabled(scene.harness.services.store, MODEL, enabled=False, actor=ACTOR, at=scene.harness.clock())
+
+
+def enable(scene: Scene) -> None:
+    set_enabled(scene.harness.services.store, MODEL, enabled=True, actor=ACTOR, at=scene.harness.clock())
+
+
+def stop(scene: Scene) -> None:
+    stop_renewals(
+        scene.harness.services.store,
+        LeaseFilter(),
+        concerns=(),
+        reason="x",
+        actor=ACTOR,
+        at=scene.harness.clock(),
+    )
