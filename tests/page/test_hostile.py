@@ -32,6 +32,7 @@ def _texts() -> Iterator[str]:
     yield json.dumps({f"item{i}": ["a/b", ""] for i in range(65)})
     yield json.dumps({"cpu": ["application/vnd.amd.sev-snp.attestation-report", "AA"]})
     yield json.dumps({"a" * 65: ["a/b", ""]})
+    yield json.dumps({f"more than eight MiB together, {i}": ["a/b", "AAAA" * 450_000] for i in range(5)})
 
 
 def _mutations(whole: bytes, count: int, seed: int) -> Iterator[bytes]:

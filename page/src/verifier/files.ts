@@ -96,7 +96,7 @@ function binary(bytes: Bytes): Content | undefined {
 function json(name: string, bytes: Bytes): Content {
   const document = jsonValue(bytes, name);
   const cpu = (media: string): Content => ({ form: "cpu", bytes, items: [itemOf("cpu", media, bytes)] });
-  if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, true) };
+  if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, bytes.length, true) };
   if (isObject(document) && "provider" in document && "outblob" in document) return cpu(MEDIA.configfsTsm);
   if (isAzureJson(document)) return cpu(MEDIA.azureCvm);
   if (isNvidiaJson(document)) return { form: "device", bytes, items: splitNvidiaJson(document) };

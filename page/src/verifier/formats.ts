@@ -8,8 +8,7 @@ import type { Bytes } from "./bytes";
 import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
 import { MEDIA } from "./envelope";
-import type { AttestError } from "./errors";
-import { azureFormat, eventLogFormat, gpuFormat, intelFormat } from "./lazy";
+import { azureFormat, gpuFormat, intelFormat } from "./lazy";
 import type { Endorsements } from "./pool";
 import { readConfigfsTsm, readSnp } from "./snp/format";
 
@@ -67,41 +66,19 @@ export interface ParsedDevice {
 
 type Parse<T> = (value: Bytes) => T | Promise<T>;
 
+const readQuote = async (value: Bytes): Promise<ParsedCpu> => (await intelFormat()).readIntelQuote(value);
+
 /** Evidence of CPUs by media type, in lower case and without parameters. The code of a format is loaded when it is met. */
-export const CPU_FORMATS: Readonly<Record<string, Parse<ParsedCpu>>> = {
-  [MEDIA.snpReport]: readSnp,
-  [MEDIA.snpExtended]: readSnp,
-  [MEDIA.configfsTsm]: readConfigfsTsm,
-  [MEDIA.intelQuote]: async (value) => (await intelFormat()).readIntelQuote(value),
-  [MEDIA.azureCvm]: async (value) => (await azureFormat()).readAzure(value, async (quote) => (await intelFormat()).readIntelQuote(quote)),
-};
+export const CPU_FORMATS = new Map<string, Parse<ParsedCpu>>([
+  [MEDIA.snpReport, readSnp],
+  [MEDIA.snpExtended, readSnp],
+  [MEDIA.configfsTsm, readConfigfsTsm],
+  [MEDIA.intelQuote, readQuote],
+  [MEDIA.azureCvm, async (value) => (await azureFormat()).readAzure(value, readQuote)],
+]);
 
 /** Evidence of devices beside the CPU, likewise. */
-export const DEVICE_FORMATS: Readonly<Record<string, Parse<ParsedDevice>>> = {
-  [MEDIA.nvidiaReport]: async (value) => (await gpuFormat()).parseGpuReport(value),
-  [MEDIA.nvidiaDevice]: async (value) => (await gpuFormat()).parseGpuDevice(value),
-};
-
-/** The kinds that are verified, for messages. */
-export const KINDS = "sev-snp, tdx, sgx, azure-snp, azure-tdx, nvidia-gpu, nvidia-switch";
-
-/** What a log that replays states. */
-export interface ReplayedLog {
-  readonly events: number;
-  /** Registers that could not be judged, tolerated by `unchecked`. */
-  readonly unjudged: readonly string[];
-  readonly claims: Claims;
-}
-
-/** Judge what the devices beside the CPU must have in common. */
-export async function judgeSet(
-  devices: readonly (readonly [name: string, verified: Verified])[],
-  unchecked: readonly Unchecked[],
-): Promise<{ checks: readonly Check[]; failures: readonly AttestError[] }> {
-  return (await gpuFormat()).judgeSet(devices, unchecked);
-}
-
-/** Require that an event log replays to the registers; what it states. */
-export async function replayLog(data: Bytes, registers: Registers, tolerant: boolean): Promise<ReplayedLog> {
-  return (await eventLogFormat()).replayEventLog(data, registers, tolerant);
-}
+export const DEVICE_FORMATS = new Map<string, Parse<ParsedDevice>>([
+  [MEDIA.nvidiaReport, async (value) => (await gpuFormat()).parseGpuReport(value)],
+  [MEDIA.nvidiaDevice, async (value) => (await gpuFormat()).parseGpuDevice(value)],
+]);

@@ -58,7 +58,7 @@ export async function readEvidence(files: readonly NamedBytes[]): Promise<Recogn
     const cbor = (first === 0x82 || first === 0x83 || (first >= 0xa0 && first <= 0xbb)) && next.some((byte) => byte);
     if (cbor && !isBundle(only.bytes) && !beginsTable(only.bytes)) return { evidence: parseEnvelope(only.bytes), presented: {} };
     const document = first === 0x7b || first === 0x5b ? await refusalOf(() => jsonValue(only.bytes, only.name)) : null;
-    if (!(document instanceof AttestError) && isEnvelope(document)) return { evidence: evidenceOf(document, true), presented: {} };
+    if (!(document instanceof AttestError) && isEnvelope(document)) return { evidence: evidenceOf(document, only.bytes.length, true), presented: {} };
   }
   return (await filesFormat()).readFiles(files);
 }

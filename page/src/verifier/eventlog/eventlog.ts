@@ -3,4 +3,4 @@
 // What all formats share is one file this way, and not one for each set of formats that share it.
 import "../api";
 
-export { replayEventLog } from "./verify";
+export { readEventLog } from "./verify";

@@ -2,16 +2,25 @@
 
 import type { Bytes } from "../bytes";
 import type { Claims } from "../claims";
-import type { Registers, ReplayedLog } from "../formats";
+import type { Registers } from "../formats";
 import { factsDocument } from "./facts";
 import { CCEL, TCG2_SHA256 } from "./kinds";
 import { verifyEventLog } from "./replay";
 import { parseEventLog } from "./structure";
 
-/** Require that a log replays to the registers: refuses with a verification error, or that the log is malformed. */
-export async function replayEventLog(data: Bytes, registers: Registers, tolerant: boolean): Promise<ReplayedLog> {
+/** What a log that replays states. */
+export interface ReplayedLog {
+  readonly events: number;
+  /** Registers that could not be judged, as somebody tolerates. */
+  readonly unjudged: readonly string[];
+  readonly claims: Claims;
+}
+
+/** Read a log: `eventlog-malformed`. What comes back requires that it replays to the registers. */
+export function readEventLog(data: Bytes, registers: Registers): (tolerant: boolean) => Promise<ReplayedLog> {
   const log = parseEventLog(data, registers.log === "ccel" ? CCEL : TCG2_SHA256);
-  const verified = await verifyEventLog(log, registers.values, tolerant);
-  const claims = (await factsDocument(verified)) as Claims;
-  return { events: log.events.length, unjudged: verified.unjudged, claims };
+  return async (tolerant) => {
+    const verified = await verifyEventLog(log, registers.values, tolerant);
+    return { events: log.events.length, unjudged: verified.unjudged, claims: (await factsDocument(verified)) as Claims };
+  };
 }
