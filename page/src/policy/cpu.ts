@@ -1,335 +1,152 @@
 /** What a policy demands of CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become. */
 
 import type { ClaimJson } from "../verifier/api";
-import {
-  type Decoder, type Demand, type JsonObject, type JsonValue, boolean, choice, demand, hexOf, integer, join, listOf, moment, notHere, optional, refuse,
-  required, section, tableOf, text,
-} from "./decode";
-import { type References, matches, nameIn } from "./references";
-import { type Claims, type Rule, type Test, atLeast, claimAt, hasBits, is, isTable, noneOf, oneOf, ruleOf } from "./rules";
+import { isObject } from "../verifier/json";
+import { NOTHING, type Reader, choice, date, hexOf, integer, join, listOf, maybe, moment, once, orNothing, record, refuse, tableOf, text } from "./decode";
+import { RUNTIME, ofLog } from "./eventlog";
+import { type References, inTime, measured } from "./references";
+import { type Row, type Test, among, ask, atLeast, bits, claimAt, denied, excused, firm, flag, is, left, mustBe, rule, section, spare } from "./rules";
 
-/** One key of a section: how it is read, and the rules that it becomes. */
-export type Row = (members: JsonObject, path: string, references: References) => readonly Rule[];
-
-/** Read a section by its table of keys. */
-export function rulesOfSection(value: JsonValue, path: string, references: References, rows: Readonly<Record<string, Row>>): Rule[] {
-  const members = section(value, path, Object.keys(rows));
-  return Object.values(rows).flatMap((row) => row(members, path, references));
-}
-
-interface Shape<T> {
-  readonly claim?: string;
-  /** The name in the check's id, where it is not the key. */
-  readonly as?: string;
-  /** What is demanded when the key is left out; `required` refuses then. */
-  readonly strict?: T | "required";
-  readonly more?: Partial<Rule>;
-}
-
-/** A key that takes a demand: a value, or `{unchecked: reason}`. */
-export function asked<T>(kind: string, key: string, decoder: Decoder<T>, make: (value: T) => { holds: Test; expected: string }, shape: Shape<T> = {}): Row {
-  return (members, path) => {
-    const { strict, claim, as } = shape;
-    const wanted: Demand<T> | undefined =
-      strict === "required" ? required(members, path, key, demand(decoder)) : optional(members, path, key, demand(decoder), strict === undefined ? undefined : { value: strict });
-    return ruleOf(`${kind}.${as ?? key}`, wanted, claim ?? as ?? key, make, shape.more);
-  };
-}
-
-/** A key that takes a value and no reason against it. */
-export function stated<T>(kind: string, key: string, decoder: Decoder<T>, make: (value: T) => { holds: Test; expected: string }, shape: Shape<T> = {}): Row {
-  return (members, path) => {
-    const found = optional(members, path, key, decoder, undefined);
-    return found === undefined ? [] : ruleOf(`${kind}.${shape.as ?? key}`, { value: found }, shape.claim ?? shape.as ?? key, make, shape.more);
-  };
-}
-
-/** A demand that has one strict value; the other would be a relaxation without a reason. */
-export const mustBe =
-  (strict: boolean): Decoder<boolean> =>
-  (value, path) => {
-    if (boolean(value, path) !== strict) throw refuse(path, `${strict}, or {unchecked: reason}`, value);
-    return strict;
-  };
-
-/** Named bits that must be set or clear; the strict ones are demanded even when nobody mentions them. */
-export function bits(kind: string, key: string, names: readonly string[], strict: Readonly<Record<string, boolean>>, claims = key): Row {
-  return (members, path) => {
-    const found = new Map<string, Demand<boolean>>(Object.entries(strict).map(([name, value]) => [name, { value }]));
-    for (const [name, wanted] of optional(members, path, key, tableOf(demand(boolean), names), [])) {
-      const only = strict[name];
-      if (only !== undefined && "value" in wanted && wanted.value !== only) throw refuse(join(join(path, key), name), `${only}, or {unchecked: reason}`, wanted.value);
-      found.set(name, wanted);
-    }
-    return [...found].flatMap(([name, wanted]) => ruleOf(`${kind}.${key}.${name}`, wanted, `${claims}.${name}`, is));
-  };
-}
-
-/** A measurement that must be among reference values. */
-export function measured(kind: string, key: string, size: number, shape: { strict?: "required"; claim?: string } = {}): Row {
-  return (members, path, references) =>
-    asked(kind, key, listOf(nameIn(references, size)), (names) => matches(names, references), shape)(members, path, references);
-}
-
-export const texts = (options?: readonly string[]): Decoder<string[]> => listOf(options ? choice(options) : text);
-export const hexes = (size: number): Decoder<string[]> => listOf(hexOf(size));
+const byte = integer(0, 255);
+const [U16, U32, EXACT] = [0xffff, 2 ** 32 - 1, Number.MAX_SAFE_INTEGER];
+/** Keys that are all read alike. */
+const alike = (keys: string, row: Row): Record<string, Row> => Object.fromEntries(keys.split(" ").map((key) => [key, row]));
 
 // -- SEV-SNP
 
 const PRODUCTS = ["Milan", "Genoa", "Turin"];
-const LEVELS = ["fmc", "bootloader", "tee", "snp", "microcode"];
 type Tcb = Readonly<Record<string, number>>;
 
-const levelsOf = (product: string): string[] => (product === "Turin" ? LEVELS : LEVELS.slice(1));
-
 /** All components of the product line: one that is left out would silently be zero. */
-function tcbOf(value: JsonValue, path: string, product: string): Tcb {
-  const names = levelsOf(product);
-  const members = section(value, path, names);
-  return Object.fromEntries(names.map((name) => [name, required(members, path, name, integer(0, 255))]));
-}
-
-function byProduct<T>(member: (value: JsonValue, path: string, product: string) => T): Decoder<Map<string, T>> {
-  return (value, path) => {
-    const lines = tableOf((below, at) => [below, at] as const, PRODUCTS)(value, path);
-    return new Map(lines.map(([product, [below, at]]) => [product, member(below, at, product)]));
-  };
-}
-
-const tcbText = (tcb: Tcb): string => Object.entries(tcb).map(([name, level]) => `${name} ${level}`).join(" ");
-
-/** The levels of a claim as those of its product line: a Turin has one more. */
-function levels(value: ClaimJson, product: string): Tcb | undefined {
-  const names = levelsOf(product);
-  return isTable(value) && names.every((name) => typeof value[name] === "number") ? (value as Tcb) : undefined;
-}
-
-const withProduct = (name: string) => (claims: Claims): ClaimJson | undefined => {
-  const [tcb, product] = [claims[name], claims["product"]];
-  return tcb === undefined || product === undefined ? undefined : { tcb, product };
+const tcbOf: Reader<Tcb> = (value, path, product) => {
+  const levels = ["bootloader", "tee", "snp", "microcode", ...(product === "Turin" ? ["fmc"] : [])];
+  return record(Object.fromEntries(levels.map((level) => [level, byte])))(value, path, product);
 };
 
-function tcbTest<T>(lines: Map<string, T>, holds: (levels: Tcb, wanted: T) => boolean): Test {
-  return (value) => {
-    const { tcb, product } = value as { tcb: ClaimJson; product: string };
-    const [wanted, found] = [lines.get(product), levels(tcb, product)];
-    return wanted !== undefined && found !== undefined && holds(found, wanted);
-  };
-}
-
-const covers = (found: Tcb, least: Tcb): boolean => Object.entries(least).every(([name, level]) => (found[name] ?? -1) >= level);
-
-function tcbRows(which: string): Record<string, Row> {
-  const [minimum, exact] = [`minimum_${which}`, `exact_${which}`].map((name) => name.replace("_reported", "")) as [string, string];
-  const claim = withProduct(which);
-  const row = (key: string, decoder: Decoder<Map<string, unknown>>, make: (lines: never) => { holds: Test; expected: string }): Row => (members, path) =>
-    ruleOf(`snp.${key}`, optional(members, path, key, demand(decoder), undefined), claim, make as never);
-  return {
-    [minimum]: row(minimum, byProduct(tcbOf), (lines: Map<string, Tcb>) => ({
-      holds: tcbTest(lines, covers),
-      expected: [...lines].map(([product, tcb]) => `at least ${tcbText(tcb)} on ${product}`).join("; "),
-    })),
-    [exact]: row(exact, byProduct(exactTcbs), (lines: Map<string, Tcb[]>) => ({
-      holds: tcbTest(lines, (found, listed) => listed.some((tcb) => covers(found, tcb) && covers(tcb, pick(found, tcb)))),
-      expected: [...lines].map(([product, tcbs]) => `exactly ${tcbs.map(tcbText).join(" or ")} on ${product}`).join("; "),
-    })),
-  };
-}
-
-const pick = (found: Tcb, like: Tcb): Tcb => Object.fromEntries(Object.keys(like).map((name) => [name, found[name] ?? -1]));
-
-function exactTcbs(value: JsonValue, path: string, product: string): Tcb[] {
-  const found = listOf((member, at) => tcbOf(member, at, product))(value, path);
-  const again = found.findIndex((tcb, i) => found.slice(0, i).some((other) => tcbText(other) === tcbText(tcb)));
-  if (again >= 0) throw refuse(`${path}[${again}]`, "a TCB that does not stand there already", tcbText(found[again] ?? {}));
+const tcbsOf: Reader<Tcb[]> = (value, path, product) => {
+  const found = listOf(tcbOf)(value, path, product);
+  once(found, path);
   return found;
-}
-
-const abi: Decoder<readonly [number, number]> = (value, path) => {
-  const members = section(value, path, ["major", "minor"]);
-  return [required(members, path, "major", integer(0, 255)), required(members, path, "minor", integer(0, 255))];
 };
 
-const EXACT = Number.MAX_SAFE_INTEGER;
-const GUEST_POLICY = ["smt", "migrate_ma", "debug", "single_socket", "cxl_allow", "mem_aes_256_xts", "rapl_dis", "ciphertext_hiding_dram", "page_swap_disable"];
-const PLATFORM_INFO = ["smt_en", "tsme_en", "ecc_en", "rapl_dis", "ciphertext_hiding_dram_en", "alias_check_complete", "tio_en"];
+type OnLine = readonly [tcb: Tcb, product: string];
+const levels = (tcb: Tcb | undefined, meets: (level: number, name: string) => boolean): boolean => !!tcb && Object.entries(tcb).every(([name, level]) => meets(level, name));
+const covers: Test<Record<string, Tcb>> = ["at least ", ([tcb, product]: OnLine, least) => levels(least[product], (level, name) => (tcb[name] ?? -1) >= level)];
+const equals: Test<Record<string, Tcb[]>> = ["exactly ", ([tcb, product]: OnLine, listed) => !!listed[product]?.some((one) => levels(one, (level, name) => tcb[name] === level))];
 
-const SNP: Readonly<Record<string, Row>> = {
-  products: asked("snp", "products", texts(PRODUCTS), oneOf, { claim: "product", strict: "required" }),
-  measurement: measured("snp", "measurement", 48, { strict: "required" }),
-  host_data: asked("snp", "host_data", hexes(32), oneOf),
-  id_key_digests: asked("snp", "id_key_digests", hexes(48), oneOf, { as: "id_key_digest" }),
-  author_key_digests: asked("snp", "author_key_digests", hexes(48), oneOf, { as: "author_key_digest" }),
-  family_ids: asked("snp", "family_ids", hexes(16), oneOf, { as: "family_id" }),
-  image_ids: asked("snp", "image_ids", hexes(16), oneOf, { as: "image_id" }),
-  chip_ids: asked("snp", "chip_ids", hexes(64), oneOf, { as: "chip_id" }),
-  csp_ids: asked("snp", "csp_ids", texts(), oneOf, { as: "csp_id" }),
-  denied_chip_ids: stated("snp", "denied_chip_ids", hexes(64), noneOf, { claim: "chip_id" }),
-  vmpl: asked("snp", "vmpl", listOf(integer(0, 3)), oneOf, { strict: [0] }),
-  guest_policy: bits("snp", "guest_policy", GUEST_POLICY, { debug: false, migrate_ma: false }, "policy"),
-  minimum_abi: (members, path) =>
-    ruleOf(
-      "snp.minimum_abi",
-      optional(members, path, "minimum_abi", demand(abi), undefined),
-      ({ policy }) => (isTable(policy) ? [policy["abi_major"] ?? -1, policy["abi_minor"] ?? -1] : undefined),
-      ([major, minor]) => ({
-        holds: (value) => ((value as number[])[0] ?? -1) * 256 + ((value as number[])[1] ?? -1) >= major * 256 + minor,
-        expected: `at least ${major}.${minor}`,
-      }),
-    ),
-  minimum_guest_svn: stated("snp", "minimum_guest_svn", integer(0, 2 ** 32 - 1), atLeast, { as: "guest_svn" }),
-  ...tcbRows("reported_tcb"),
-  ...tcbRows("committed_tcb"),
-  ...tcbRows("launch_tcb"),
-  provisional_firmware: asked("snp", "provisional_firmware", mustBe(false), is, { strict: false }),
-  rollback_protection: asked("snp", "rollback_protection", mustBe(true), is, { as: "firmware_rollback_protected", strict: true }),
-  masked_chip_id: (members, path) =>
-    ruleOf(
-      "snp.masked_chip_id",
-      optional(members, path, "masked_chip_id", demand(mustBe(false)), { value: false }),
-      // Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip.
-      ({ signing_key: key, chip_id: id }) => (key === undefined || id === undefined ? undefined : key === "vcek" && !/[^0]/.test(`${id}`)),
-      is,
-    ),
-  signing_key: asked("snp", "signing_key", texts(["vcek", "vlek"]), oneOf, { strict: ["vcek", "vlek"] }),
-  platform_info: bits("snp", "platform_info", PLATFORM_INFO, { alias_check_complete: true }),
-  mitigations_at_launch: stated("snp", "mitigations_at_launch", integer(1, EXACT), hasBits, { as: "launch_mit_vector" }),
-  mitigations_now: stated("snp", "mitigations_now", integer(1, EXACT), hasBits, { as: "current_mit_vector" }),
-};
+const tcbRows = (which: string): Record<string, Row> => ({
+  [`minimum_${which}tcb`]: ask(tableOf(tcbOf, PRODUCTS), covers, `${which || "reported_"}tcb product`),
+  [`exact_${which}tcb`]: ask(tableOf(tcbsOf, PRODUCTS), equals, `${which || "reported_"}tcb product`),
+});
 
+type Abi = Readonly<Record<"major" | "minor", number>>;
+const abi: Test<Abi> = ["at least ", ([major, minor]: readonly [number, number], least) => major * 256 + minor >= least.major * 256 + least.minor];
+const hasBits: Test<number> = ["every bit of ", (found: number, mask) => (BigInt(found) & BigInt(mask)) === BigInt(mask)];
+/** Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip. */
+const masked: Test<boolean> = ["", ([key, id]: readonly [string, string], wanted) => (key === "vcek" && !/[^0]/.test(id)) === wanted];
 /** VCEK seeds of Milan can be extracted by software: any report of any TCB can be forged. */
-const KNOWN_BROKEN: Rule = {
-  id: "policy.snp.product_known_broken",
-  claim: claimAt("product"),
-  expected: "a product line whose report keys are not publicly extracted",
-  holds: (value) => value !== "Milan",
-  otherwise: "warning",
-};
+const sound: Test<null> = ["a product line whose report keys are not public: not Milan", (found: string) => found !== "Milan", () => ""];
 
-export function snpRules(value: JsonValue, path: string, references: References): Rule[] {
-  const rules = rulesOfSection(value, path, references, SNP);
-  const said = Object.keys(value as JsonObject);
-  if (!said.includes("minimum_tcb") && !said.includes("exact_tcb")) throw refuse(join(path, "minimum_tcb"), "a value, or one of exact_tcb", undefined);
-  return [...rules, KNOWN_BROKEN];
+export function snpRows(references: References): Row {
+  const rows = section({
+    products: among(choice(PRODUCTS), "product"),
+    measurement: measured(references, 48),
+    vmpl: left([0], among(integer(0, 3))),
+    signing_key: left(["vcek", "vlek"], among(choice(["vcek", "vlek"]))),
+    guest_policy: bits(
+      "debug migrate_ma smt single_socket cxl_allow mem_aes_256_xts rapl_dis ciphertext_hiding_dram page_swap_disable",
+      { debug: false, migrate_ma: false },
+      "policy",
+    ),
+    platform_info: bits("alias_check_complete smt_en tsme_en ecc_en rapl_dis ciphertext_hiding_dram_en tio_en", { alias_check_complete: true }),
+    provisional_firmware: flag(false),
+    rollback_protection: flag(true, undefined, "firmware_rollback_protected"),
+    masked_chip_id: flag(false, "signing_key chip_id", undefined, masked),
+    ...spare({
+      host_data: among(hexOf(32)),
+      ...alike("id_key_digests author_key_digests", among(hexOf(48))),
+      ...alike("family_ids image_ids", among(hexOf(16))),
+      chip_ids: among(hexOf(64)),
+      csp_ids: among(text),
+      denied_chip_ids: denied(hexOf(64), "chip_id"),
+      minimum_abi: ask(record<Abi>({ major: byte, minor: byte }), abi, "policy.abi_major policy.abi_minor"),
+      minimum_guest_svn: firm(integer(0, U32), atLeast, undefined, "guest_svn"),
+      ...tcbRows(""),
+      ...tcbRows("committed_"),
+      ...tcbRows("launch_"),
+      mitigations_at_launch: firm(integer(1, EXACT), hasBits, undefined, "launch_mit_vector"),
+      mitigations_now: firm(integer(1, EXACT), hasBits, undefined, "current_mit_vector"),
+    }),
+  });
+  return (value, path, name) => {
+    const found = rows(value, path, name);
+    if (!found.some(({ id }) => /(minimum|exact)_tcb/.test(id))) refuse(join(path, "minimum_tcb"), "a value, or one of exact_tcb", undefined);
+    return [...found, { ...rule(`${path}.product_known_broken`, { value: null }, sound, "product"), otherwise: "warning" }];
+  };
 }
 
 // -- TDX and SGX
 
 const STATUSES = ["UpToDate", "SWHardeningNeeded", "ConfigurationNeeded", "ConfigurationAndSWHardeningNeeded", "OutOfDate", "OutOfDateConfigurationNeeded",
   "TDRelaunchAdvised", "TDRelaunchAdvisedConfigurationNeeded"];
-const TCB = { toleratedBy: "tcb" };
+type Advisories = Record<string, { readonly reason: string; readonly expires: string }>;
 
-interface Advisory {
-  readonly reason: string;
-  readonly expires: number;
-}
+const advisory = record({ reason: text, expires: date });
+const advisories: Reader<Advisories> = tableOf((value, path, name) => (/^INTEL-SA-\d{5}$/.test(name) ? advisory(value, path, name) : refuse(path, "an advisory such as INTEL-SA-00837", name)));
+const accepted: Test<Advisories> = ["no advisory but ", (found: readonly string[], known, at) => found.every((name) => Object.hasOwn(known, name) && inTime(known[name], at))];
+const since: Test<string> = ["not before ", (found: string, first) => moment(found) >= moment(first)];
 
-const advisories: Decoder<Map<string, Advisory>> = (value, path) => {
-  const found = tableOf((member, at): Advisory => {
-    const members = section(member, at, ["reason", "expires"]);
-    return { reason: required(members, at, "reason", text), expires: required(members, at, "expires", moment) };
-  })(value, path);
-  const odd = found.find(([name]) => !/^INTEL-SA-[0-9]{5}$/.test(name));
-  if (odd) throw refuse(join(path, odd[0]), "an advisory such as INTEL-SA-00837", odd[0]);
-  return new Map(found);
-};
+const number = (what: string): Row => firm(integer(1, 2 ** 31), atLeast, `${what}evaluation_data_number`, `minimum_${what}evaluation_data_number`);
+const tcb = (row: Row): Row => excused("tcb", row);
 
-function tcbJudgement(kind: string): Record<string, Row> {
-  const number = stated(kind, "minimum_tcb_evaluation_data_number", integer(1, 2 ** 31), atLeast, { claim: "tcb_evaluation_data_number", more: TCB });
-  const identity = stated(kind, "minimum_tcb_evaluation_data_number", integer(1, 2 ** 31), atLeast, {
-    as: "minimum_qe_identity_evaluation_data_number",
-    claim: "qe_identity_evaluation_data_number",
-    more: TCB,
-  });
-  return {
-    tcb_status: asked(kind, "tcb_status", texts(STATUSES), oneOf, { strict: ["UpToDate"], more: TCB }),
-    accepted_advisories: asked<Map<string, Advisory>>(
-      kind,
-      "accepted_advisories",
-      advisories,
-      (accepted) => ({
-        holds: (value, at) => (value as string[]).every((name) => at <= (accepted.get(name)?.expires ?? Number.NEGATIVE_INFINITY)),
-        expected: accepted.size ? `no advisory but ${[...accepted.keys()].join(", ")}` : "no advisory",
-      }),
-      { claim: "advisory_ids", strict: new Map(), more: TCB },
-    ),
-    minimum_tcb_date: asked(
-      kind,
-      "minimum_tcb_date",
-      moment,
-      (first) => ({ holds: (value) => Date.parse(value as string) >= first, expected: `${new Date(first).toJSON()} or later` }),
-      { claim: "tcb_date", more: TCB },
-    ),
-    minimum_tcb_evaluation_data_number: (...given) => [...number(...given), ...identity(...given)],
-    fmspcs: asked(kind, "fmspcs", hexes(6), oneOf, { as: "fmspc" }),
-    ppids: asked(kind, "ppids", hexes(16), oneOf, { as: "ppid" }),
-    denied_ppids: stated(kind, "denied_ppids", hexes(16), noneOf, { claim: "ppid" }),
-    platform: bits(kind, "platform", ["dynamic_platform", "cached_keys", "smt_enabled"], {}),
-  };
-}
-
-const VERSIONS = Array.from({ length: 256 }, (_, version) => `${version}`);
-const TD_ATTRIBUTES = ["debug", "sept_ve_disable", "migratable", "pks", "kl", "perfmon"];
-
-const TDX: Readonly<Record<string, Row>> = {
-  mr_td: measured("tdx", "mr_td", 48, { strict: "required" }),
-  ...Object.fromEntries(["rtmr0", "rtmr1", "rtmr2", "rtmr3"].map((key) => [key, measured("tdx", key, 48)])),
-  ...Object.fromEntries(["mr_service_td", "mr_seam", "mr_config_id", "mr_owner", "mr_owner_config"].map((key) => [key, asked("tdx", key, hexes(48), oneOf)])),
-  td_attributes: bits("tdx", "td_attributes", TD_ATTRIBUTES, { debug: false, sept_ve_disable: true, migratable: false }),
-  unnamed_attributes: asked("tdx", "unnamed_attributes", mustBe(false), () => ({ ...oneOf([0]), expected: "no bit that has no name here" }), {
-    claim: "td_attributes.unnamed",
-    strict: false,
+const TCB: Readonly<Record<string, Row>> = {
+  tcb_status: left(["UpToDate"], tcb(among(choice(STATUSES), "tcb_status"))),
+  accepted_advisories: left(NOTHING, tcb(ask(orNothing(advisories, {}), accepted, "advisory_ids"))),
+  ...spare({
+    minimum_tcb_date: tcb(ask(date, since, "tcb_date")),
+    minimum_tcb_evaluation_data_number: tcb((...given) => ["tcb_", "qe_identity_"].flatMap((what) => number(what)(...given))),
+    fmspcs: among(hexOf(6)),
+    ppids: among(hexOf(16)),
+    denied_ppids: denied(hexOf(16), "ppid"),
+    platform: bits("dynamic_platform cached_keys smt_enabled"),
   }),
-  unknown_xfam: asked("tdx", "unknown_xfam", mustBe(false), () => ({ ...is(true), expected: "bits that a TD of today may set" }), { claim: "xfam_known", strict: false }),
-  service_td: (members, path) => {
-    // Left out, it is demanded that none is bound, unless the policy says which ones may be.
-    const said = optional(members, path, "mr_service_td", demand(hexes(48)), undefined);
-    const strict = said && "value" in said ? undefined : { value: false };
-    return ruleOf("tdx.service_td", optional(members, path, "service_td", demand(mustBe(false)), strict), "service_td_bound", is);
-  },
-  minimum_tdx_module_svn: asked(
-    "tdx",
-    "minimum_tdx_module_svn",
-    tableOf(integer(0, 255), VERSIONS),
-    (minimums) => ({
-      holds: (value) => {
-        const module = value as Readonly<Record<string, number>>;
-        const least = new Map(minimums).get(`${module["major_version"]}`);
-        return least !== undefined && (module["svn"] ?? -1) >= least;
-      },
-      expected: minimums.map(([version, svn]) => `version ${version} with SVN at least ${svn}`).join("; "),
+};
+
+const zero: Test<boolean> = ["no bit without a name", (found: ClaimJson) => found === 0, () => ""];
+const known: Test<boolean> = ["bits that a TD of today may set", (found: ClaimJson) => found === true, () => ""];
+const covered: Test<Record<string, number>> = ["at least version.SVN ", ([version, svn]: readonly [number, number], least) => svn >= (least[version] ?? Number.NaN)];
+const attributes = bits("debug sept_ve_disable migratable pks kl perfmon", { debug: false, sept_ve_disable: true, migratable: false });
+const VERSIONS = Array.from({ length: 256 }, (_, version) => `${version}`);
+
+export const tdxRows =
+  (references: References): Row =>
+  (value, ...place) =>
+    section({
+      mr_td: measured(references, 48),
+      // What is demanded of a TD's own debug bit is demanded of all that make its memory readable.
+      td_attributes: (...given) => attributes(...given).flatMap((bit, i) => (i ? bit : [bit, { ...bit, id: "policy.tdx.under_debug", claim: claimAt("td_attributes.under_debug") }])),
+      unnamed_attributes: flag(false, "td_attributes.unnamed", undefined, zero),
+      unknown_xfam: flag(false, "xfam_known", undefined, known),
+      // Left out, it is demanded that none is bound, unless the policy says which ones may be.
+      service_td: (said = isObject(value) && Array.isArray(value["mr_service_td"]) ? undefined : false, ...at) => maybe(ask(mustBe(false), is, "service_td_bound"), [])(said, ...at),
+      ...TCB,
+      ...spare({
+        ...alike("rtmr0 rtmr1 rtmr2 rtmr3", measured(references, 48)),
+        ...alike("mr_service_td mr_seam mr_config_id mr_owner mr_owner_config", among(hexOf(48))),
+        minimum_tdx_module_svn: ask(tableOf(byte, VERSIONS), covered, "tdx_module.major_version tdx_module.svn"),
+        event_log: ofLog(48, RUNTIME),
+      }),
+    })(value, ...place);
+
+export const sgxRows = (references: References): Row =>
+  section({
+    mr_enclave: measured(references, 32),
+    attributes: bits("debug init mode64bit provision_key einittoken_key cet kss aex_notify", { debug: false }),
+    ...TCB,
+    ...spare({
+      mr_signer: among(hexOf(32)),
+      isv_prod_id: among(integer(0, U16)),
+      minimum_isv_svn: firm(integer(0, U16), atLeast, "isv_svn"),
+      config_id: among(hexOf(64)),
     }),
-    { claim: "tdx_module" },
-  ),
-  ...tcbJudgement("tdx"),
-  event_log: onlyOutside("event_log"),
-};
-
-/** A key that is judged by the command line and the service alone. */
-export function onlyOutside(key: string): Row {
-  return (members, path) => {
-    if (key in members) throw notHere(join(path, key));
-    return [];
-  };
-}
-
-export function tdxRules(value: JsonValue, path: string, references: References): Rule[] {
-  const rules = rulesOfSection(value, path, references, TDX);
-  // What is demanded of a TD's own debug bit is demanded of all that make its memory readable.
-  const debug = rules.find(({ id }) => id === "policy.tdx.td_attributes.debug");
-  return debug ? [...rules, { ...debug, id: "policy.tdx.under_debug", claim: claimAt("td_attributes.under_debug") }] : rules;
-}
-
-const SGX: Readonly<Record<string, Row>> = {
-  mr_enclave: measured("sgx", "mr_enclave", 32, { strict: "required" }),
-  mr_signer: asked("sgx", "mr_signer", hexes(32), oneOf),
-  isv_prod_id: asked("sgx", "isv_prod_id", listOf(integer(0, 0xffff)), oneOf),
-  config_id: asked("sgx", "config_id", hexes(64), oneOf),
-  minimum_isv_svn: stated("sgx", "minimum_isv_svn", integer(0, 0xffff), atLeast, { claim: "isv_svn" }),
-  attributes: bits("sgx", "attributes", ["init", "debug", "mode64bit", "provision_key", "einittoken_key", "cet", "kss", "aex_notify"], { debug: false }),
-  ...tcbJudgement("sgx"),
-};
-
-export function sgxRules(value: JsonValue, path: string, references: References): Rule[] {
-  return rulesOfSection(value, path, references, SGX);
-}
+  });

@@ -1,135 +1,155 @@
 /** A typed reading of a policy document: every key is known, every value has one type, every refusal has a path. */
 
-import { type Bytes, utf8 } from "../verifier/bytes";
-import { AttestError } from "../verifier/errors";
-import { JsonFloat, type JsonObject, type JsonValue, isInteger, isObject, jsonValue } from "../verifier/json";
+import { utf8 } from "../verifier/bytes";
+import { AttestError, fail, refusalOf } from "../verifier/errors";
+import { type JsonObject, type JsonValue, isInteger, isObject, jsonValue } from "../verifier/json";
+import { parseMoment } from "../verifier/time";
 
 export type Json = JsonValue | undefined;
-export type Decoder<T> = (value: JsonValue, path: string) => T;
+/** Reads one value, of which nothing may be left; what is absent is undefined, and refused by most. `name` is its key in a table. */
+export type Reader<T> = (value: Json, path: string, name: string) => T;
 
-const MAX_TEXT = 4096;
+const [MAX_TEXT, MAX_BYTES] = [4096, 1 << 20];
+/** One character that is no white space, as Python has it. */
+const INK = "(?:[^\\s\\x1c-\\x1f\\x85]|\\ufeff)";
 
-/** Make the refusal of one value; nothing is guessed and nothing is skipped. */
-export function refuse(path: string, expected: string, got: Json): AttestError {
-  const shown = got === undefined ? "nothing" : got instanceof JsonFloat ? `${got.value}` : (JSON.stringify(got, plain) ?? "").slice(0, 80);
-  return new AttestError("malformed", "policy-invalid", `${path}: expected ${expected}, got ${shown}`, { field: path, expected, got: shown });
-}
-
-const plain = (_: string, value: unknown): unknown => (typeof value === "bigint" ? `${value}` : value);
-
-/** What a page cannot judge makes the policy unusable here: it is never left out in silence. */
-export function notHere(path: string): AttestError {
-  return new AttestError("unsupported", "policy-not-for-pages", `${path}: a page cannot judge this; ask 'attest appraise'`, { field: path });
+/** Refuse one value; nothing is guessed and nothing is skipped. */
+export function refuse(path: string, expected: string, got: Json): never {
+  const shown = JSON.stringify(got, (_, value: unknown) => (typeof value === "bigint" ? `${value}` : value)) ?? "nothing";
+  return fail("malformed", "policy-invalid", "", { field: path, expected, got: shown.slice(0, 80) });
 }
 
 export const join = (path: string, name: string): string => (path ? `${path}.${name}` : name);
 
 /** Read a mapping whose keys are all among these. */
-export function section(value: JsonValue, path: string, known: readonly string[]): JsonObject {
-  if (!isObject(value)) throw refuse(path || "document", "a mapping", value);
-  const unknown = Object.keys(value).filter((name) => !known.includes(name)).sort()[0];
-  if (unknown !== undefined) throw refuse(join(path, unknown), "a known key", unknown);
+function mapping(value: Json, path: string, known?: readonly string[]): JsonObject {
+  if (!isObject(value)) refuse(path || "document", "a mapping", value);
+  const [unknown] = Object.keys(value).filter((name) => known?.includes(name) === false).sort();
+  if (unknown !== undefined) refuse(join(path, unknown), "a known key", unknown);
   return value;
 }
 
-export function required<T>(members: JsonObject, path: string, name: string, decoder: Decoder<T>): T {
-  const value = members[name];
-  if (value === undefined) throw refuse(join(path, name), "a value", undefined);
-  return decoder(value, join(path, name));
+/** A mapping of known members, each with a reader of its own. */
+export const record =
+  <T>(table: { readonly [K in keyof T]: Reader<T[K]> }): Reader<T> =>
+  (value, path) => {
+    const members = mapping(value, path, Object.keys(table));
+    return Object.fromEntries(Object.entries<Reader<unknown>>(table).map(([name, read]) => [name, read(members[name], join(path, name), name)])) as T;
+  };
+
+/** A mapping with at least one member, its keys free or from a closed set. */
+export const tableOf =
+  <T>(read: Reader<T>, keys?: readonly string[]): Reader<Record<string, T>> =>
+  (value, path) => {
+    const members = Object.entries(mapping(value, path, keys));
+    if (!members.length) refuse(path, "members", value);
+    return Object.fromEntries(members.map(([name, member]) => [name, read(member, join(path, name), name)]));
+  };
+
+export const listOf =
+  <T>(read: Reader<T>): Reader<T[]> =>
+  (value, path, name) => {
+    if (!Array.isArray(value) || !value.length) refuse(path, "a list with members", value);
+    return value.map((member, i) => read(member, `${path}[${i}]`, name));
+  };
+
+/** What may be left out, and then says this. */
+export function maybe<T>(read: Reader<T>): Reader<T | undefined>;
+export function maybe<T>(read: Reader<T>, left: T): Reader<T>;
+export function maybe<T>(read: Reader<T>, left?: T): Reader<T | undefined> {
+  return (value, path, name) => (value === undefined ? left : read(value, path, name));
 }
 
-export function optional<T, D>(members: JsonObject, path: string, name: string, decoder: Decoder<T>, left: D): T | D {
-  const value = members[name];
-  return value === undefined ? left : decoder(value, join(path, name));
-}
+/** What a key says that was left out, although nobody may write it: that nothing is accepted. */
+export const NOTHING: JsonValue = {};
 
-export const text: Decoder<string> = (value, path) => {
-  if (typeof value !== "string" || !value.trim() || [...value].length > MAX_TEXT) throw refuse(path, `text of 1 to ${MAX_TEXT} characters`, value);
+export const orNothing =
+  <T>(read: Reader<T>, nothing: T): Reader<T> =>
+  (value, ...place) =>
+    value === NOTHING ? nothing : read(value, ...place);
+
+/** What another reader looks at. */
+export const anything: Reader<Json> = (value) => value;
+
+export const text: Reader<string> = (value, path) => {
+  if (typeof value !== "string" || !RegExp(INK).test(value) || [...value].length > MAX_TEXT) refuse(path, `text of 1 to ${MAX_TEXT} characters`, value);
   return value;
 };
 
-export const boolean: Decoder<boolean> = (value, path) => {
-  if (typeof value !== "boolean") throw refuse(path, "true or false", value);
+/** Text that is all as an expression says. */
+export const like =
+  (expression: string, expected: string): Reader<string> =>
+  (value, path) => {
+    if (typeof value !== "string" || !RegExp(`^(?:${expression})$`).test(value)) refuse(path, expected, value);
+    return value;
+  };
+
+export const word: Reader<string> = (value, ...place) => like(`${INK}+`, "text without spaces")(text(value, ...place), ...place);
+
+/** Hex of exactly so many bytes, or of any number, as lower case. */
+export const hexOf =
+  (...sizes: readonly number[]): Reader<string> =>
+  (...given) =>
+    like(sizes.map((size) => `[\\da-fA-F]{${2 * size}}`).join("|") || "(?:[\\da-fA-F]{2})+", `${sizes.join(" or ")} bytes of hex`)(...given).toLowerCase();
+
+export const boolean: Reader<boolean> = (value, path) => {
+  if (typeof value !== "boolean") refuse(path, "true or false", value);
   return value;
 };
 
 export const integer =
-  (low: number, high: number): Decoder<number> =>
+  (low: number, high: number): Reader<number> =>
   (value, path) => {
-    if (!isInteger(value) || value < low || value > high) throw refuse(path, `an integer from ${low} to ${high}`, value);
+    if (!isInteger(value) || value < low || value > high) refuse(path, `an integer from ${low} to ${high}`, value);
     return value;
   };
 
 export const choice =
-  (options: readonly string[]): Decoder<string> =>
+  (options: readonly string[]): Reader<string> =>
   (value, path) => {
-    if (typeof value !== "string" || !options.includes(value)) throw refuse(path, `one of ${options.join(", ")}`, value);
+    if (typeof value !== "string" || !options.includes(value)) refuse(path, `one of ${options.join(", ")}`, value);
     return value;
   };
 
-/** Hex of exactly so many bytes, as lower case. */
-export const hexOf =
-  (bytes: number): Decoder<string> =>
-  (value, path) => {
-    if (typeof value !== "string" || value.length !== 2 * bytes || /[^0-9a-fA-F]/.test(value)) throw refuse(path, `${bytes} bytes of hex`, value);
-    return value.toLowerCase();
-  };
-
-const TIME = /^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)$/;
-
-/** An RFC 3339 time, in milliseconds; of finer fractions the beginning counts. */
-export const moment: Decoder<number> = (value, path) => {
-  const found = typeof value === "string" ? TIME.exec(value) : null;
-  const [, day = "", time = "", fraction = "", zone = ""] = found ?? [];
-  const ms = Date.parse(`${day}T${time}${fraction.slice(0, 4)}${zone.toUpperCase()}`);
-  // Date takes the 30th of February for a day in March.
-  const real = new Date(Date.parse(`${day}T00:00:00Z`)).toJSON()?.startsWith(day);
-  if (!found || !real || Number.isNaN(ms) || time.startsWith("24")) throw refuse(path, "an RFC 3339 time such as 2027-01-31T12:00:00Z", value);
-  return ms;
+/** An RFC 3339 time, as it was written. */
+export const date: Reader<string> = (value, path) => {
+  try {
+    moment(value as string);
+  } catch {
+    refuse(path, "an RFC 3339 time", value);
+  }
+  return value as string;
 };
 
-export const listOf =
-  <T>(decoder: Decoder<T>): Decoder<T[]> =>
-  (value, path) => {
-    if (!Array.isArray(value) || !value.length) throw refuse(path, "a list with at least one member", value);
-    return value.map((member, i) => decoder(member, `${path}[${i}]`));
-  };
-
-export const tableOf =
-  <T>(decoder: Decoder<T>, keys?: readonly string[]): Decoder<[string, T][]> =>
-  (value, path) => {
-    if (!isObject(value) || !Object.keys(value).length) throw refuse(path, "a mapping with at least one member", value);
-    return Object.entries(value).map(([name, member]) => {
-      if (keys && !keys.includes(name)) throw refuse(join(path, name), `one of ${keys.join(", ")}`, name);
-      return [name, decoder(member, join(path, name))];
-    });
-  };
+/** The moment of a time, in milliseconds. */
+export const moment = (time: string): number => parseMoment(time, "");
 
 /** Either a value that is demanded, or the reason why none is. */
-export type Demand<T> = { readonly value: T } | { readonly unchecked: string };
+export type Demand<T> = { readonly value: T; readonly unchecked?: undefined } | { readonly value?: undefined; readonly unchecked: string };
 
 export const demand =
-  <T>(decoder: Decoder<T>): Decoder<Demand<T>> =>
-  (value, path) => {
-    if (!isObject(value) || !("unchecked" in value)) return { value: decoder(value, path) };
-    return { unchecked: required(section(value, path, ["unchecked"]), path, "unchecked", text) };
-  };
+  <T>(read: Reader<T>): Reader<Demand<T>> =>
+  (value, path, name) =>
+    isObject(value) && "unchecked" in value ? record({ unchecked: text })(value, path, name) : { value: read(value, path, name) };
+
+/** Refuse what stands in a list twice. */
+export function once(values: readonly unknown[], path: string, member = ""): void {
+  const told = values.map((value) => JSON.stringify(value));
+  const again = told.findIndex((value, i) => value && told.indexOf(value) < i);
+  if (again >= 0) refuse(`${path}[${again}]${member}`, "no repetition", told[again]);
+}
 
 /** Read strict JSON; YAML is for `attest policy`, which writes JSON too. */
-export function parsed(document: string): JsonValue {
-  try {
-    return jsonValue(utf8(document), "policy");
-  } catch (error) {
-    throw new AttestError("malformed", "policy-unreadable", `the policy is no JSON document: ${(error as Error).message}`);
-  }
+export async function parsed(document: string): Promise<JsonValue> {
+  const bytes = utf8(document);
+  const found = await refusalOf(() => jsonValue(bytes, "policy"));
+  const problem = bytes.length > MAX_BYTES ? `more than ${MAX_BYTES} bytes` : found instanceof AttestError && found.message;
+  return problem ? fail("malformed", "policy-unreadable", problem) : (found as JsonValue);
 }
 
 /** Canonical JSON (RFC 8785) of a document without fractions. */
-export function canonical(value: JsonValue): string {
+export function canonical(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
-  if (!isObject(value)) return JSON.stringify(value, plain) ?? "";
-  const members = Object.keys(value).sort().map((name) => `${JSON.stringify(name)}:${canonical(value[name] ?? null)}`);
-  return `{${members.join()}}`;
+  if (!isObject(value)) return JSON.stringify(value);
+  return `{${Object.keys(value).sort().map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`).join()}}`;
 }
-
-export type { Bytes, JsonObject, JsonValue };

@@ -1,45 +1,193 @@
-/** Reference values: names for measurements, each with an origin and perhaps an end. */
+/** Reference values: names for measurements, of the policy itself and of documents that it accepts (docs/reference-values.md). */
 
-import type { ClaimJson } from "../verifier/api";
-import { type Decoder, type JsonObject, type JsonValue, choice, hexOf, listOf, moment, optional, refuse, required, section, tableOf, text } from "./decode";
+import { type Bytes, base64Bytes, concat, hex, unhex, utf8 } from "../verifier/bytes";
+import { sha256, signatureHolds } from "../verifier/crypto";
+import { AttestError, fail, refusalOf } from "../verifier/errors";
+import { readPemBlocks } from "../verifier/pem";
+import {
+  type Demand, type Json, anything, canonical, choice, date, demand, hexOf, integer, join, like, listOf, maybe, moment, once, parsed, record, refuse, tableOf,
+  text,
+} from "./decode";
+import { type Row, ask, told } from "./rules";
 
 export interface ReferenceValues {
-  /** Digests of 48 bytes, or all of 32, as hex. */
+  /** Digests of one size, as hex. */
   readonly values: readonly string[];
-  /** Last moment that counts, in milliseconds. */
-  readonly expires: number | undefined;
+  /** Last moment that counts. */
+  readonly expires: string | undefined;
 }
 
-export type References = ReadonlyMap<string, ReferenceValues>;
+export type References = Readonly<Record<string, ReferenceValues>>;
 
-export function referencesOf(members: JsonObject): References {
-  return new Map(optional(members, "", "reference_values", tableOf(referenceOf), []));
+/** Whether a moment is not over, the last one included. */
+export const inTime = ({ expires }: { readonly expires?: string | undefined } = {}, at: number): boolean => expires === undefined || at <= moment(expires);
+
+/** A measurement that must be among reference values, which are spoken of by name. */
+export function measured(references: References, size: number, claim?: string): Row {
+  const fitting = Object.keys(references).filter((name) => references[name]?.values[0]?.length === 2 * size);
+  const of = (name: string): ReferenceValues => references[name] as ReferenceValues; // one of those that fit
+  return ask(
+    listOf(choice(fitting)),
+    [
+      "",
+      (found: string, names, at) => names.some((name) => of(name).values.includes(found) && inTime(of(name), at)),
+      (names) => told(names.map((name) => ({ [name]: of(name).values })), " or "),
+    ],
+    claim,
+  );
 }
 
-function referenceOf(value: JsonValue, path: string): ReferenceValues {
-  const members = section(value, path, ["values", "origin", "expires"]);
-  const first = Array.isArray(members["values"]) ? members["values"][0] : undefined;
+// -- the policy's own
+
+const SIZES = [48, 32] as const;
+
+const own = record({ values: anything, origin: text, expires: maybe(date) });
+/** The values of one name are all of one size. */
+export const ownValues = tableOf((value, path, name): ReferenceValues => {
+  const { values, expires } = own(value, path, name);
+  const first = Array.isArray(values) ? values[0] : undefined;
   const size = typeof first === "string" && first.length === 64 ? 32 : 48;
-  const values = required(members, path, "values", listOf(hexOf(size)));
-  required(members, path, "origin", text);
-  return { values, expires: optional(members, path, "expires", moment, undefined) };
+  return { values: listOf(hexOf(size))(values, join(path, "values"), name), expires };
+});
+
+// -- documents
+
+const EXACT = Number.MAX_SAFE_INTEGER;
+const KINDS: Readonly<Record<(typeof SIZES)[number], string>> = {
+  48: "snp-(?:measurement|(?:id|author)-key-digest)|tdx-(?:mr-(?:td|seam)|rtmr[0-3])|gpu-fwid",
+  32: "snp-host-data|sgx-mr-(?:enclave|signer)|nvidia-rim|azure-pcr(?:1?\\d|2[0-3])",
+};
+const entry = record({ kind: like(Object.values(KINDS).join("|"), "a kind of value"), values: anything, origin: maybe(text), expires: maybe(date) });
+const documentOf = record({
+  schema: choice(["attest.references/1"]),
+  name: text,
+  version: integer(1, EXACT),
+  origin: text,
+  issued: date,
+  expires: demand(date),
+  values: tableOf((value, path, name): ReferenceValues => {
+    const { kind, values, expires } = entry(value, path, name);
+    const found = listOf(hexOf(RegExp(`^(?:${KINDS[48]})$`).test(kind) ? 48 : 32))(values, join(path, "values"), name);
+    once(found, join(path, "values"));
+    return { values: found, expires };
+  }),
+  revoked: maybe(listOf(record({ value: hexOf(...SIZES), reason: text })), []),
+});
+
+interface Document extends ReturnType<typeof documentOf> {
+  readonly digest: string;
+  /** What a signature is over. */
+  readonly signed: Bytes;
 }
 
-/** Read the name of a reference value whose digests have this size. */
-export function nameIn(references: References, size: number): Decoder<string> {
-  const fitting = [...references].filter(([, { values }]) => values[0]?.length === 2 * size).map(([name]) => name);
-  if (fitting.length) return choice(fitting);
-  return (value, path) => {
-    throw refuse(path, `a name under reference_values with ${size}-byte digests; there is none`, value);
-  };
+async function readDocument(value: Json): Promise<Document> {
+  const found = documentOf(value, "", "");
+  const end = found.expires.value;
+  if (end !== undefined && moment(end) < moment(found.issued)) refuse("expires", "a moment after issued", end);
+  const bytes = utf8(canonical(value));
+  return { ...found, digest: hex(await sha256(bytes)), signed: concat(utf8("attest references v1\0"), bytes) };
 }
 
-/** Test that a measurement is among reference values; each counts until its last moment, which is included. */
-export function matches(names: readonly string[], references: References) {
-  const chosen = names.map((name) => [name, references.get(name)] as const);
-  return {
-    expected: chosen.map(([name, found]) => `${name}: ${found?.values.join(" or ")}`).join("; "),
-    holds: (value: ClaimJson, at: number) =>
-      chosen.some(([, found]) => found?.values.includes(value as string) && (found.expires === undefined || at <= found.expires)),
-  };
+/** Which documents a policy accepts: this very one, or whatever enough of these keys have signed. */
+const row = record({
+  document: text,
+  sha256: maybe(hexOf(32)),
+  signers: maybe(listOf(hexOf(32)), []),
+  at_least: maybe(integer(1, 64), 1),
+  minimum_version: maybe(integer(1, EXACT), 1),
+});
+export const acceptedDocuments = listOf((value, path, name) => {
+  const found = row(value, path, name);
+  if (!found.sha256 === !found.signers.length) refuse(path, "either sha256 or signers", value);
+  const keys = new Set(found.signers).size || 1;
+  if (found.at_least > keys) refuse(join(path, "at_least"), `at most ${keys}`, found.at_least);
+  return found;
+});
+
+// -- signatures
+
+const ALGORITHMS: Readonly<Record<number, string>> = { 44: "Ed25519", 91: "ES256", 120: "ES384" };
+const signatureOf = record({
+  schema: choice(["attest.policy-signature/1"]),
+  name: text,
+  version: integer(1, EXACT),
+  digest: hexOf(32),
+  key_id: hexOf(32),
+  algorithm: choice(Object.values(ALGORITHMS)),
+  signature: (value, path, name) => base64Bytes(text(value, path, name), path),
+  signed_at: date,
+});
+type Signature = ReturnType<typeof signatureOf>;
+
+async function readSignature(value: Json): Promise<Signature> {
+  const found = await refusalOf(() => signatureOf(value, "", ""));
+  return found instanceof AttestError ? fail("malformed", "policy-signature-unreadable", found.message) : found;
+}
+
+/** Read a public key: SubjectPublicKeyInfo, whose length tells its kind. */
+function readKey(pem: string): Bytes {
+  const [block] = readPemBlocks(pem);
+  return block?.label === "PUBLIC KEY" && block.content.length in ALGORITHMS ? block.content : refused("policy-key-invalid", "an Ed25519, P-256 or P-384 key in PEM", block?.label);
+}
+
+async function holds({ algorithm, signature }: Signature, spki: Bytes, signed: Bytes): Promise<boolean> {
+  if (algorithm !== ALGORITHMS[spki.length]) return false;
+  // The DER names of ECDSA with SHA-256 and SHA-384.
+  if (algorithm !== "Ed25519") return signatureHolds(signed, signature, unhex(`300a06082a8648ce3d04030${algorithm === "ES256" ? 2 : 3}`), spki);
+  const key = await crypto.subtle.importKey("spki", spki, algorithm, false, ["verify"]);
+  return crypto.subtle.verify(algorithm, key, signature, signed);
+}
+
+// -- what a policy may speak of
+
+/** Files beside a policy: documents, their signatures, and keys. None of them is trusted: the policy says by digest what counts. */
+async function readFiles(files: readonly string[]): Promise<{ readonly documents: readonly Document[]; readonly signatures: readonly Signature[]; readonly keys: ReadonlyMap<string, Bytes> }> {
+  const [documents, signatures, keys] = [[] as Document[], [] as Signature[], new Map<string, Bytes>()];
+  for (const file of files) {
+    const value = file.trim().startsWith("{") ? await parsed(file) : undefined;
+    if (value === undefined) {
+      const key = readKey(file);
+      keys.set(hex(await sha256(key)), key);
+    } else if ((value as { schema?: unknown }).schema === "attest.policy-signature/1") signatures.push(await readSignature(value));
+    else documents.push(await readDocument(value));
+  }
+  return { documents, signatures, keys };
+}
+
+const refused = (code: string, expected: string, got: unknown): never => fail("malformed", code, "", { expected, got: told(got) });
+
+/** The policy's own values, and those of the documents that it accepts; names must not collide, and what is revoked counts nowhere. */
+export async function merged(policy: References, rows: ReturnType<typeof acceptedDocuments>, files: readonly string[]): Promise<References> {
+  const { documents, signatures, keys } = await readFiles(files);
+  const found: Record<string, ReferenceValues> = { ...policy };
+  const revoked = new Set<string>();
+  for (const { document: name, sha256: pin, signers, at_least: least, minimum_version: minimum } of rows) {
+    const document = documents.find((one) => one.name === name) ?? refused("references-missing", name, undefined);
+    const { digest, version, signed, values, expires } = document;
+    const held = new Set<string>();
+    for (const signature of signatures.filter((one) => one.name === name && one.version === version && one.digest === digest)) {
+      const key = keys.get(signature.key_id);
+      if (!key) continue; // A stranger's counts for nothing.
+      if (!(await holds(signature, key, signed).catch(() => false))) refused("references-not-accepted", "a signature that holds", signature.key_id);
+      if (signers.includes(signature.key_id)) held.add(signature.key_id);
+    }
+    if (pin === undefined ? held.size < least : pin !== digest) refused("references-not-accepted", pin ?? `${least} of ${told(signers)}`, pin ? digest : [...held]);
+    if (version < minimum) refused("references-not-accepted", `version ${minimum} or newer`, version);
+    for (const [key, { values: list, expires: sooner }] of Object.entries(values)) {
+      if (Object.hasOwn(found, key)) refused("references-collide", "a name once", key);
+      found[key] = { values: list, expires: earlier(expires, sooner) };
+    }
+    for (const { value } of document.revoked) revoked.add(value);
+  }
+  return Object.fromEntries(
+    Object.entries(found).map(([name, { values, expires }]) => {
+      const kept = values.filter((value) => !revoked.has(value));
+      return [name, kept.length ? { values: kept, expires } : refused("references-revoked", "a value that is not revoked", name)];
+    }),
+  );
+}
+
+/** The earlier of both ends. */
+function earlier({ value: end }: Demand<string>, other: string | undefined): string | undefined {
+  return [end, other].filter((one) => one !== undefined).sort((a, b) => moment(a) - moment(b))[0];
 }

@@ -1,24 +1,26 @@
 /** Demands as rules over claims: one claim, one test, one check in the result. */
 
 import type { ClaimJson } from "../verifier/api";
-import type { Demand } from "./decode";
+import { type Demand, type Json, type Reader, boolean, demand, listOf, maybe, record, refuse } from "./decode";
 
 export type Claims = { readonly [name: string]: ClaimJson };
-export type Claim = (claims: Claims) => ClaimJson | undefined;
-export type Test = (value: ClaimJson, at: number) => boolean;
+type Found = ClaimJson | undefined;
+export type Claim = (claims: Claims) => Found;
 
 export interface Rule {
   /** Stable dotted name of the check (`policy.snp.measurement`). */
   readonly id: string;
+  /** Where the demand stands, and `{unchecked: reason}` may; undefined where it may not. */
+  readonly path: string | undefined;
   readonly claim: Claim;
   readonly expected: string;
-  readonly holds: Test;
-  /** How a test that does not hold counts. */
-  readonly otherwise: "fail" | "warning";
+  readonly holds: (found: ClaimJson, at: number) => boolean;
+  /** How a test that does not hold counts, if not as a failure. */
+  readonly otherwise?: "warning";
   /** Why the test is not made, where the policy's author decided so. */
-  readonly relaxed?: string | undefined;
-  /** The relaxation that tolerates that the claim is absent. */
-  readonly toleratedBy?: string | undefined;
+  readonly relaxed: string | undefined;
+  /** The relaxation that tolerates that the claim is absent; of `eventlog`, that no log came along. */
+  readonly tolerated?: "tcb" | "eventlog";
 }
 
 export interface PolicyCheck {
@@ -29,68 +31,123 @@ export interface PolicyCheck {
   readonly item?: string | undefined;
   /** The branch of the policy that the check stands in. */
   readonly branch?: string | undefined;
+  readonly path?: string | undefined;
 }
 
 /** Read a claim by its dotted name; what is absent is undefined. */
-export function claimAt(name: string): Claim {
-  const parts = name.split(".");
-  return (claims) => {
-    let value: ClaimJson | undefined = claims;
-    for (const part of parts) value = isTable(value) && Object.hasOwn(value, part) ? value[part] : undefined;
-    return value;
+export const claimOf = (claims: Found, name: string): Found => name.split(".").reduce((value, part) => (value as Claims | null | undefined)?.[part], claims);
+
+/** Of several names, the list of them, which is absent when one is; but for those with a question mark. */
+export const claimAt =
+  (names: string): Claim =>
+  (claims) => {
+    const found = names.split(" ").map((name) => claimOf(claims, name.replace("?", "")) ?? (name.endsWith("?") ? null : undefined));
+    return found.includes(undefined) ? undefined : found.length > 1 ? (found as ClaimJson[]) : found[0];
+  };
+
+/** Write a value for people. */
+export function told(value: unknown, between = ", "): string {
+  if (Array.isArray(value)) return value.map((member) => told(member, between)).join(between) || "none";
+  if (typeof value !== "object" || !value) return `${value ?? "absent"}`;
+  return Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : `${name} ${told(member, between)}`)).join(", ") || "none";
+}
+
+/** Words in front of what is demanded, and whether what was found meets it. */
+export type Test<T> = readonly [words: string, holds: (found: never, wanted: T, at: number) => boolean, tell?: (wanted: T) => string];
+
+/**
+ * The rule of a demand. Its id is its place in the section, with another last word where one is given; without a claim that is
+ * named, both are called as the key is, in the singular.
+ */
+export function rule<T>(path: string, { value, unchecked }: Demand<T>, [words, holds, tell = (wanted) => told(wanted, " or ")]: Test<T>, claim?: Claim | string, last?: string): Rule {
+  const place = path.replace(/.*\]\./, "");
+  const id = last ? place.replace(/\w+$/, last) : claim ? place : place.replace(/s$/, "");
+  return {
+    id: `policy.${id}`,
+    path,
+    claim: typeof claim === "function" ? claim : claimAt(claim ?? id.replace(/.*\./, "")),
+    expected: unchecked === undefined ? words + tell(value) : "",
+    holds: (found, at) => holds(found as never, value as T, at),
+    relaxed: unchecked,
   };
 }
 
-export function isTable(value: ClaimJson | undefined): value is Claims {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** Write a value for people. */
-export function told(value: ClaimJson | undefined): string {
-  if (value === undefined || value === null) return "absent";
-  return typeof value === "object" ? JSON.stringify(value) : `${value}`;
-}
-
-/** Make the rule of a demand; for one that is not made at all, none. */
-export function ruleOf<T>(
-  id: string,
-  wanted: Demand<T> | undefined,
-  claim: Claim | string,
-  make: (value: T) => { readonly holds: Test; readonly expected: string },
-  more: Partial<Rule> = {},
-): Rule[] {
-  if (!wanted) return [];
-  const made = "unchecked" in wanted ? { holds: () => false, expected: "", relaxed: wanted.unchecked } : make(wanted.value);
-  return [{ id: `policy.${id}`, claim: typeof claim === "string" ? claimAt(claim) : claim, otherwise: "fail", ...made, ...more }];
-}
-
 /** Return the check of a rule for one device, or for all of them together. */
-export function judge(rule: Rule, claims: Claims, at: number, reasons: ReadonlyMap<string, string>, place: Pick<PolicyCheck, "item" | "branch">): PolicyCheck {
-  const value = rule.claim(claims) ?? undefined;
-  const reason = rule.relaxed ?? (value === undefined && rule.toleratedBy ? reasons.get(rule.toleratedBy) : undefined);
-  const holds = value !== undefined && rule.holds(value, at);
-  const outcome = reason !== undefined ? "not evaluated" : holds ? "pass" : rule.otherwise;
-  return { id: rule.id, outcome, expected: reason === undefined ? rule.expected : `unchecked: ${reason}`, got: told(value), ...place };
+export function judge({ id, path, claim, expected, holds, otherwise, relaxed, tolerated }: Rule, claims: Claims, at: number, reasons: ReadonlyMap<string, string>, place: Pick<PolicyCheck, "item" | "branch">): PolicyCheck {
+  const value = claim(claims) ?? undefined;
+  // What a log that came along cannot prove is no reason to ask less: whoever carries it chose what it leaves out.
+  const missing = tolerated && (tolerated === "eventlog" ? claims[tolerated] : value) === undefined;
+  const reason = relaxed ?? (missing ? reasons.get(tolerated) : undefined);
+  const outcome = reason !== undefined ? "not evaluated" : value !== undefined && holds(value, at) ? "pass" : (otherwise ?? "fail");
+  return { id, path, outcome, expected: reason === undefined ? expected : `unchecked: ${reason}`, got: told(value), ...place };
 }
 
-// -- tests
+// -- keys of a section: each is read into its rules
 
-const listed = (values: readonly ClaimJson[]): string => `one of ${values.map(told).join(", ")}`;
+export type Row = Reader<Rule[]>;
 
-export const oneOf = (values: readonly (string | number)[]) => ({ holds: (value: ClaimJson) => values.includes(value as string), expected: listed(values) });
+/** A key that takes a demand: a value, or `{unchecked: reason}`. */
+export const ask =
+  <T>(read: Reader<T>, test: Test<T>, claim?: Claim | string, last?: string): Row =>
+  (value, path, name) => [rule(path, demand(read)(value, path, name), test, claim, last)];
 
-export const noneOf = (values: readonly string[]) => ({
-  holds: (value: ClaimJson) => !values.includes(value as string),
-  expected: listed(values).replace("one", "none"),
-});
+/** A key that takes a value and no reason against it. */
+export const firm =
+  <T>(read: Reader<T>, test: Test<T>, claim?: string, last?: string): Row =>
+  (value, path, name) => [{ ...rule(path, { value: read(value, path, name) }, test, claim, last), path: undefined }];
 
-export const is = (wanted: boolean) => ({ holds: (value: ClaimJson) => value === wanted, expected: `${wanted}` });
+/** What a key says when it is left out. */
+export const left =
+  <T>(strict: Json, read: Reader<T>): Reader<T> =>
+  (value = strict, path, name) =>
+    read(value, path, name);
 
-export const atLeast = (least: number) => ({ holds: (value: ClaimJson) => (value as number) >= least, expected: `at least ${least}` });
+/** Rules that are not judged where what they speak of is missing and the policy leaves that unchecked. */
+export const excused =
+  (tolerated: NonNullable<Rule["tolerated"]>, row: Row): Row =>
+  (...given) =>
+    row(...given).map((found) => ({ ...found, tolerated }));
 
-export const atMost = (most: number) => ({ holds: (value: ClaimJson) => (value as number) <= most, expected: `at most ${most}` });
+/** Keys that may be left out. */
+export const spare = (rows: Readonly<Record<string, Row>>): Record<string, Row> => Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, maybe(row, [])]));
 
-export const hasBits = (mask: number) => ({
-  holds: (value: ClaimJson) => (BigInt(value as number) & BigInt(mask)) === BigInt(mask),
-  expected: `every bit of 0x${mask.toString(16)}`,
-});
+/** All rules of a section, by its table of keys. */
+export function section(rows: Readonly<Record<string, Row>>): Row {
+  const read = record(rows);
+  return (...given) => Object.values(read(...given)).flat();
+}
+
+/** Only the strict value: the other one would be a relaxation without a reason. */
+export const mustBe =
+  (strict: boolean): Reader<boolean> =>
+  (value, path, name) =>
+    boolean(value, path, name) === strict ? strict : refuse(path, `${strict}, or {unchecked: reason}`, value);
+
+export const is: Test<boolean | string> = ["", (found, wanted) => found === wanted];
+
+/** A switch with one strict value, which is demanded even when nobody mentions it. */
+export const flag = (strict: boolean, claim?: string, last?: string, test: Test<boolean> = is): Row => left(strict, ask(mustBe(strict), test, claim, last));
+
+/** A section that says something once it is there. */
+export const filled =
+  (row: Row): Row =>
+  (value, path, name) =>
+    value && !Object.keys(value).length ? refuse(path, "members", value) : row(value, path, name);
+
+/** Named bits that must be set or clear; the strict ones even when nobody mentions them. */
+export const bits = (names: string, strict: Readonly<Record<string, boolean>> = {}, claims?: string): Row =>
+  filled((value, path, key) => {
+    const rows = names.split(" ").map((name): [string, Row] => {
+      const [only, claim] = [strict[name], `${claims ?? key}.${name}`];
+      return [name, only === undefined ? maybe(ask(boolean, is, claim), []) : flag(only, claim)];
+    });
+    return section(Object.fromEntries(rows))(value ?? {}, path, key);
+  });
+
+export const oneOf: Test<readonly (string | number)[]> = ["", (found: string, wanted) => wanted.includes(found)];
+export const atLeast: Test<number> = ["at least ", (found: number, least) => found >= least];
+
+/** A list of values of which one has to be there. */
+export const among = (read: Reader<string | number>, claim?: string): Row => ask(listOf(read), oneOf, claim);
+/** Values none of which may be there. */
+export const denied = (read: Reader<string>, claim: string): Row => firm(listOf(read), ["none of ", (found: string, wanted) => !wanted.includes(found)], claim);

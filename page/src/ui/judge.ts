@@ -22,7 +22,7 @@ export async function judge(result: Result, text: string | undefined, at: number
   };
 }
 
-/** Read a policy: `policy-invalid`, `policy-not-for-pages`. */
+/** Read a policy: `policy-invalid`. */
 export async function policyOf(text: string | undefined): Promise<Policy | undefined> {
   return text === undefined ? undefined : loadPolicy(text);
 }

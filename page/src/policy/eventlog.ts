@@ -1,0 +1,71 @@
+/**
+ * What a policy demands of an event log that replays to registers: `event_log` of `tdx` and `azure`.
+ *
+ * No digest covers the type of an event: whoever carries a log can file a digest under another kind. So the lists of the boot
+ * loader's registers hold or fall together, and so do those of the runtime's: once one is stated, those that are left out
+ * accept nothing.
+ */
+
+import type { ClaimJson } from "../verifier/api";
+import { isObject } from "../verifier/json";
+import { NOTHING, type Reader, hexOf, listOf, maybe, orNothing, record, text, word } from "./decode";
+import { type Claim, type Row, type Test, ask, claimOf, excused, filled, is, left, mustBe, section, spare, told } from "./rules";
+
+interface Application {
+  readonly domain: string;
+  readonly operation: string;
+  readonly contents: readonly string[] | undefined;
+}
+
+const application = record<Application>({ domain: word, operation: word, contents: maybe(listOf(text)) });
+const meets = (event: string, { domain, operation, contents }: Application): boolean => {
+  const head = `${domain} ${operation} `;
+  return event.startsWith(head) && (!contents || contents.includes(event.slice(head.length)));
+};
+
+const accepted = (known: readonly unknown[]): string => (known.length ? `at least one, and only ${told(known, " or ")}` : "no such event");
+const there: Test<boolean> = ["a log that replays", () => true, () => ""];
+/** Every event is an accepted one, and there is one; with nothing accepted, there is none. */
+const all: Test<readonly string[]> = ["", (events: readonly string[], known) => !events.length === !known.length && events.every((event) => known.includes(event)), accepted];
+const applications: Test<readonly Application[]> = [
+  "",
+  (events: readonly string[], known) => events.every((event) => known.some((one) => meets(event, one))) && known.every((one) => events.some((event) => meets(event, one))),
+  accepted,
+];
+
+/** Of each fact of a list these values, with a space between; absent where the log cannot prove the list. */
+const facts =
+  (list: string, values: string): Claim =>
+  (claims) =>
+    (claimOf(claims, `eventlog.${list}`) as readonly ClaimJson[] | undefined)?.map((fact) => values.split(" ").map((name) => claimOf(fact, name)).join(" "));
+
+export const LOADER = ["kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events"];
+/** What the guest's software measures; the log of a TPM ends before. */
+export const RUNTIME = ["application_events", "other_runtime_events"];
+
+/** @param size of a digest of the log's bank */
+export function ofLog(size: number, runtime: readonly string[] = []): Row {
+  const digests = hexOf(size);
+  const list = <T>(key: string, values: string, read: Reader<T>, test: Test<readonly T[]>): Row => ask(orNothing(listOf(read), []), test, facts(key, values));
+  const texts = (key: string, values: string, read = digests): Row => list(key, values, read, all);
+  const rowOf = (key: string): Row =>
+    key === "application_events" ? list(key, "domain operation content", application, applications) : /commands|lines/.test(key) ? texts(key, "text", text) : texts(key, "digest");
+  return (value, ...place) => {
+    /** Lists of one register: once one of them is stated, the others are too. */
+    const together = (keys: readonly string[]): [string, Row][] => {
+      const stated = isObject(value) && keys.some((key) => key in value);
+      return keys.map((key) => [key, stated ? left(NOTHING, rowOf(key)) : maybe(rowOf(key), [])]);
+    };
+    const stores = ["pk", "kek", "db", "dbx"].map((store): [string, Row] => [store, texts(store, `value_sha${8 * size}`)]);
+    const rows = section({
+      required: left(true, ask(mustBe(true), there, "eventlog.event_count")),
+      ...spare({
+        secure_boot: ask(mustBe(true), is, "eventlog.secure_boot.enabled"),
+        signature_stores: filled(section(spare(Object.fromEntries(stores)))),
+        boot_variables: texts("boot_variables", "value", hexOf()),
+      }),
+      ...Object.fromEntries([...together(LOADER), ...together(runtime)]),
+    });
+    return excused("eventlog", rows)(value, ...place);
+  };
+}
