@@ -4,8 +4,7 @@ import { type Bytes, base64Bytes, equal, hexBytes, latin1 } from "./bytes";
 import { sha256 } from "./crypto";
 import { fail } from "./errors";
 import { isObject, jsonValue } from "./json";
-import { MAX_RIM_BYTES } from "./xml/parse";
-import { malformed } from "./xml/refusal";
+import { MAX_RIM_BYTES, malformed } from "./xml/parse";
 
 /** Base64 of the document, and a few short members. */
 export const MAX_RIM_ANSWER_BYTES = Math.floor(MAX_RIM_BYTES / 3) * 4 + 8192;

@@ -68,7 +68,7 @@ export async function readRim(document: RimDocument): Promise<ParsedRim> {
 
 async function readAnew(document: RimDocument, digest: string): Promise<ParsedRim> {
   const { root, certificates, state } = await readSignedDocument(document.der);
-  const content = readContent(root);
+  const content = await readContent(root);
   // Nothing can be compared with values that nobody signed.
   const referenceValues = state === "valid" ? content.referenceValues : new Map<number, readonly string[]>();
   return { ...content, referenceValues, sha256: digest, certificates, signature: state };

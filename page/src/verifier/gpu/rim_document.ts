@@ -6,33 +6,29 @@
  * Spec: specs/nvidia-gpu.md, section 9.2.
  */
 
-import { AttestError, fail } from "../errors";
-import { type XmlElement, elements, isBlank } from "../xml/parse";
-import { malformed } from "../xml/refusal";
+import { AttestError, refusal, refusalOf } from "../errors";
+import { type XmlElement, descendants, elements, isBlank, malformed } from "../xml/parse";
 
-/** Records of either edition, active or not, are numbered from 0; a switch's report has only 31 blocks. */
-const INDICES = 64;
-/** Of one measurement; the most seen is 4. */
-const MAX_ALTERNATIVES = 64;
+const SWID = "http://standards.iso.org/iso/19770/-2/2015/schema.xsd ";
+const RIM = "https://trustedcomputinggroup.org/resource/tcg-reference-integrity-manifest-rim-information-model/ ";
+const HASH = "http://www.w3.org/2001/04/xmlenc#sha384 Hash";
+const OPAQUE_DATA = "https://docs.nvidia.com/attestation/specs/latest/opaque-data.html ";
 
-const SWID = "{http://standards.iso.org/iso/19770/-2/2015/schema.xsd}";
-const RIM = "{https://trustedcomputinggroup.org/resource/tcg-reference-integrity-manifest-rim-information-model/}";
-const HASH = "{http://www.w3.org/2001/04/xmlenc#sha384}Hash";
-const OPAQUE_DATA = "{https://docs.nvidia.com/attestation/specs/latest/opaque-data.html}";
-
-/** Patterns of attributes by name; each is matched whole. */
+/** Patterns of attributes by what their names mean; each is matched whole. */
 type Patterns = Readonly<Record<string, string>>;
 
 const NAME = "[A-Za-z0-9_]{1,32}";
 const TEXT = "[ -~]{1,256}";
-const ROOT: Patterns = { name: NAME, tagId: "[0-9A-Za-z._:-]{1,128}", version: "1\\.0", tagVersion: "0" };
-const ROOT_OPTIONAL: Patterns = { corpus: "false", patch: "false", supplemental: "false" };
+/** What no document can contain, for an attribute that is not there. */
+const ABSENT = "\0";
+const FALSE = `false|${ABSENT}`;
+const ROOT: Patterns = { " name": NAME, " tagId": "[0-9A-Za-z._:-]{1,128}", " version": "1\\.0", " tagVersion": "0", " corpus": FALSE, " patch": FALSE, " supplemental": FALSE };
 const META: Patterns = {
-  colloquialVersion: "[0-9A-Za-z.]{1,64}",
-  edition: "GPU|SWITCH",
-  product: NAME,
-  revision: TEXT,
-  PayloadType: "direct",
+  " colloquialVersion": "[0-9A-Za-z.]{1,64}",
+  " edition": "GPU|SWITCH",
+  " product": NAME,
+  " revision": TEXT,
+  " PayloadType": "direct",
   [`${RIM}BindingSpec`]: "RIMIM",
   [`${RIM}BindingSpecVersion`]: "1\\.01",
   [`${RIM}PlatformManufacturerId`]: "5703",
@@ -41,15 +37,18 @@ const META: Patterns = {
   [`${RIM}FirmwareManufacturer`]: TEXT,
   [`${RIM}FirmwareManufacturerId`]: "5703",
 };
+/**
+ * Records of either edition, active or not, are numbered from 0 to 63; a switch's report has only 31 blocks. A
+ * measurement has at most 64 alternatives; the most seen is 4.
+ */
 const RESOURCE: Patterns = {
-  type: "Measurement",
-  index: "0|[1-9][0-9]?",
-  active: "True|False",
-  alternatives: "[1-9][0-9]?",
-  name: TEXT,
-  size: "48",
+  " type": "Measurement",
+  " index": "[0-9]|[1-5][0-9]|6[0-3]",
+  " active": "True|False",
+  " alternatives": "[1-9]|[1-5][0-9]|6[0-4]",
+  " name": TEXT,
+  " size": "48",
 };
-const DIGEST = /^[0-9a-f]{96}$/;
 
 export type RimEdition = "GPU" | "SWITCH";
 /** Index to the digests, 96 hex digits each, of which one has to be found there. */
@@ -70,82 +69,60 @@ export interface RimContent {
  *
  * @throws AttestError `rim-malformed`; or `rim-unsupported`, numeric reference values, which newer RIMs may carry.
  */
-export function readContent(root: XmlElement): RimContent {
-  try {
-    return read(root);
-  } catch (error) {
-    if (error instanceof AttestError) requireNoNumericValues(root); // which says more than that something is unknown
-    throw error;
-  }
+export async function readContent(root: XmlElement): Promise<RimContent> {
+  const found = await refusalOf(() => read(root));
+  // Numeric values say more than that something is unknown.
+  const numeric = descendants(root).flatMap(({ attributes }) => [...attributes.keys()]).find((name) => name.startsWith(OPAQUE_DATA));
+  if (!(found instanceof AttestError)) return found;
+  throw numeric ? refusal("unsupported", "rim-unsupported", "digests", numeric) : found;
 }
 
 function read(root: XmlElement): RimContent {
-  const identity = attributes(root, "SoftwareIdentity", ROOT, ROOT_OPTIONAL);
-  const [entity, metaElement, payload, ...more] = elements(root);
-  if (!entity || !metaElement || !payload || more.length) throw malformed("SoftwareIdentity");
-  attributes(entity, "Entity", { name: TEXT, role: TEXT }, {}, true);
-  const meta = attributes(metaElement, "Meta", META, {}, true);
-  const product = meta("product");
-  if (identity("name") !== product || product !== meta(`${RIM}PlatformModel`)) throw malformed("Meta.product");
+  const identity = attributes(root, "SoftwareIdentity", ROOT, 3);
+  const [entity, metaElement, payload] = elements(root) as [XmlElement, XmlElement, XmlElement];
+  attributes(entity, "Entity", { " name": TEXT, " role": TEXT });
+  const meta = attributes(metaElement, "Meta", META);
+  const product = meta(" product");
+  if (identity(" name") !== product || product !== meta(`${RIM}PlatformModel`)) throw malformed("product");
   return {
     product,
-    edition: meta("edition") === "GPU" ? "GPU" : "SWITCH", // META allows no third
-    version: meta("colloquialVersion"),
+    edition: meta(" edition") as RimEdition,
+    version: meta(" colloquialVersion"),
     referenceValues: referenceValues(payload),
   };
 }
 
-function requireNoNumericValues(element: XmlElement): void {
-  for (const field of element.attributes.keys()) {
-    if (field.startsWith(OPAQUE_DATA)) fail("unsupported", "rim-unsupported", "", { field, clause: "nvidia-gpu.md 4.3" });
-  }
-  elements(element).forEach(requireNoNumericValues);
-}
-
-/**
- * Return the attributes of an element that has all the required ones, none but those in the tables, and no text.
- *
- * Hashes are passed over in a record, which judges them itself.
- */
-function attributes(
-  element: XmlElement,
-  name: string,
-  required: Patterns,
-  optional: Patterns = {},
-  empty = false,
-): (of: string) => string {
+/** Return the attributes of an element that is as the table says, with so many children and no text. */
+function attributes(element: XmlElement, name: string, patterns: Patterns, children = 0): (of: string) => string {
   const found = element.attributes;
-  const known = { ...required, ...optional };
+  const of = (attribute: string): string => found.get(attribute) ?? ABSENT;
+  const known = Object.entries(patterns);
   const fits =
     element.tag === SWID + name &&
     isBlank(element) &&
-    !(empty && elements(element).length) &&
-    Object.keys(required).every((attribute) => found.has(attribute)) &&
-    [...found].every(([attribute, { value }]) =>
-      // The names of a document may be those of any object's members.
-      Object.hasOwn(known, attribute)
-        ? new RegExp(`^(?:${known[attribute]})$`).test(value)
-        : required === RESOURCE && attribute.startsWith(HASH),
-    );
+    elements(element).length === children &&
+    known.every(([attribute, pattern]) => new RegExp(`^(?:${pattern})$`).test(of(attribute))) &&
+    known.filter(([attribute]) => found.has(attribute)).length === found.size;
   if (!fits) throw malformed(name);
-  return (of) => found.get(of)?.value ?? "";
+  return of;
 }
 
 function referenceValues(payload: XmlElement): ReferenceValues {
-  attributes(payload, "Payload", {});
+  const resources = elements(payload);
+  attributes(payload, "Payload", {}, resources.length);
   const seen = new Set<number>();
   const active = new Map<number, readonly string[]>();
-  for (const resource of elements(payload)) {
-    const of = attributes(resource, "Resource", RESOURCE, {}, true);
-    const index = Number(of("index"));
-    const count = Number(of("alternatives"));
-    const digests = Array.from({ length: count }, (_, number) => of(HASH + number));
-    const whole = resource.attributes.size === Object.keys(RESOURCE).length + count && digests.every((digest) => DIGEST.test(digest));
-    if (!whole || count > MAX_ALTERNATIVES || index >= INDICES || seen.has(index)) throw malformed(`Resource[${index}]`);
+  for (const resource of resources) {
+    // Whatever else there is has to be the alternatives, in their number.
+    const names = Array.from({ length: resource.attributes.size - Object.keys(RESOURCE).length }, (_, number) => HASH + number);
+    const digests = Object.fromEntries(names.map((name) => [name, "[0-9a-f]{96}"]));
+    const of = attributes(resource, "Resource", { ...RESOURCE, ...digests });
+    const index = Number(of(" index"));
+    if (of(" alternatives") !== String(names.length) || seen.has(index)) throw malformed(`Resource[${index}]`);
     seen.add(index);
-    if (of("active") === "True") active.set(index, digests);
+    if (of(" active") === "True") active.set(index, names.map(of));
   }
   // Nothing would be compared, and nothing would differ.
-  if (active.size === 0) throw malformed("Payload");
+  if (!active.size) throw malformed("Payload");
   return active;
 }

@@ -9,52 +9,54 @@
  */
 
 import { type Bytes, utf8Text } from "../bytes";
-import { malformed } from "./refusal";
+import { AttestError } from "../errors";
 
 /** The largest RIM seen has 26 KiB. */
 export const MAX_RIM_BYTES = 256 * 1024;
 /** A RIM of 64 records has 87 elements. */
-export const MAX_ELEMENTS = 256;
+const MAX_ELEMENTS = 256;
 /** A RIM has 5 levels. */
-export const MAX_DEPTH = 8;
+const MAX_DEPTH = 8;
 /** Of one element: a record has 6 besides its digests. */
-export const MAX_ATTRIBUTES = 80;
+const MAX_ATTRIBUTES = 80;
 /** In scope of one element, RIMs have 6. */
-export const MAX_NAMESPACES = 16;
+const MAX_NAMESPACES = 16;
 
 /** Prefix to namespace, of everything in scope; the default namespace has the prefix "". */
 export type Scope = ReadonlyMap<string, string>;
 
-/** A name as written, and what it means. */
-export interface XmlName {
-  /** As it stands in the document (`ns0:Meta`). */
+/** One element. What a name means is its namespace, a space, and the name without its prefix. */
+export interface XmlElement {
+  /** Its name as it stands in the document (`ns0:Meta`). */
   readonly written: string;
-  readonly uri: string;
-  readonly local: string;
-}
-
-export interface XmlAttribute extends XmlName {
-  readonly value: string;
-}
-
-/** One element; text stands among the children. */
-export interface XmlElement extends XmlName {
-  /** `{namespace}name`. */
   readonly tag: string;
-  /** By `name` or `{namespace}name`. */
-  readonly attributes: ReadonlyMap<string, XmlAttribute>;
+  /** Values by what the names mean, in canonical order. */
+  readonly attributes: ReadonlyMap<string, string>;
+  /** The attributes as canonical XML writes them. */
+  readonly stated: string;
   readonly scope: Scope;
-  readonly nodes: readonly (XmlElement | string)[];
+  /** Children and text. */
+  readonly nodes: (XmlElement | string)[];
 }
 
-const DECLARATION = /^<\?xml version=(?:"1\.0"|'1\.0')(?: encoding=(?:"[Uu][Tt][Ff]-8"|'[Uu][Tt][Ff]-8'))? ?\?>/;
+const DECLARATION = /^(?:\uFEFF|<\?xml version=(["'])1\.0\1(?: encoding=(["'])[Uu][Tt][Ff]-8\2)? ?\?>)/;
+const NO_BLANK = /[^ \t\r\n]/;
 const NO_CHARACTER = /[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/u;
-const XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace";
-const XMLNS_NAMESPACE = "http://www.w3.org/2000/xmlns/";
-/** Relative names of namespaces have no canonical form. */
-const ABSOLUTE = /^[A-Za-z][\w+.-]*:[\w.~:/?#[\]@!$&'()*+,;=%-]*$/;
-const NO_REFERENCE = /&(?!(?:#x[\dA-Fa-f]+|#\d+|lt|gt|amp|quot|apos);)/;
-const ENTITIES: Readonly<Record<string, string>> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
+/** Text, and behind it an end tag, or a start tag with all its attributes. */
+const TAG =
+  /([^<]*)<(?:\/([\w.:-]+)|((?:[A-Za-z_][\w.-]*:)?[A-Za-z_][\w.-]*)((?:[ \t\n]+(?:[A-Za-z_][\w.-]*:)?[A-Za-z_][\w.-]*[ \t\n]*=[ \t\n]*(?:"[^<"]*"|'[^<']*'))*))[ \t\n]*(\/?)>/gy;
+/** One attribute of those that `TAG` found to be well formed. */
+const ATTRIBUTE = /([\w.:-]+)\s*=\s*(["'])(.*?)\2/gs;
+/** Relative names of namespaces have no canonical form, and only the default one can be taken away. */
+const DECLARED = /^(?:xmlns=|xmlns(?!:xml(?:ns)?=)[^=]*=(?!http:\/\/www\.w3\.org\/(?:XML\/1998\/namespace|2000\/xmlns\/)$)[A-Za-z][\w+.-]*:[\w.~:/?#[\]@!$&'()*+,;=%-]*)$/;
+/** What the expressions find; a group that took no part is undefined, which only `end` and `empty` are asked for. */
+type Groups = Iterable<readonly [string, string, string, string, string, string]>;
+const NAMES: Readonly<Record<string, string>> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "\t": "#x9", "\n": "#xA", "\r": "#xD" };
+
+/** Make the refusal of a RIM that is not what the specification says. Such a RIM is passed over, so few words do. */
+export function malformed(field: string): AttestError {
+  return new AttestError("malformed", "rim-malformed", "", { field });
+}
 
 /**
  * Read one document.
@@ -63,12 +65,38 @@ const ENTITIES: Readonly<Record<string, string>> = { lt: "<", gt: ">", amp: "&",
  * @throws AttestError `rim-malformed`.
  */
 export function parseXml(xml: Bytes): XmlElement {
-  return new Parser(plainText(xml)).document();
+  const source = plainText(xml);
+  const document = elementOf("", "", new Map());
+  const open = [document];
+  let [count, at] = [0, 0];
+  for (const [whole, data, end, written, stated, empty] of source.matchAll(TAG) as Groups) {
+    const parent = open.at(-1) as XmlElement; // `document` is never closed: its name is empty
+    at += whole.length;
+    if ((open.length < 2 ? NO_BLANK : /]]>/).test(data)) throw malformed("text");
+    parent.nodes.push(unescaped(data));
+    if (end) {
+      if (end !== parent.written || empty) throw malformed(end);
+      open.pop();
+      continue;
+    }
+    const element = elementOf(written, stated, parent.scope);
+    parent.nodes.push(element);
+    if (open.length > MAX_DEPTH || ++count > MAX_ELEMENTS) throw malformed("elements");
+    if (!empty) open.push(element);
+  }
+  const [root, ...more] = elements(document);
+  if (!root || more.length || open.length > 1 || NO_BLANK.test(source.slice(at))) throw malformed(`character ${at}`);
+  return root;
 }
 
 /** The child elements. */
 export function elements(element: XmlElement): XmlElement[] {
   return element.nodes.filter((node) => typeof node !== "string");
+}
+
+/** The element and all below it. */
+export function descendants(element: XmlElement): XmlElement[] {
+  return [element, ...elements(element).flatMap(descendants)];
 }
 
 /** Character data directly inside, wherever it stands. */
@@ -78,144 +106,88 @@ export function text(element: XmlElement): string {
 
 /** Whether there is nothing but white space between the children. */
 export function isBlank(element: XmlElement): boolean {
-  return !/[^ \t\r\n]/.test(text(element));
+  return !NO_BLANK.test(text(element));
 }
 
 /** Refuse, before anything is read, what a RIM never has and parsers were broken with. */
 function plainText(xml: Bytes): string {
-  if (xml.length > MAX_RIM_BYTES) throw malformed("size");
-  const whole = utf8Text(xml);
-  if (whole === undefined) throw malformed("UTF-8");
-  const content = DECLARATION.test(whole) ? whole.replace(DECLARATION, "") : whole.replace(/^\uFEFF/, "");
+  const content = (xml.length <= MAX_RIM_BYTES ? utf8Text(xml) : undefined)?.replace(DECLARATION, "");
   // In well-formed XML a bare < begins a tag, and with ! or ? behind it one of the things that are refused here.
-  if (/<[!?]/.test(content) || NO_CHARACTER.test(content)) throw malformed("markup");
+  if (content === undefined || /<[!?]/.test(content) || NO_CHARACTER.test(content)) throw malformed("markup");
   return content.replace(/\r\n?/g, "\n");
 }
 
-class Parser {
-  #at = 0;
-  #count = 0;
-
-  constructor(readonly source: string) {}
-
-  document(): XmlElement {
-    this.#take(/[ \t\n]*/y);
-    const root = this.#element(1, new Map());
-    this.#take(/[ \t\n]*/y);
-    if (this.#at !== this.source.length) throw this.#broken();
-    return root;
-  }
-
-  #broken(): Error {
-    return malformed(`character ${this.#at}`);
-  }
-
-  /** Take what a sticky pattern matches here; refuse when it matches nothing. */
-  #take(pattern: RegExp): RegExpExecArray {
-    pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.source);
-    if (found === null) throw this.#broken();
-    this.#at = pattern.lastIndex;
-    return found;
-  }
-
-  #element(depth: number, outer: Scope): XmlElement {
-    atMost(depth, MAX_DEPTH, "levels");
-    atMost(++this.#count, MAX_ELEMENTS, "elements");
-    const written = this.#take(/<((?:[A-Za-z_][\w.-]*:)?[A-Za-z_][\w.-]*)/y)[1] as string;
-    const { stated, scope, empty } = this.#startTag(outer);
-    const name = resolve(written, scope, scope.get("") ?? "");
-    const nodes = empty ? [] : this.#content(written, depth, scope);
-    return { ...name, tag: expanded(name), attributes: attributesOf(stated, scope), scope, nodes };
-  }
-
-  /** Read the rest of a start tag: attributes as written, and what its namespace declarations bring into scope. */
-  #startTag(outer: Scope): { stated: Map<string, string>; scope: Scope; empty: boolean } {
-    const stated = new Map<string, string>();
-    let scope: Map<string, string> | undefined;
-    const declared = new Set<string>();
-    for (;;) {
-      const [, slash, name, , double, single] = this.#take(
-        /[ \t\n]*(\/?)>|[ \t\n]+((?:([A-Za-z_][\w.-]*):)?[A-Za-z_][\w.-]*)[ \t\n]*=[ \t\n]*(?:"([^<"]*)"|'([^<']*)')/y,
-      );
-      if (name === undefined) return { stated, scope: scope ?? outer, empty: slash === "/" };
-      if (stated.has(name) || declared.has(name)) throw malformed(name);
-      const value = unescaped(((double ?? single) as string).replace(/[\t\n]/g, " "));
-      const prefix = /^xmlns(?::(.*))?$/.exec(name);
-      if (prefix === null) {
-        stated.set(name, value);
-        atMost(stated.size, MAX_ATTRIBUTES, "attributes");
-      } else {
-        declared.add(name);
-        scope ??= new Map(outer);
-        scope.set(prefix[1] ?? "", namespace(prefix[1], value));
-        atMost(scope.size, MAX_NAMESPACES, "namespaces");
-      }
+/** Read a start tag: what it means, and what its namespace declarations bring into scope. */
+function elementOf(written: string, stated: string, outer: Scope): XmlElement {
+  const scope = new Map(outer);
+  const declared = new Set<string>();
+  const given: [written: string, value: string][] = [];
+  for (const [, name, , raw] of stated.matchAll(ATTRIBUTE) as Groups) {
+    const value = unescaped(raw.replace(/[\t\n]/g, " "));
+    if (!/^xmlns(?::|$)/.test(name)) {
+      given.push([name, value]);
+      continue;
     }
+    if (declared.has(name) || !DECLARED.test(`${name}=${value}`)) throw malformed(name);
+    declared.add(name);
+    scope.set(name.slice(6), value);
   }
-
-  /** Read children and text up to the end tag. */
-  #content(written: string, depth: number, scope: Scope): (XmlElement | string)[] {
-    const nodes: (XmlElement | string)[] = [];
-    for (;;) {
-      const [data] = this.#take(/[^<]*/y);
-      if (data.includes("]]>")) throw this.#broken();
-      if (data !== "") nodes.push(unescaped(data));
-      if (!this.source.startsWith("</", this.#at)) {
-        nodes.push(this.#element(depth + 1, scope));
-      } else if (this.#take(/<\/([\w.:-]+)[ \t\n]*>/y)[1] === written) {
-        return nodes;
-      } else {
-        throw this.#broken();
-      }
-    }
-  }
+  // An attribute without a prefix is in no namespace. A space is below all that names are made of, and so is the comma
+  // that sorting puts behind them: this orders by namespace, then by name.
+  const sorted = given.map(([name, value]) => [meaning(name, scope, ""), name, value] as const).sort();
+  const attributes = new Map(sorted.map(([name, , value]) => [name, value]));
+  if (attributes.size < given.length || given.length > MAX_ATTRIBUTES || scope.size > MAX_NAMESPACES) throw malformed(written);
+  return {
+    written,
+    tag: meaning(written, scope, scope.get("") ?? ""),
+    attributes,
+    stated: sorted.map(([, name, value]) => ` ${name}="${escaped(value)}"`).join(""),
+    scope,
+    nodes: [],
+  };
 }
 
-function atMost(size: number, limit: number, what: string): void {
-  if (size > limit) throw malformed(what);
-}
-
-/** Check what a declaration binds to what; `xml` and `xmlns` are nobody's to bind. */
-function namespace(prefix: string | undefined, uri: string): string {
-  const reserved = prefix === "xml" || prefix === "xmlns" || uri === XML_NAMESPACE || uri === XMLNS_NAMESPACE;
-  const undeclared = prefix === undefined && uri === "";
-  if (reserved || !(undeclared || ABSOLUTE.test(uri))) throw malformed("xmlns");
-  return uri;
-}
-
-function resolve(written: string, scope: Scope, unprefixed: string): XmlName {
-  const colon = written.indexOf(":");
-  if (colon < 0) return { written, uri: unprefixed, local: written };
-  const uri = scope.get(written.slice(0, colon));
+function meaning(written: string, scope: Scope, unprefixed: string): string {
+  const [name, prefix] = written.split(":").reverse();
   // The prefix `xml` is never in scope here: its attributes are where canonical XML 1.0 and 1.1 differ.
-  if (uri === undefined) throw malformed("prefix");
-  return { written, uri, local: written.slice(colon + 1) };
+  return `${(prefix === undefined ? unprefixed : scope.get(prefix)) ?? refuse(written)} ${name}`;
 }
 
-function expanded(name: XmlName): string {
-  return name.uri === "" ? name.local : `{${name.uri}}${name.local}`;
-}
-
-/** Resolve attributes; one without a prefix is in no namespace, and two prefixes may mean the same one. */
-function attributesOf(stated: ReadonlyMap<string, string>, scope: Scope): ReadonlyMap<string, XmlAttribute> {
-  const found = new Map<string, XmlAttribute>();
-  for (const [written, value] of stated) {
-    const name = resolve(written, scope, "");
-    found.set(expanded(name), { ...name, value });
-  }
-  if (found.size !== stated.size) throw malformed("attributes");
-  return found;
+function refuse(field: string): never {
+  throw malformed(field);
 }
 
 /** Expand character references and the five entities that XML has by itself. */
 function unescaped(data: string): string {
-  // An expression with a callback finds every match before it asks about the first.
-  if (NO_REFERENCE.test(data)) throw malformed("reference");
-  return data.replace(/&(#x?)?(\w+);/g, (_, kind: string | undefined, name: string) => {
-    const number = Number.parseInt(name, kind === "#x" ? 16 : 10);
-    const found = kind === undefined ? ENTITIES[name] : number <= 0x10ffff ? String.fromCodePoint(number) : undefined;
-    if (found === undefined || NO_CHARACTER.test(found)) throw malformed("reference");
-    return found;
+  return data.replace(/&(?:(#x[\dA-Fa-f]+|#\d+|lt|gt|amp|quot|apos);)?/g, (_, name: string | undefined) => {
+    const number = name?.startsWith("#") ? Number(name.replace("#", "0")) : -1;
+    if (name === undefined || number > 0x10ffff) return refuse("reference");
+    if (number < 0) return Object.keys(NAMES).find((character) => NAMES[character] === name) as string; // one of the five
+    const found = String.fromCodePoint(number);
+    return NO_CHARACTER.test(found) ? refuse("reference") : found;
   });
+}
+
+// -- Canonical XML 1.1, section 2.3, inclusive and without comments; 1.0 gives the same without attributes of `xml:`
+
+/**
+ * Write an element with all that it inherits: what is hashed and signed.
+ *
+ * @param apex the element; namespaces that its ancestors declare are written with it.
+ * @param without a child that is left out, as the enveloped-signature transform does; the text behind it stays.
+ */
+export function canonical(apex: XmlElement, without?: XmlElement, outer: Scope = new Map()): string {
+  const { written, scope, stated, nodes } = apex;
+  const spaces = [...scope].sort().map(([prefix, uri]) =>
+    // An empty default namespace is written only where it takes another one away.
+    (outer.get(prefix) ?? "") === uri ? "" : ` xmlns${prefix && `:${prefix}`}="${escaped(uri)}"`,
+  );
+  const inside = nodes.map((node) =>
+    typeof node === "string" ? escaped(node, /[&<>\r]/g) : node === without ? "" : canonical(node, without, scope),
+  );
+  return `<${written}${spaces.join("")}${stated}>${inside.join("")}</${written}>`;
+}
+
+function escaped(data: string, special = /[&<"\t\n\r]/g): string {
+  return data.replace(special, (character) => `&${NAMES[character]};`);
 }
