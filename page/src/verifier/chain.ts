@@ -2,19 +2,20 @@
 
 import { equal, hex, rfc3339 } from "./bytes";
 import { type SignatureAlgorithm, algorithmOf, signatureHolds } from "./crypto";
-import { DerError, DerReader, TAG, bits, booleanOrFalse, integer, onlyElement } from "./der";
-import { AttestError, fail } from "./errors";
+import { TAG, bits, booleanOrFalse, integer, onlyElement, onlySequence, unlessDefect } from "./der";
+import { need } from "./errors";
 import { type Certificate, type Issuer, extensionOf } from "./x509";
 
 const BASIC_CONSTRAINTS = "2.5.29.19";
 const KEY_USAGE = "2.5.29.15";
 const KEY_CERT_SIGN = 5;
+const MAY_ISSUE = "CA:true, keyCertSign:true";
 
 /** Whether basicConstraints says CA:TRUE. */
 export function isCa(certificate: Certificate): boolean {
   const constraints = extensionOf(certificate, BASIC_CONSTRAINTS);
   if (!constraints) return false;
-  const inside = new DerReader(onlyElement(constraints.value, TAG.sequence).body);
+  const inside = onlySequence(constraints.value);
   const ca = booleanOrFalse(inside);
   const pathLength = inside.maybe(TAG.integer);
   if (pathLength) integer(pathLength);
@@ -25,7 +26,7 @@ export function isCa(certificate: Certificate): boolean {
 /** Whether keyUsage is there and has this bit. */
 export function hasUsage(certificate: Certificate, bit: number): boolean {
   const usage = extensionOf(certificate, KEY_USAGE);
-  return usage !== undefined && ((bits(onlyElement(usage.value, TAG.bitString)).bytes[0] ?? 0) & (0x80 >> bit)) !== 0;
+  return usage !== undefined && (bits(onlyElement(usage.value, TAG.bitString)).bytes[0]! & (128 >> bit)) !== 0;
 }
 
 /**
@@ -36,30 +37,13 @@ export function hasUsage(certificate: Certificate, bit: number): boolean {
  */
 export function requireCa(certificate: Certificate): void {
   requireUnderstood(certificate);
-  let got: string;
-  try {
-    const [ca, sign] = [isCa(certificate), hasUsage(certificate, KEY_CERT_SIGN)];
-    if (ca && sign) return;
-    got = `CA:${ca}, keyCertSign:${sign}`;
-  } catch (error) {
-    if (!(error instanceof DerError)) throw error;
-    got = `flags that cannot be read: ${error.message}`;
-  }
-  fail("chain", "ca-flags-missing", `${certificate.name} may not issue certificates`, {
-    expected: "basicConstraints CA:TRUE and keyUsage keyCertSign",
-    got,
-    clause: "RFC 5280, section 4.2.1.3 and 4.2.1.9",
-  });
+  const found = unlessDefect(() => `CA:${isCa(certificate)}, keyCertSign:${hasUsage(certificate, KEY_CERT_SIGN)}`, String);
+  need(found === MAY_ISSUE, "chain", "ca-flags-missing", MAY_ISSUE, found, { field: certificate.name });
 }
 
-function requireUnderstood(certificate: Certificate): void {
-  const unknown = certificate.extensions
-    .filter(({ oid, critical }) => critical && oid !== BASIC_CONSTRAINTS && oid !== KEY_USAGE)
-    .map(({ oid }) => oid);
-  if (unknown.length) {
-    const problem = `${certificate.name} has a critical extension that is not understood`;
-    fail("chain", "critical-extension-unknown", problem, { got: unknown.join(", "), clause: "RFC 5280, section 4.2" });
-  }
+function requireUnderstood({ name, extensions }: Certificate): void {
+  const unknown = extensions.filter(({ oid, critical }) => critical && oid !== BASIC_CONSTRAINTS && oid !== KEY_USAGE);
+  need(!unknown.length, "chain", "critical-extension-unknown", "none", unknown.map(({ oid }) => oid), { field: name });
 }
 
 /**
@@ -67,36 +51,13 @@ function requireUnderstood(certificate: Certificate): void {
  * `critical-extension-unknown`, `issuer-name-mismatch`, `certificate-algorithm-unexpected`,
  * `certificate-signature-invalid` or `public-key-invalid`.
  */
-export async function requireIssued(
-  certificate: Certificate,
-  issuer: Issuer,
-  algorithm: SignatureAlgorithm,
-  check?: string,
-): Promise<void> {
+export async function requireIssued(certificate: Certificate, issuer: Issuer, wanted: SignatureAlgorithm): Promise<void> {
+  const { tbs, signature, algorithm, name: field } = certificate;
   requireUnderstood(certificate);
-  if (!equal(certificate.issuer, issuer.subject)) {
-    fail("chain", "issuer-name-mismatch", `${certificate.name} names another issuer than ${issuer.name}`, {
-      check,
-      expected: issuer.name,
-      got: certificate.issuerCommonName ?? "a name without one CN",
-    });
-  }
-  if (algorithmOf(certificate.algorithm) !== algorithm) {
-    const got = hex(certificate.algorithm);
-    fail("chain", "certificate-algorithm-unexpected", `${certificate.name} is signed with another algorithm`, {
-      check,
-      expected: algorithm,
-      got,
-    });
-  }
-  if (!(await signatureHolds(certificate.tbs, certificate.signature, certificate.algorithm, issuer.spki))) {
-    const problem = `the signature of ${issuer.name} on ${certificate.name} does not verify`;
-    fail("chain", "certificate-signature-invalid", problem, {
-      check,
-      expected: `a signature by ${issuer.name}`,
-      got: "one that does not verify",
-    });
-  }
+  need(equal(certificate.issuer, issuer.subject), "chain", "issuer-name-mismatch", issuer.name, certificate.issuerCommonName, { field });
+  need(algorithmOf(algorithm) === wanted, "chain", "certificate-algorithm-unexpected", wanted, hex(algorithm), { field });
+  const holds = await signatureHolds(tbs, signature, algorithm, issuer.spki);
+  need(holds, "chain", "certificate-signature-invalid", `a signature by ${issuer.name}`, "another", { field });
 }
 
 /** What has a name and dates: a certificate, or a root that is held as a bare key. */
@@ -107,14 +68,8 @@ export interface Dated {
 }
 
 /** Require `notBefore <= at <= notAfter`: `certificate-not-yet-valid` or `certificate-expired`. */
-export function requireValid(dated: Dated, at: number, check?: string): void {
-  const { name, notBefore, notAfter } = dated;
-  if (notBefore <= at && at <= notAfter) return;
-  const code = at < notBefore ? "certificate-not-yet-valid" : "certificate-expired";
-  throw new AttestError("chain", code, `${name} is not valid at ${rfc3339(at)}`, {
-    check,
-    expected: `${rfc3339(notBefore)} to ${rfc3339(notAfter)}`,
-    got: rfc3339(at),
-    clause: "RFC 5280, section 4.1.2.5",
-  });
+export function requireValid({ name, notBefore, notAfter }: Dated, at: number): void {
+  const dates = `${rfc3339(notBefore)} to ${rfc3339(notAfter)}`;
+  need(notBefore <= at, "chain", "certificate-not-yet-valid", dates, rfc3339(at), { field: name });
+  need(at <= notAfter, "chain", "certificate-expired", dates, rfc3339(at), { field: name });
 }

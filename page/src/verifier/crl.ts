@@ -1,12 +1,10 @@
 /** X.509 v2 certificate revocation lists (RFC 5280, section 5.1). */
 
-import { type Bytes, equal, rfc3339 } from "./bytes";
+import { type Bytes, NO_BYTES, equal, rfc3339 } from "./bytes";
 import { signatureHolds } from "./crypto";
 import { TAG, all, defect, integer, reading, time } from "./der";
-import { AttestError, fail } from "./errors";
-import { type Issuer, commonNameOf, readExtension, readExtensions, requireSameAlgorithm, signedParts } from "./x509";
-
-export const MAX_CRL_BYTES = 1024 * 1024;
+import { need, refuse } from "./errors";
+import { type Extension, type Issuer, commonNameOf, readExtension, readExtensions, requireSameAlgorithm, signedParts } from "./x509";
 
 /** A list as presented. */
 export interface Crl {
@@ -23,40 +21,32 @@ export interface Crl {
   readonly revoked: ReadonlySet<bigint>;
 }
 
-/**
- * Read one list: `crl-malformed`. One with a critical extension is refused: it would be a delta, an indirect or a
- * partial list, and an entry that is not in it would prove nothing.
- */
+/** A delta, an indirect or a partial list has a critical extension; an entry that is not in it would prove nothing. */
+function requireWhole(extensions: readonly Extension[]): void {
+  if (extensions.some(({ critical }) => critical)) defect("critical extension");
+}
+
+/** Read one list: `crl-malformed`. */
 export function parseCrl(der: Bytes): Crl {
   return reading("crl", () => {
-    const { tbs, inside, algorithm, signature } = signedParts(der, MAX_CRL_BYTES);
-    const version = integer(inside.next(TAG.integer));
+    const { tbs, inside, algorithm, signature } = signedParts(der, 1024 * 1024);
+    if (integer(inside.next(TAG.integer)) !== 1n) defect("version");
     requireSameAlgorithm(inside.next().whole, algorithm);
     const issuer = inside.next().whole;
     const [thisUpdate, nextUpdate] = [time(inside.next()), time(inside.next())];
-    const revoked = new Set<bigint>();
-    let critical = false;
-    for (const entry of all(inside.maybe(TAG.sequence)?.body ?? new Uint8Array(), (reader) => reader.sequence())) {
-      revoked.add(integer(entry.next(TAG.integer)));
+    const serials = all(inside.maybe(TAG.sequence)?.body ?? NO_BYTES, (reader) => {
+      const entry = reader.sequence();
+      const serial = integer(entry.next(TAG.integer));
       time(entry.next());
-      const extensions = all(entry.maybe(TAG.sequence)?.body ?? new Uint8Array(), readExtension);
-      critical ||= extensions.some((extension) => extension.critical);
+      requireWhole(all(entry.maybe(TAG.sequence)?.body ?? NO_BYTES, readExtension));
       entry.end();
-    }
-    critical = readExtensions(inside.next(0xa0).body).some((extension) => extension.critical) || critical;
+      return serial;
+    });
+    requireWhole(readExtensions(inside.next(0xa0).body));
     inside.end();
-    if (version !== 1n || critical) defect("expected version 2 without critical extensions");
     const issuerCommonName = commonNameOf(issuer);
-    return { der, tbs, signature, algorithm, issuer, issuerCommonName, thisUpdate, nextUpdate, revoked };
+    return { der, tbs, signature, algorithm, issuer, issuerCommonName, thisUpdate, nextUpdate, revoked: new Set(serials) };
   });
-}
-
-async function genuineLists(named: readonly Crl[], issuer: Issuer): Promise<Crl[]> {
-  const genuine: Crl[] = [];
-  for (const crl of named) {
-    if (await signatureHolds(crl.tbs, crl.signature, crl.algorithm, issuer.spki)) genuine.push(crl);
-  }
-  return genuine;
 }
 
 /**
@@ -69,52 +59,24 @@ async function genuineLists(named: readonly Crl[], issuer: Issuer): Promise<Crl[
  */
 export async function requireCurrentCrl(
   crls: readonly Crl[],
-  issuer: Issuer,
-  { serials, at, check }: { serials: readonly bigint[]; at: number; check?: string },
+  { name: field, subject, spki }: Issuer,
+  { serials, at }: { serials: readonly bigint[]; at: number },
 ): Promise<Crl> {
-  const named = crls.filter((crl) => equal(crl.issuer, issuer.subject));
-  const genuine = await genuineLists(named, issuer);
-  for (const crl of genuine) {
-    for (const serial of serials) {
-      if (crl.revoked.has(serial)) {
-        fail("revoked", "certificate-revoked", `${issuer.name} revoked the certificate with serial ${serial}`, {
-          check,
-          expected: `serial ${serial} not listed`,
-          got: `listed by the CRL of ${rfc3339(crl.thisUpdate)}`,
-        });
-      }
-    }
-  }
-  const latest = (lists: readonly Crl[]): Crl | undefined =>
-    lists.reduce<Crl | undefined>((best, crl) => (best && best.thisUpdate >= crl.thisUpdate ? best : crl), undefined);
-  const current = latest(genuine.filter((crl) => crl.thisUpdate <= at && at < crl.nextUpdate));
+  const named = crls.filter(({ issuer }) => equal(issuer, subject));
+  const hold = await Promise.all(named.map(({ tbs, signature, algorithm }) => signatureHolds(tbs, signature, algorithm, spki)));
+  const genuine = named.filter((_, i) => hold[i]);
+  const listing = genuine.find(({ revoked }) => serials.some((serial) => revoked.has(serial)));
+  need(!listing, "revoked", "certificate-revoked", `serial ${serials} not listed`, listing && `listed ${rfc3339(listing.thisUpdate)}`, { field });
+  // The newest first; of several of one moment the first that came.
+  genuine.sort((a, b) => b.thisUpdate - a.thisUpdate);
+  const current = genuine.find(({ thisUpdate, nextUpdate }) => thisUpdate <= at && at < nextUpdate);
   if (current) return current;
-  throw noCurrentCrl(named.length > 0, latest(genuine), issuer, at, check);
-}
-
-function noCurrentCrl(named: boolean, latest: Crl | undefined, issuer: Issuer, at: number, check?: string): AttestError {
-  if (latest) {
-    const early = at < latest.thisUpdate;
-    const code = early ? "crl-not-yet-valid" : "crl-expired";
-    return new AttestError("endorsement", code, `the CRL of ${issuer.name} is not current at ${rfc3339(at)}`, {
-      check,
-      expected: `thisUpdate <= ${rfc3339(at)} < nextUpdate`,
-      got: `${rfc3339(latest.thisUpdate)} to ${rfc3339(latest.nextUpdate)}`,
-      retryable: true,
-    });
+  const [newest] = genuine;
+  if (newest) {
+    const code = at < newest.thisUpdate ? "crl-not-yet-valid" : "crl-expired";
+    const dates = `${rfc3339(newest.thisUpdate)} to ${rfc3339(newest.nextUpdate)}`;
+    refuse("endorsement", code, rfc3339(at), dates, { field, retryable: true });
   }
-  if (named) {
-    const problem = `the CRL in the name of ${issuer.name} is not signed by it`;
-    return new AttestError("chain", "crl-signature-invalid", problem, {
-      check,
-      expected: `a signature by ${issuer.name}`,
-      got: "one that does not verify",
-    });
-  }
-  return new AttestError("endorsement", "crl-missing", `no certificate revocation list of ${issuer.name} is at hand`, {
-    check,
-    expected: `a CRL of ${issuer.name} that is current at ${rfc3339(at)}`,
-    got: "none",
-    retryable: true,
-  });
+  need(!named.length, "chain", "crl-signature-invalid", `a signature by ${field}`, "another", { field });
+  return refuse("endorsement", "crl-missing", `a CRL of ${field}`, "none", { field, retryable: true });
 }

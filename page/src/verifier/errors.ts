@@ -18,7 +18,7 @@ const EXIT_CODES = {
 export type Kind = keyof typeof EXIT_CODES;
 
 /** What can be told as it is: bytes as hex, the rest as text. */
-export type Shown = string | number | bigint | boolean | null | undefined | Uint8Array | readonly (string | number | bigint)[];
+export type Shown = string | number | bigint | boolean | null | undefined | Uint8Array | readonly unknown[];
 
 export function shown(value: Shown): string {
   return value instanceof Uint8Array ? hex(value) : String(value ?? "");

@@ -1,7 +1,7 @@
 /** Strict JSON: UTF-8, no byte-order mark, no duplicate members, bounded depth; integers stay exact. */
 
 import { type Bytes, utf8Text } from "./bytes";
-import { fail } from "./errors";
+import { refuse } from "./errors";
 
 const MAX_DEPTH = 64;
 
@@ -21,131 +21,57 @@ export interface JsonObject {
   [name: string]: JsonValue;
 }
 
-const BLANK = /[ \t\n\r]*/y;
-const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
-const STRING = /"((?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"/y;
-const WORDS: readonly (readonly [string, JsonValue])[] = [["true", true], ["false", false], ["null", null]];
+function defect(problem: string): never {
+  throw new SyntaxError(problem);
+}
 
-class Defect extends Error {}
+function textOf(token: string): string {
+  const text = JSON.parse(token) as string;
+  // Half of a surrogate pair can be written as an escape, and no encoder could write it again.
+  return /\p{Cs}/u.test(text) ? defect("half a character") : text;
+}
 
-class Parser {
-  private at = 0;
+function numberOf(token: string): JsonValue {
+  const value = Number(token);
+  const isInteger = /^-?\d+$/.test(token);
+  if (isInteger ? token.replace("-", "").length > 4300 : !Number.isFinite(value)) defect("a number is too large");
+  if (!isInteger) return new JsonFloat(value);
+  return Number.isSafeInteger(value) ? value || 0 : BigInt(token);
+}
 
-  constructor(private readonly text: string) {}
-
-  document(): JsonValue {
-    const value = this.value(0);
-    if (this.peek() !== undefined) throw new Defect("text behind its end");
-    return value;
-  }
-
-  private match(expression: RegExp): RegExpExecArray | undefined {
-    expression.lastIndex = this.at;
-    const found = expression.exec(this.text);
-    if (found) this.at = expression.lastIndex;
-    return found ?? undefined;
-  }
-
-  /** The next character that is no blank. */
-  private peek(): string | undefined {
-    this.match(BLANK);
-    return this.text[this.at];
-  }
-
-  private takes(character: string): boolean {
-    const found = this.peek() === character;
-    if (found) this.at += 1;
-    return found;
-  }
-
-  private require(character: string): void {
-    if (!this.takes(character)) throw new Defect(`expected ${character} at character ${this.at}`);
-  }
-
-  private value(depth: number): JsonValue {
-    const next = this.peek();
-    if ((next === "{" || next === "[") && depth === MAX_DEPTH) throw new Defect(`nested deeper than ${MAX_DEPTH}`);
-    if (next === "{") return this.object(depth + 1);
-    if (next === "[") return this.array(depth + 1);
-    if (next === '"') return this.string();
-    for (const [word, value] of WORDS) {
-      if (this.text.startsWith(word, this.at)) {
-        this.at += word.length;
-        return value;
-      }
-    }
-    return this.number();
-  }
-
-  private object(depth: number): JsonObject {
-    const members = Object.create(null) as JsonObject;
-    this.require("{");
-    if (this.takes("}")) return members;
-    do {
-      this.peek();
-      const name = this.string();
-      if (name in members) throw new Defect(`member ${JSON.stringify(name.slice(0, 80))} stands twice in one object`);
-      this.require(":");
-      members[name] = this.value(depth);
-    } while (this.takes(","));
-    this.require("}");
-    return members;
-  }
-
-  private array(depth: number): JsonValue[] {
+/** Read the parts of a document whose grammar is known to be right. */
+function valueOf(tokens: IterableIterator<string>, token: string, depth: number): JsonValue {
+  const next = (): string => tokens.next().value as string;
+  if (depth === MAX_DEPTH && /[[{]/.test(token[0]!)) defect(`nested deeper than ${MAX_DEPTH}`);
+  if (token === "[") {
     const members: JsonValue[] = [];
-    this.require("[");
-    if (this.takes("]")) return members;
-    do members.push(this.value(depth));
-    while (this.takes(","));
-    this.require("]");
+    for (let member = next(); member !== "]"; member = next()) members.push(valueOf(tokens, member, depth + 1));
     return members;
   }
-
-  private string(): string {
-    const text = this.longString();
-    // Half of a surrogate pair can be written as an escape, and no encoder could write it again.
-    if (/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(text)) throw new Defect("half a character");
-    return text;
-  }
-
-  /** Long texts have no escapes, and an expression would recurse over them. */
-  private longString(): string {
-    const { text, at } = this;
-    const end = text[at] === '"' ? text.indexOf('"', at + 1) : -1;
-    const plain = text.slice(at + 1, Math.max(end, 0));
-    if (end > 0 && !/[\\\u0000-\u001f]/.test(plain)) {
-      this.at = end + 1;
-      return plain;
+  if (token === "{") {
+    const members = Object.create(null) as JsonObject;
+    for (let member = next(); member !== "}"; member = next()) {
+      const name = textOf(member);
+      if (name in members) defect(`member ${name.slice(0, 80)} stands twice`);
+      members[name] = valueOf(tokens, next(), depth + 1);
     }
-    const found = this.match(STRING);
-    if (!found) throw new Defect(`expected text at character ${at}`);
-    return JSON.parse(found[0]) as string;
+    return members;
   }
-
-  private number(): JsonValue {
-    const found = this.match(NUMBER);
-    if (!found) throw new Defect(`expected a value at character ${this.at}`);
-    const [text, fraction, exponent] = found;
-    const value = Number(text);
-    if (fraction !== undefined || exponent !== undefined) {
-      if (!Number.isFinite(value)) throw new Defect("a number is too large");
-      return new JsonFloat(value);
-    }
-    if (text.length > 4300) throw new Defect("a number is too large");
-    return Number.isSafeInteger(value) ? value || 0 : BigInt(text);
-  }
+  if (token.startsWith('"')) return textOf(token);
+  return /\d/.test(token) ? numberOf(token) : (JSON.parse(token) as null | boolean);
 }
 
 /** Read one JSON document: `json-invalid`. */
 export function jsonValue(data: Bytes, what: string): JsonValue {
   try {
-    const text = utf8Text(data);
-    if (text === undefined) throw new Defect("not UTF-8");
-    return new Parser(text).document();
+    const text = utf8Text(data) ?? defect("no UTF-8");
+    // The platform's reader knows the grammar, but neither repetition nor depth nor exact integers.
+    JSON.parse(text);
+    const tokens = text.match(/[{}[\]]|"[^"\\]*(?:\\.[^"\\]*)*"|[\w.+-]+/g)!.values();
+    return valueOf(tokens, tokens.next().value!, 0);
   } catch (error) {
-    if (!(error instanceof Defect || error instanceof RangeError)) throw error;
-    return fail("malformed", "json-invalid", `${what} is not one strict JSON document: ${error.message}`, { field: what });
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
+    return refuse("malformed", "json-invalid", "one strict JSON document", error.message, { field: what });
   }
 }
 
@@ -154,6 +80,4 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
 }
 
 /** An exact integer of the document, in the range of `number`; undefined for anything else. */
-export function isInteger(value: JsonValue | undefined): value is number {
-  return typeof value === "number";
-}
+export const isInteger = (value: JsonValue | undefined): value is number => typeof value === "number";

@@ -2,20 +2,24 @@
 
 import { need } from "./errors";
 
+/** The years 1 to 9999: dates of four digits, as everybody can write them again. */
+const [FIRST, LAST] = [-62135596800000, 253402300799999];
+
 /** A moment of UTC written as `2026-01-31T12:00:00`; undefined for other text, and for what does not exist (30 February). */
 export function momentOf(text: string): number | undefined {
   const moment = Date.parse(`${text}Z`);
   // The platform's reader lets some days run over into the next month; what it writes again has to be what was given.
-  return moment === moment && new Date(moment).toISOString() === `${text}.000Z` ? moment : undefined;
+  return moment >= FIRST && new Date(moment).toISOString() === `${text}.000Z` ? moment : undefined;
 }
 
 /** Parse an RFC 3339 date and time with its offset: `time-invalid`. Microseconds become fractions. */
 export function parseMoment(text: string, field: string): number {
-  const [, date, time, fraction = 0, sign, hours = 0, minutes = 0] =
+  const [, date, time, fraction = 0, sign = "", hours = 0, minutes = 0] =
     /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,6})?(?:Z|([+-])(\d\d):(\d\d))$/i.exec(text) ?? [];
-  const whole = momentOf(`${date}T${time}`);
-  const isReal = whole !== undefined && +hours < 24 && +minutes < 60;
+  const offset = +`${sign}1` * (+hours * 60 + +minutes) * 60_000;
+  // What does not exist gives no number, which is within no bounds.
+  const moment = momentOf(`${date}T${time}`)! + +fraction * 1000 - offset;
+  const isReal = moment >= FIRST && moment <= LAST && +hours < 24 && +minutes < 60;
   need(isReal, "malformed", "time-invalid", "RFC 3339", text.slice(0, 40), { field });
-  const offset = +`${sign ?? ""}1` * (+hours * 60 + +minutes) * 60_000;
-  return whole + +fraction * 1000 - offset;
+  return moment;
 }
