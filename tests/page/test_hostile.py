@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from attest.encoding import cbor_bytes
 from attest.endorsements.x509 import parse_certificate
 from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest.simulator.machines import SimulatedMachine
@@ -67,6 +68,8 @@ def _inputs() -> Iterator[tuple[str, bytes]]:
             yield f"mutation {seed}.{number}", data
     item = evidence.item("cpu")
     assert item is not None
+    for indicator in ([], [4], [0]):
+        yield f"one record in CBOR, {indicator}", cbor_bytes([item.media_type, item.value, *indicator])
     for number, data in enumerate(_mutations(item.value, 60, 7)):
         yield f"azure mutation {number}", data
     for number, data in enumerate(_mutations(SimulatedMachine.of("snp")(BINDING).to_cbor(), 60, 9)):

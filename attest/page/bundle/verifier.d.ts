@@ -78,13 +78,13 @@ export interface ItemResult {
 export interface ErrorResult {
     readonly code: string;
     readonly message: string;
-    readonly check?: string;
-    readonly field?: string;
-    readonly offset?: number;
-    readonly expected?: string;
-    readonly got?: string;
-    readonly clause?: string;
-    readonly retryable?: true;
+    readonly check?: string | undefined;
+    readonly field?: string | undefined;
+    readonly offset?: number | undefined;
+    readonly expected?: string | undefined;
+    readonly got?: string | undefined;
+    readonly clause?: string | undefined;
+    readonly retryable?: boolean | undefined;
 }
 /** The versioned result of `attest verify --json`. */
 export interface Result {

@@ -4,12 +4,12 @@
  */
 
 import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
-import { type Bytes, copyOf, hexBytes, rfc3339, utf8 } from "./bytes";
+import { type Bytes, NO_BYTES, copyOf, rfc3339, unhex, utf8 } from "./bytes";
 import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
 import { type Expected, REPORT_DATA_BYTES } from "./composite";
-import { type Evidence, MEDIA, itemOf, requireSound } from "./envelope";
+import { MEDIA, itemOf, requireSound } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
-import type { Given, Tolerances } from "./formats";
+import type { Tolerances } from "./formats";
 import { merged } from "./pool";
 import { type NamedBytes, readEndorsements, readEvidence } from "./recognition";
 import { verify } from "./verify";
@@ -93,13 +93,13 @@ export interface ItemResult {
 export interface ErrorResult {
   readonly code: string;
   readonly message: string;
-  readonly check?: string;
-  readonly field?: string;
-  readonly offset?: number;
-  readonly expected?: string;
-  readonly got?: string;
-  readonly clause?: string;
-  readonly retryable?: true;
+  readonly check?: string | undefined;
+  readonly field?: string | undefined;
+  readonly offset?: number | undefined;
+  readonly expected?: string | undefined;
+  readonly got?: string | undefined;
+  readonly clause?: string | undefined;
+  readonly retryable?: boolean | undefined;
 }
 
 /** The versioned result of `attest verify --json`. */
@@ -133,18 +133,17 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
   const at = momentOf(options.at);
   const unchecked = uncheckedOf(options.unchecked ?? []);
   const tolerances = { gpus: toleranceOf(options.tolerances?.gpus), switches: toleranceOf(options.tolerances?.switches) };
-  const [expected, anchors, endorsements] = [expectedOf(options), anchorsOf(options.anchors), filesOf(options.endorsements ?? [], "endorsements")];
-  const log = options.eventLog && copyOf(options.eventLog);
+  const [expected, anchors, files, endorsements] = [expectedOf(options), anchorsOf(options.anchors), inputFiles(input), filesOf(options.endorsements ?? [])];
+  const log = options.eventLog && itemOf("eventlog", MEDIA.eventLog, copyOf(options.eventLog));
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
-    const recognised = await readEvidence(inputFiles(input));
-    const pool = merged(recognised.presented, await readEndorsements(endorsements, at));
-    const given: Given = { endorsements: pool, anchors, at, unchecked, tolerances };
-    return verify(withLog(recognised.evidence, log), given, expected);
+    const { evidence, presented } = await readEvidence(files);
+    const pool = merged(presented, await readEndorsements(endorsements, at));
+    return verify(log ? requireSound([...evidence, log]) : evidence, { endorsements: pool, anchors, at, unchecked, tolerances }, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
-  const { simulated, freshness, items, ignored, digest } = found;
-  return { ...head, outcome: "verified", simulated, freshness, error: null, evidence_digest: digest, ignored_items: ignored, items, checks: told(found.checks) };
+  const { simulated, freshness, items, ignored, digest, checks } = found;
+  return { ...head, outcome: "verified", simulated, freshness, error: null, evidence_digest: digest, ignored_items: ignored, items, checks: told(checks) };
 }
 
 function told(checks: readonly MadeCheck[]): CheckResult[] {
@@ -152,102 +151,85 @@ function told(checks: readonly MadeCheck[]): CheckResult[] {
 }
 
 function refused(error: AttestError): Pick<Result, "outcome" | "simulated" | "freshness" | "error" | "items" | "checks"> {
-  const checks = error.checks.length ? error.checks : [onlyCheck(error)];
+  const { code, kind, message, facts } = error;
+  // A refusal without a procedure stands for one check.
+  const only = check(facts.check ?? (kind === "binding" ? "freshness" : "evidence.format"), "fail", facts.expected, facts.got ?? message, facts.clause ?? "");
+  const checks = error.checks.length ? error.checks : [only];
   const has = (outcome: Outcome, ...ids: readonly string[]): boolean => checks.some((each) => each.outcome === outcome && ids.includes(each.id));
-  const mismatched = has("fail", "freshness", "binding.report_data");
   return {
     outcome: "refused",
-    simulated: error.code === "simulated-root-refused",
-    freshness: mismatched ? "mismatched" : has("pass", "freshness") ? "matched" : "not evaluated",
-    error: { code: error.code, message: error.message, ...known(error.facts) },
+    simulated: code === "simulated-root-refused",
+    freshness: has("fail", "freshness", "binding.report_data") ? "mismatched" : has("pass", "freshness") ? "matched" : "not evaluated",
+    error: { code, message, ...facts },
     items: [],
     checks: told(checks),
   };
 }
 
-function known(facts: AttestError["facts"]): Omit<ErrorResult, "code" | "message"> {
-  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined && value !== false));
-}
-
-/** The one check that a refusal without a procedure stands for. */
-function onlyCheck({ kind, facts, message }: AttestError): MadeCheck {
-  const id = facts.check ?? (kind === "binding" ? "freshness" : "evidence.format");
-  return check(id, "fail", facts.expected ?? "evidence that can be read", facts.got ?? message, facts.clause ?? "");
-}
-
 // -- what the caller gives
 
-/** Put the event log beside the evidence to whose registers it must replay. */
-function withLog(evidence: Evidence, log: Bytes | undefined): Evidence {
-  return log ? requireSound([...evidence, itemOf("eventlog", MEDIA.eventLog, log)]) : evidence;
+/** Require options that some evidence could meet. */
+function usable(holds: unknown, problem: string): asserts holds {
+  if (!holds) throw new TypeError(problem);
 }
 
-/** Moments that RFC 3339 can write: years 1 to 9999. */
-const [FIRST_YEAR, LAST_YEAR] = [-62_135_596_800_000, 253_402_300_799_999];
-
+/** A moment that RFC 3339 can write: years 1 to 9999. */
 function momentOf(at: Date | number): number {
   const ms = typeof at === "number" ? at : at instanceof Date ? at.getTime() : Number.NaN;
-  if (!Number.isFinite(ms) || ms < FIRST_YEAR || ms > LAST_YEAR) throw new TypeError("at: expected a Date or milliseconds since 1970");
+  usable(ms >= -62_135_596_800_000 && ms < 253_402_300_800_000, "at: a Date or milliseconds since 1970");
   return Math.trunc(ms);
 }
 
 function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
   return unchecked.map(({ check: name, reason }) => {
-    if (!UNCHECKED_NAMES.includes(name)) throw new TypeError(`cannot leave ${name} unchecked`);
-    if (!reason.trim()) throw new TypeError(`leaving ${name} unchecked needs a reason`);
+    usable(UNCHECKED_NAMES.includes(name) && reason.trim(), `unchecked: ${name} and a reason`);
     return { check: name, reason };
   });
 }
 
 function toleranceOf({ waivedMeasurements = {}, heldRimSigners }: ToleranceReasons = {}): Tolerances {
   const waived = Object.entries(waivedMeasurements);
-  if (waived.some(([index]) => !/^(?:\d|[1-5]\d|6[0-3])$/.test(index))) throw new TypeError("a measurement index is 0 to 63");
-  const reasons = [...waived.map(([, reason]) => reason), heldRimSigners ?? "none needed"];
-  if (!reasons.every((reason) => reason.trim())) throw new TypeError("a tolerance needs a reason");
+  usable(waived.every(([index]) => /^(?:\d|[1-5]\d|6[0-3])$/.test(index)), "waivedMeasurements: 0 to 63");
+  usable([...Object.values(waivedMeasurements), heldRimSigners ?? "-"].every((reason) => reason.trim()), "a tolerance needs a reason");
   return { waived: new Map(waived.map(([index, reason]) => [Number(index), reason])), heldRimSigners };
 }
 
-function anchorsOf(anchors: VerifyOptions["anchors"]): TrustAnchors {
-  if (anchors === undefined || anchors === "vendors") return vendorAnchors();
-  if (anchors === "simulation") return simulationAnchors();
-  throw new TypeError('anchors: expected "vendors" or "simulation"');
+function anchorsOf(anchors: VerifyOptions["anchors"] = "vendors"): TrustAnchors {
+  usable(anchors === "vendors" || anchors === "simulation", "anchors: vendors or simulation");
+  return anchors === "vendors" ? vendorAnchors() : simulationAnchors();
 }
 
-function sized(value: BytesOrHex, name: string, least: number, most: number): ReturnType<typeof copyOf> {
-  let bytes;
-  try {
-    bytes = typeof value === "string" ? hexBytes(value, name) : copyOf(value);
-  } catch (error) {
-    throw new TypeError(`${name}: ${(error as Error).message}`, { cause: error });
-  }
-  if (bytes.length < least || bytes.length > most) throw new TypeError(`${name}: expected ${least} to ${most} bytes, got ${bytes.length}`);
+function sized(value: BytesOrHex, name: string, least: number, most: number): Bytes {
+  const isHex = typeof value === "string" && /^(?:[0-9a-fA-F]{2})*$/.test(value);
+  const bytes = isHex ? unhex(value) : copyOf(value instanceof Uint8Array ? value : NO_BYTES);
+  usable(bytes.length >= least && bytes.length <= most, `${name}: ${least} to ${most} bytes`);
   return bytes;
 }
 
 function expectedOf({ nonce, reportData, binding }: VerifyOptions): Expected {
-  if (binding && (nonce !== undefined || reportData !== undefined)) throw new TypeError("give a binding, or a nonce and report data");
+  usable(!binding || (nonce === undefined && reportData === undefined), "a binding, or a nonce and report data");
   return {
-    nonce: nonce === undefined ? undefined : sized(nonce, "nonce", 1, REPORT_DATA_BYTES),
-    reportData: reportData === undefined ? undefined : sized(reportData, "reportData", REPORT_DATA_BYTES, REPORT_DATA_BYTES),
+    nonce: nonce === undefined ? nonce : sized(nonce, "nonce", 1, REPORT_DATA_BYTES),
+    reportData: reportData === undefined ? reportData : sized(reportData, "reportData", REPORT_DATA_BYTES, REPORT_DATA_BYTES),
     binding: binding && {
       ...binding,
-      nonce: sized(binding.nonce, "binding.nonce", 32, 32),
-      key: binding.key === undefined ? undefined : sized(binding.key, "binding.key", 1, 4096),
+      nonce: sized(binding.nonce, "nonce", 32, 32),
+      key: binding.key === undefined ? binding.key : sized(binding.key, "key", 1, 4096),
     },
   };
 }
 
-function filesOf(files: readonly (Uint8Array | FileBytes)[], what: string): NamedBytes[] {
+function filesOf(files: readonly (Uint8Array | FileBytes)[]): NamedBytes[] {
   return files.map((file, i) => {
-    const { name, bytes } = file instanceof Uint8Array ? { name: `${what}[${i}]`, bytes: file } : file;
-    if (!(bytes instanceof Uint8Array)) throw new TypeError(`${what}[${i}]: expected bytes`);
+    const { name, bytes } = file instanceof Uint8Array ? { name: `file ${i}`, bytes: file } : file;
+    usable(bytes instanceof Uint8Array, `${name}: bytes`);
     return { name, bytes: copyOf(bytes) };
   });
 }
 
+/** Bytes, several files, or else JSON that was parsed. */
 function inputFiles(input: Uint8Array | object): NamedBytes[] {
-  if (input instanceof Uint8Array) return filesOf([input], "evidence");
-  const isFile = (entry: unknown): boolean => entry instanceof Uint8Array || (entry as FileBytes | null)?.bytes instanceof Uint8Array;
-  if (Array.isArray(input) && input.length && input.every(isFile)) return filesOf(input as FileBytes[], "evidence");
-  return [{ name: "evidence", bytes: utf8(JSON.stringify(input) ?? "") }];
+  const files: readonly unknown[] = Array.isArray(input) && input.length ? input : [input];
+  const areFiles = files.every((file) => file instanceof Uint8Array || (file as FileBytes | null)?.bytes instanceof Uint8Array);
+  return filesOf(areFiles ? (files as FileBytes[]) : [utf8(JSON.stringify(input) ?? "")]);
 }

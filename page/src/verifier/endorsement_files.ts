@@ -10,7 +10,6 @@ import { type JsonObject, isObject, jsonValue } from "./json";
 import { gpuFormat, intelFormat } from "./lazy";
 import { readPemBlocks } from "./pem";
 import type { Found } from "./pool";
-import { MAX_FILE_BYTES } from "./recognition";
 import { beginsTable, parseTable } from "./snp/table";
 import { parseCertificate } from "./x509";
 
@@ -25,7 +24,6 @@ const MEMBERS = [...CHAINS, ...LISTS, ...Object.keys(DOCUMENTS), ...ANSWERS];
 
 /** Add what a file holds. */
 export async function readEndorsementFile(given: Bytes, found: Found): Promise<void> {
-  if (given.length > MAX_FILE_BYTES) return;
   const spelled = hexSequence(given);
   const data = spelled && derKind(spelled) ? spelled : given;
   const kind = derKind(data);

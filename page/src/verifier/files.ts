@@ -7,7 +7,7 @@
 // As each format's, so that what is shared is one file.
 import "./api";
 import { azureJson, isAzureJson, isRawTpmQuote } from "./azure_files";
-import { type Bytes, base64Bytes, base64urlBytes, concat, hexBytes, isZero, latin1 } from "./bytes";
+import { type Bytes, base64Bytes, base64urlBytes, concat, hex, hexBytes, isZero, latin1 } from "./bytes";
 import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
 import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
@@ -16,7 +16,7 @@ import { isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
 import { readPemBlocks } from "./pem";
 import { type Found, nothingFound } from "./pool";
-import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognition";
+import { CBOR, MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognition";
 import { REPORT_BYTES } from "./snp/structure";
 import { beginsTable } from "./snp/table";
 import { parseCertificate } from "./x509";
@@ -81,7 +81,7 @@ const ROWS: readonly Row[] = [
   ["tpm", isRawTpmQuote],
   // Of a switch too: only its certificate would tell.
   ["device", (data) => data[0] === 0x11 && data[1] === 0xe0, MEDIA.nvidiaReport, "gpu0"],
-  ["envelope", ([first = 0]) => first === 0x82 || first === 0x83 || (first >= 0xa0 && first <= 0xbb)],
+  ["envelope", (data) => CBOR.test(hex(data.subarray(0, 1)))],
 ];
 
 function binary(bytes: Bytes): Content | undefined {

@@ -3,7 +3,7 @@
  * endorsements is loaded when one is met.
  */
 
-import { type Bytes, latin1 } from "./bytes";
+import { type Bytes, hex, latin1 } from "./bytes";
 import { type Evidence, MAX_ENVELOPE_BYTES, evidenceOf, parseEnvelope } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import { type JsonValue, isObject, jsonValue } from "./json";
@@ -29,6 +29,9 @@ export interface Recognised {
   readonly presented: Partial<Endorsements>;
 }
 
+/** Hex that begins as an array of two or three does, or a map, in canonical CBOR. */
+export const CBOR = /^(?:8[23]|a.|b[\dab])/;
+
 /** Whether the first bytes are a bundle's, of this version or another, signed or not: a map with a certain first name. */
 export function isBundle(data: Bytes): boolean {
   return /^[\xa0-\xbb](?:fbundle|fformat.{1,2}attest\.endorsements\/)/s.test(latin1(data.subarray(0, 40)));
@@ -53,11 +56,11 @@ export function isEnvelope(document: JsonValue): boolean {
 export async function readEvidence(files: readonly NamedBytes[]): Promise<Recognised> {
   const [only] = files;
   if (only && files.length === 1 && only.bytes.length <= MAX_ENVELOPE_BYTES) {
-    const [first = 0, ...next] = only.bytes.subarray(0, 4);
+    const head = hex(only.bytes.subarray(0, 4));
     // Three zeros behind it would make it the version of a report.
-    const cbor = (first === 0x82 || first === 0x83 || (first >= 0xa0 && first <= 0xbb)) && next.some((byte) => byte);
-    if (cbor && !isBundle(only.bytes) && !beginsTable(only.bytes)) return { evidence: parseEnvelope(only.bytes), presented: {} };
-    const document = first === 0x7b || first === 0x5b ? await refusalOf(() => jsonValue(only.bytes, only.name)) : null;
+    const cbor = CBOR.test(head) && !/^..000000/.test(head) && !isBundle(only.bytes) && !beginsTable(only.bytes);
+    if (cbor) return { evidence: parseEnvelope(only.bytes), presented: {} };
+    const document = /^[57]b/.test(head) ? await refusalOf(() => jsonValue(only.bytes, only.name)) : null;
     if (!(document instanceof AttestError) && isEnvelope(document)) return { evidence: evidenceOf(document, only.bytes.length, true), presented: {} };
   }
   return (await filesFormat()).readFiles(files);
@@ -67,6 +70,7 @@ export async function readEvidence(files: readonly NamedBytes[]): Promise<Recogn
 export async function readEndorsements(files: readonly NamedBytes[], at: number): Promise<Endorsements> {
   const found = nothingFound();
   for (const { bytes } of files.slice(0, MAX_FILES)) {
+    if (bytes.length > MAX_FILE_BYTES) continue;
     if (Object.values(found).reduce((count, each) => count + each.length, 0) >= MAX_ENDORSEMENTS) break;
     await refusalOf(async () =>
       isBundle(bytes) ? (await bundleFormat()).readBundle(bytes, found, at) : (await filesFormat()).readEndorsementFile(bytes, found),
