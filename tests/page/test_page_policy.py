@@ -3,6 +3,8 @@
 import itertools
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +14,10 @@ from attest import Evidence, ExpectedBinding, TrustAnchors, VerifiedEvidence, ap
 from attest.encoding import rfc3339_text
 from attest.evidence.binding import Binding
 from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.envelope import MEDIA_INTEL_QUOTE, EvidenceItem
+from attest.simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 from attest.simulator.machines import MachineKind, SimulatedMachine
+from attest.simulator.nvidia import bound_evidence
 from tests.page.browser import REPOSITORY, Question, Verifier
 
 pytestmark = pytest.mark.loopback
@@ -36,10 +41,29 @@ async ([result, choice, before, at]) => {
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Enclave:
+    """An SGX enclave that answers for itself, as a simulated machine does."""
+
+    enclave: SimulatedEnclave
+
+    def __call__(self, binding: Binding) -> Evidence:
+        def quoted(report_data: bytes) -> tuple[EvidenceItem, ...]:
+            return (EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=self.enclave.quote(report_data)),)
+
+        return bound_evidence(binding, (), quoted)
+
+    def endorsement_files(self, *, at: datetime) -> Mapping[str, bytes]:
+        return {"intel.json": self.enclave.platform.collateral("sgx", at=at).to_json()}
+
+    def of(self, **changes: Any) -> "_Enclave":  # noqa: ANN401  fields of the enclave
+        return _Enclave(enclave=replace(self.enclave, **changes))
+
+
 class _Seen:
     """A machine's evidence, verified in the page and in Python."""
 
-    def __init__(self, in_browser: Verifier, machine: SimulatedMachine) -> None:
+    def __init__(self, in_browser: Verifier, machine: SimulatedMachine | _Enclave) -> None:
         self._page = in_browser.page
         evidence, files = machine(BINDING), machine.endorsement_files(at=AT)
         name = f"page policy {next(_NUMBERS)}"
@@ -96,6 +120,42 @@ def test_another_image_is_refused_by_it_until_its_rows_are_accepted(
     assert other.failed(found["text"]) == []
     # What was accepted before is not accepted any more.
     assert _Seen(in_browser, machine).failed(found["text"]) != []
+
+
+@pytest.mark.parametrize("choice", ["exact", "newer"])
+def test_an_enclave_is_accepted_by_its_measurement_or_by_its_signer(choice: str, in_browser: Verifier) -> None:
+    ours = _Enclave(enclave=SimulatedEnclave(platform=SimulatedPlatform.of()))
+    found = _Seen(in_browser, ours).proposed(choice)
+    document = json.loads(found["text"])
+    assert _Seen(in_browser, ours).failed(found["text"]) == []
+    assert document["sgx"]["mr_signer"] == [ours.enclave.mr_signer.hex()]
+    assert {row["id"]: row["outcome"] for row in found["after"] if row["id"].startswith("sgx")} == {
+        "sgx.mr_enclave": "pass" if choice == "exact" else "not evaluated",
+        "sgx.signer": "pass",
+    }
+    newer = _Seen(in_browser, ours.of(mr_enclave=b"n" * 32, isv_svn=2))
+    assert newer.failed(found["text"]) == (["policy.sgx.mr_enclave"] if choice == "exact" else [])
+    for changes, refused in (
+        ({"mr_signer": b"s" * 32}, "policy.sgx.mr_signer"),
+        ({"isv_prod_id": 2}, "policy.sgx.isv_prod_id"),
+        ({"isv_svn": 0}, "policy.sgx.minimum_isv_svn"),
+    ):
+        other = _Seen(in_browser, ours.of(**changes))
+        assert other.failed(found["text"]) == [refused]
+        again = other.proposed(choice, found["text"])
+        assert [row["id"] for row in again["rows"] if row["outcome"] == "fail"] == ["sgx.signer"]
+        assert other.failed(again["text"]) == []
+
+
+def test_what_a_machine_does_not_meet_is_relaxed_where_the_policy_demands_it(in_browser: Verifier) -> None:
+    td = SimulatedTd(platform=SimulatedPlatform.of())
+    seen = _Seen(in_browser, SimulatedMachine(cpu=replace(td, td_attributes=td.td_attributes | 1)))
+    found = seen.proposed("newer")
+    open_rows = [row["id"] for row in found["rows"] if row["id"].startswith("policy.")]
+    # Two checks hang on one demand, which is one row.
+    assert open_rows == ["policy.tdx.td_attributes.debug"]
+    assert "accepted in the page" in json.loads(found["text"])["tdx"]["td_attributes"]["debug"]["unchecked"]
+    assert seen.failed(found["text"]) == []
 
 
 @pytest.mark.parametrize(("kind", "gpus"), MACHINES)

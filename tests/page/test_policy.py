@@ -1,7 +1,7 @@
 """Policies in the page: the same verdict, check by check, as the Python engine's."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -9,14 +9,12 @@ from typing import Any, cast
 import pytest
 from ruamel.yaml import YAML
 
-from attest.appraisal import AttestationResult, appraise
-from attest.encoding import rfc3339_text
+from attest.appraisal import appraise
 from attest.errors import ConfigurationError
 from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.policy import Policy, load_policy
-from attest.results.document import verified_document
-from attest.verification import VerifiedEvidence
 from tests.page.browser import Verifier
+from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of
 from tests.policy.documents import document, policy_of
 from tests.policy.random_pairs import pool, random_policy
 
@@ -24,58 +22,10 @@ pytestmark = pytest.mark.loopback
 POLICIES = Path(__file__).resolve().parents[2] / "policies"
 RANDOM_POLICIES = 120
 
-_PREPARE = """
-async () => {
-    const { appraise, loadPolicy } = await import("/policy.js");
-    const load = async (text) => {
-        try { return await loadPolicy(text); }
-        catch (error) { return { code: error.code ?? `${error}`, path: error.facts?.field }; }
-    };
-    globalThis.policyTest = async (pairs, results) => {
-        const answers = [];
-        for (const [text, numbers] of pairs) {
-            const policy = await load(text);
-            const judge = (result) => appraise(result, policy, Date.parse(result.at));
-            const judged = policy.code ? [] : numbers.map((number) => judge(results[number]));
-            const { code, path, digest, tolerances } = policy;
-            answers.push({ code, path, digest, tolerances, judged });
-        }
-        return JSON.stringify(answers);
-    };
-}
-"""
-
 
 @pytest.fixture(scope="module")
 def page(in_browser: Verifier) -> Verifier:
-    in_browser.page.evaluate(_PREPARE)
-    return in_browser
-
-
-def ask(
-    page: Verifier, pairs: list[tuple[str, list[int]]], results: Sequence[Mapping[str, Any]] = ()
-) -> list[dict[str, Any]]:
-    """Load policies in the page and judge by them what stands at these places of the results."""
-    told = [list(results), [list(pair) for pair in pairs]]
-    answers: str = page.page.evaluate("([results, pairs]) => policyTest(pairs, results)", told)
-    return cast("list[dict[str, Any]]", json.loads(answers))
-
-
-def seen(verified: VerifiedEvidence) -> dict[str, Any]:
-    """What the page's verifier would tell of the evidence."""
-    found: dict[str, Any] = dict(verified_document(verified))
-    bound = [] if verified.binding is None else [{"id": "binding.report_data", "outcome": "pass"}]
-    return found | {"at": rfc3339_text(verified.at), "checks": bound}
-
-
-def verdict_of(result: AttestationResult) -> tuple[bool, list[tuple[Any, ...]]]:
-    checks = [(c.id, c.item, c.branch, str(c.outcome), result.counts(c)) for c in result.policy_checks]
-    return result.affirmed, sorted(checks, key=repr)
-
-
-def told_by_page(judged: dict[str, Any]) -> tuple[bool, list[tuple[Any, ...]]]:
-    checks = [(c["id"], c.get("item"), c.get("branch"), c["outcome"], c["counts"]) for c in judged["checks"]]
-    return judged["affirmed"], sorted(checks, key=repr)
+    return prepare(in_browser)
 
 
 def tolerated(found: GpuTolerances) -> dict[str, Any]:
@@ -97,6 +47,7 @@ def test_every_check_of_random_policies_comes_out_as_in_python(page: Verifier) -
     chosen = [list(range(number % 5, len(evidence), 5)) for number, _ in enumerate(documents)]
     answers = ask(page, [(json.dumps(one), places) for one, places in zip(documents, chosen, strict=True)], results)
     affirmed = judged = 0
+    of_logs: dict[str, int] = {}
     for one, places, answer in zip(documents, chosen, answers, strict=True):
         assert answer.get("code") is None, (answer, json.dumps(one))
         policy = policy_of(one)
@@ -111,8 +62,12 @@ def test_every_check_of_random_policies_comes_out_as_in_python(page: Verifier) -
             assert (got[0], odd) == (expected[0], set()), (pool()[place][0], json.dumps(one))
             affirmed += found["affirmed"]
             judged += 1
-    assert judged > 500
+            for check in found["checks"]:
+                if ".event_log." in check["id"]:
+                    of_logs[check["outcome"]] = of_logs.get(check["outcome"], 0) + 1
+    assert judged > 900
     assert affirmed > 10
+    assert min(of_logs.get(outcome, 0) for outcome in ("pass", "fail", "not evaluated")) > 20, of_logs
 
 
 # -- what is no policy is none here

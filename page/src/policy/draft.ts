@@ -58,8 +58,9 @@ const fact = (id: string, label: string, reported: unknown, judged: readonly str
 function measured(id: string, label: string, value: ClaimJson | undefined, kinds: readonly Choice[] = ["exact"]): Fact {
   const reference = id.replace(".", "-");
   return fact(id, label, value, [id], (draft, choice, at) => {
-    put(draft, `reference_values.${reference}`, choice === "exact" ? { origin: `the page, ${at}`, values: [value] } : undefined);
-    put(draft, id, choice === "exact" ? [reference] : { unchecked: "newer versions have other measurements; their signer vouches for them" });
+    const exact = choice === "exact";
+    if (exact) put(draft, `reference_values.${reference}`, { origin: `the page, ${at}`, values: [value] });
+    put(draft, id, exact ? [reference] : { unchecked: "newer versions have other measurements; their signer vouches for them" });
   }, kinds);
 }
 

@@ -2,10 +2,11 @@
 
 import { type Bytes, base64Bytes, concat, hex, unhex, utf8 } from "../verifier/bytes";
 import { sha256, signatureHolds } from "../verifier/crypto";
-import { AttestError, fail, refusalOf } from "../verifier/errors";
+import { AttestError, refusalOf, refuse as refuseFor } from "../verifier/errors";
+import type { JsonObject } from "../verifier/json";
 import { readPemBlocks } from "../verifier/pem";
 import {
-  type Demand, type Json, anything, canonical, choice, date, demand, hexOf, integer, join, like, listOf, maybe, moment, once, parsed, record, refuse, tableOf,
+  type Json, anything, canonical, choice, date, demand, hexOf, integer, join, like, listOf, maybe, moment, once, parsed, record, refuse, tableOf,
   text,
 } from "./decode";
 import { type Row, ask, told } from "./rules";
@@ -107,8 +108,9 @@ export const acceptedDocuments = listOf((value, path, name) => {
 // -- signatures
 
 const ALGORITHMS: Readonly<Record<number, string>> = { 44: "Ed25519", 91: "ES256", 120: "ES384" };
+const SIGNATURE = "attest.policy-signature/1";
 const signatureOf = record({
-  schema: choice(["attest.policy-signature/1"]),
+  schema: choice([SIGNATURE]),
   name: text,
   version: integer(1, EXACT),
   digest: hexOf(32),
@@ -121,7 +123,7 @@ type Signature = ReturnType<typeof signatureOf>;
 
 async function readSignature(value: Json): Promise<Signature> {
   const found = await refusalOf(() => signatureOf(value, "", ""));
-  return found instanceof AttestError ? fail("malformed", "policy-signature-unreadable", found.message) : found;
+  return found instanceof AttestError ? refused("policy-signature-unreadable", "a signature", found.message) : found;
 }
 
 /** Read a public key: SubjectPublicKeyInfo, whose length tells its kind. */
@@ -140,54 +142,55 @@ async function holds({ algorithm, signature }: Signature, spki: Bytes, signed: B
 
 // -- what a policy may speak of
 
+const refused = (code: string, expected: unknown, got: unknown): never => refuseFor("malformed", code, told(expected), told(got));
+
 /** Files beside a policy: documents, their signatures, and keys. None of them is trusted: the policy says by digest what counts. */
-async function readFiles(files: readonly string[]): Promise<{ readonly documents: readonly Document[]; readonly signatures: readonly Signature[]; readonly keys: ReadonlyMap<string, Bytes> }> {
+async function readFiles(files: readonly string[]): Promise<ReadonlyMap<string, readonly [document: Document, signers: readonly string[]]>> {
   const [documents, signatures, keys] = [[] as Document[], [] as Signature[], new Map<string, Bytes>()];
   for (const file of files) {
-    const value = file.trim().startsWith("{") ? await parsed(file) : undefined;
-    if (value === undefined) {
+    const value = /^\s*\{/.test(file) ? await parsed(file) : undefined;
+    if (!value) {
       const key = readKey(file);
       keys.set(hex(await sha256(key)), key);
-    } else if ((value as { schema?: unknown }).schema === "attest.policy-signature/1") signatures.push(await readSignature(value));
+    } else if ((value as JsonObject)["schema"] === SIGNATURE) signatures.push(await readSignature(value));
     else documents.push(await readDocument(value));
   }
-  return { documents, signatures, keys };
+  const found = new Map<string, [Document, string[]]>();
+  for (const document of documents) {
+    const { name, version, digest, signed } = document;
+    if (found.has(name)) refused("references-collide", "a name once", name);
+    const signers: string[] = [];
+    for (const one of signatures) {
+      const key = keys.get(one.key_id);
+      // A stranger's signature counts for nothing, nor does one over something else.
+      if (!key || one.name !== name || one.version !== version || one.digest !== digest) continue;
+      if (!(await holds(one, key, signed).catch(() => false))) refused("references-not-accepted", "a signature that holds", one.key_id);
+      signers.push(one.key_id);
+    }
+    found.set(name, [document, signers]);
+  }
+  return found;
 }
-
-const refused = (code: string, expected: string, got: unknown): never => fail("malformed", code, "", { expected, got: told(got) });
 
 /** The policy's own values, and those of the documents that it accepts; names must not collide, and what is revoked counts nowhere. */
 export async function merged(policy: References, rows: ReturnType<typeof acceptedDocuments>, files: readonly string[]): Promise<References> {
-  const { documents, signatures, keys } = await readFiles(files);
-  const found: Record<string, ReferenceValues> = { ...policy };
-  const revoked = new Set<string>();
+  const documents = await readFiles(files);
+  const [found, revoked] = [{ ...policy } as Record<string, ReferenceValues>, new Set<string>()];
   for (const { document: name, sha256: pin, signers, at_least: least, minimum_version: minimum } of rows) {
-    const document = documents.find((one) => one.name === name) ?? refused("references-missing", name, undefined);
-    const { digest, version, signed, values, expires } = document;
-    const held = new Set<string>();
-    for (const signature of signatures.filter((one) => one.name === name && one.version === version && one.digest === digest)) {
-      const key = keys.get(signature.key_id);
-      if (!key) continue; // A stranger's counts for nothing.
-      if (!(await holds(signature, key, signed).catch(() => false))) refused("references-not-accepted", "a signature that holds", signature.key_id);
-      if (signers.includes(signature.key_id)) held.add(signature.key_id);
-    }
-    if (pin === undefined ? held.size < least : pin !== digest) refused("references-not-accepted", pin ?? `${least} of ${told(signers)}`, pin ? digest : [...held]);
+    const [{ digest, version, values, expires: end, revoked: gone }, held] = documents.get(name) ?? refused("references-missing", name, undefined);
+    if (pin ? pin !== digest : new Set(signers.filter((one) => held.includes(one))).size < least) refused("references-not-accepted", pin ?? `${least} of ${told(signers)}`, pin ? digest : held);
     if (version < minimum) refused("references-not-accepted", `version ${minimum} or newer`, version);
-    for (const [key, { values: list, expires: sooner }] of Object.entries(values)) {
+    for (const [key, { values: list, expires }] of Object.entries(values)) {
       if (Object.hasOwn(found, key)) refused("references-collide", "a name once", key);
-      found[key] = { values: list, expires: earlier(expires, sooner) };
+      // The earlier of both ends.
+      const [sooner] = [end.value, expires].filter((one) => one !== undefined).sort((a, b) => moment(a) - moment(b));
+      found[key] = { values: list, expires: sooner };
     }
-    for (const { value } of document.revoked) revoked.add(value);
+    for (const { value } of gone) revoked.add(value);
   }
-  return Object.fromEntries(
-    Object.entries(found).map(([name, { values, expires }]) => {
-      const kept = values.filter((value) => !revoked.has(value));
-      return [name, kept.length ? { values: kept, expires } : refused("references-revoked", "a value that is not revoked", name)];
-    }),
-  );
-}
-
-/** The earlier of both ends. */
-function earlier({ value: end }: Demand<string>, other: string | undefined): string | undefined {
-  return [end, other].filter((one) => one !== undefined).sort((a, b) => moment(a) - moment(b))[0];
+  for (const [name, { values, expires }] of Object.entries(found)) {
+    const kept = values.filter((value) => !revoked.has(value));
+    found[name] = kept.length ? { values: kept, expires } : refused("references-revoked", "a value that is not revoked", name);
+  }
+  return found;
 }
