@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{M as a}from"./chunk-4RW3MT3K.js";import"./chunk-RNHR3PSV.js";import"./chunk-Y5KJJHR7.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{x as a}from"./chunk-O7XLJDWD.js";import"./chunk-3OQITQXU.js";import"./chunk-6NLJTLEE.js";export{a as verifyEvidence};

@@ -15,7 +15,9 @@ import { type Bytes, hex, latin1, rfc3339 } from "./bytes";
 import { type CborValue, cborBytes, cborValue, isMap } from "./cbor";
 import { parseCrl } from "./crl";
 import { need } from "./errors";
-import { gpuFormat, intelFormat } from "./lazy";
+import { parsePcsAnswer } from "./intel/intel";
+import { parseOcsp } from "./ocsp_answers";
+import { readRimAnswer } from "./rims";
 import { readPemBlocks } from "./pem";
 import { type Found, nothingFound } from "./pool";
 import { type Certificate, parseCertificate } from "./x509";
@@ -67,15 +69,15 @@ async function addContent(kind: CborValue | undefined, data: Bytes, content: Fou
   if (kind === "amd-vcek") content.certificates.push(parseCertificate(data));
   else if (kind === "amd-chain") content.certificates.push(...chain(data));
   else if (kind === "amd-crl") content.crls.push(parseCrl(data));
-  else if (kind === "nvidia-rim") content.rims.push(await (await gpuFormat()).readRimAnswer(data));
-  else if (kind === "nvidia-ocsp") content.ocsp.push((await gpuFormat()).parseOcsp(data));
+  else if (kind === "nvidia-rim") content.rims.push(await readRimAnswer(data));
+  else if (kind === "nvidia-ocsp") content.ocsp.push(parseOcsp(data));
   else {
     const [answer, issuers] = members(cborValue(data, "answer"), "answer", "issuer_chain");
     const [body, pem] = [bytes(answer), bytes(issuers)];
     if (pem.length) content.certificates.push(...chain(pem));
     if (kind === "intel-crl") content.crls.push(parseCrl(body));
     else {
-      const document = (await intelFormat()).parsePcsAnswer(body);
+      const document = parsePcsAnswer(body);
       demand(pem.length && `intel-${document.kind}` === kind);
       content.documents.push(document);
     }

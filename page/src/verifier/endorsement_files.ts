@@ -7,7 +7,9 @@ import { type Bytes, hex, hexBytes, latin1, trimmedEnd, unhex, utf8 } from "./by
 import { parseCrl } from "./crl";
 import { fail, refusalOf } from "./errors";
 import { type JsonObject, isObject, jsonValue } from "./json";
-import { gpuFormat, intelFormat } from "./lazy";
+import * as intel from "./intel/intel";
+import { parseOcsp } from "./ocsp_answers";
+import { looksLikeRim, readRimAnswer, readRimDocument } from "./rims";
 import { readPemBlocks } from "./pem";
 import type { Found } from "./pool";
 import { beginsTable, parseTable } from "./snp/table";
@@ -32,9 +34,9 @@ export async function readEndorsementFile(given: Bytes, found: Found): Promise<v
   if (beginsTable(data)) return readTable(data, found);
   if (kind) return addDer(kind, data, found);
   // Only its reader can tell for certain, and is loaded for what may be one.
-  if (text.slice(0, 1024).includes("SoftwareIdentity") && (await gpuFormat()).looksLikeRim(data)) {
-    found.rims.push((await gpuFormat()).readRimDocument(data));
-  } else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) found.rims.push(await (await gpuFormat()).readRimAnswer(data));
+  if (text.slice(0, 1024).includes("SoftwareIdentity") && looksLikeRim(data)) {
+    found.rims.push(readRimDocument(data));
+  } else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) found.rims.push(await readRimAnswer(data));
   else if (isJson && new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`).test(text)) await readCollateral(data, found);
   else await readPem(percentDecoded(text), found);
 }
@@ -79,7 +81,7 @@ function derWithoutPadding(der: Bytes): Bytes {
 async function addDer(kind: "certificates" | "crls" | "ocsp", der: Bytes, found: Found): Promise<void> {
   if (kind === "certificates") found.certificates.push(parseCertificate(der));
   else if (kind === "crls") found.crls.push(parseCrl(derWithoutPadding(der)));
-  else found.ocsp.push((await gpuFormat()).parseOcsp(der));
+  else found.ocsp.push(parseOcsp(der));
 }
 
 // -- several in one file: one that is broken takes none of its neighbours along
@@ -133,11 +135,8 @@ async function readCollateral(data: Bytes, found: Found): Promise<void> {
   }
 }
 
-type Intel = Awaited<ReturnType<typeof intelFormat>>;
-
 /** Require that a document can be read: one that cannot is missing. */
-async function addDocument(found: Found, read: (intel: Intel) => Found["documents"][number]): Promise<void> {
-  const intel = await intelFormat();
+async function addDocument(found: Found, read: (it: typeof intel) => Found["documents"][number]): Promise<void> {
   const document = read(intel);
   if (document.kind === "tcb-info") intel.parseTcbInfo(document.body);
   else intel.parseQeIdentity(document.body);

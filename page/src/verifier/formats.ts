@@ -4,11 +4,13 @@
  */
 
 import type { TrustAnchors } from "./anchors";
+import { readAzure } from "./azure/azure";
 import type { Bytes } from "./bytes";
 import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
 import { MEDIA } from "./envelope";
-import { azureFormat, gpuFormat, intelFormat } from "./lazy";
+import { parseGpuDevice, parseGpuReport } from "./gpu/gpu";
+import { readIntelQuote } from "./intel/intel";
 import type { Endorsements } from "./pool";
 import { readConfigfsTsm, readSnp } from "./snp/format";
 
@@ -66,19 +68,17 @@ export interface ParsedDevice {
 
 type Parse<T> = (value: Bytes) => T | Promise<T>;
 
-const readQuote = async (value: Bytes): Promise<ParsedCpu> => (await intelFormat()).readIntelQuote(value);
-
-/** Evidence of CPUs by media type, in lower case and without parameters. The code of a format is loaded when it is met. */
+/** Evidence of CPUs by media type, in lower case and without parameters. */
 export const CPU_FORMATS = new Map<string, Parse<ParsedCpu>>([
   [MEDIA.snpReport, readSnp],
   [MEDIA.snpExtended, readSnp],
   [MEDIA.configfsTsm, readConfigfsTsm],
-  [MEDIA.intelQuote, readQuote],
-  [MEDIA.azureCvm, async (value) => (await azureFormat()).readAzure(value, readQuote)],
+  [MEDIA.intelQuote, readIntelQuote],
+  [MEDIA.azureCvm, (value) => readAzure(value, readIntelQuote)],
 ]);
 
 /** Evidence of devices beside the CPU, likewise. */
 export const DEVICE_FORMATS = new Map<string, Parse<ParsedDevice>>([
-  [MEDIA.nvidiaReport, async (value) => (await gpuFormat()).parseGpuReport(value)],
-  [MEDIA.nvidiaDevice, async (value) => (await gpuFormat()).parseGpuDevice(value)],
+  [MEDIA.nvidiaReport, parseGpuReport],
+  [MEDIA.nvidiaDevice, parseGpuDevice],
 ]);

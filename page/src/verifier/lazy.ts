@@ -1,9 +1,8 @@
-/** Code that is fetched when it is needed: a page that sees no TDX quote needs none of Intel's. One file each. */
+/**
+ * Code that is fetched when it is needed, and hardly ever is: vendors' own files, event logs, a root that no certificate
+ * brings. What evidence on the wire needs is one file: a border between two costs more than it spares.
+ */
 
-export const bundleFormat = () => import("./bundle");
-export const azureFormat = () => import("./azure/azure");
+export const amdRoots = () => import("./roots");
 export const eventLogFormat = () => import("./eventlog/eventlog");
 export const filesFormat = () => import("./files");
-export const gpuFormat = () => import("./gpu/gpu");
-export const intelFormat = () => import("./intel/intel");
-export const amdRoots = () => import("./roots");

@@ -9,7 +9,8 @@ import { AttestError, refusalOf } from "./errors";
 import { type JsonValue, isObject, jsonValue } from "./json";
 // Most formats need it, so it is in the file that all of them share.
 import "./pem";
-import { bundleFormat, filesFormat } from "./lazy";
+import { readBundle } from "./bundle";
+import { filesFormat } from "./lazy";
 import { type Endorsements, merged, nothingFound } from "./pool";
 import { beginsTable } from "./snp/table";
 
@@ -73,7 +74,7 @@ export async function readEndorsements(files: readonly NamedBytes[], at: number)
     if (bytes.length > MAX_FILE_BYTES) continue;
     if (Object.values(found).reduce((count, each) => count + each.length, 0) >= MAX_ENDORSEMENTS) break;
     await refusalOf(async () =>
-      isBundle(bytes) ? (await bundleFormat()).readBundle(bytes, found, at) : (await filesFormat()).readEndorsementFile(bytes, found),
+      isBundle(bytes) ? readBundle(bytes, found, at) : (await filesFormat()).readEndorsementFile(bytes, found),
     );
   }
   return merged(found, {});

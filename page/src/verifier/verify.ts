@@ -7,7 +7,8 @@ import { type Composite, type Expected, type Presented, judgeComposite } from ".
 import { type Evidence, type Item, MEDIA, evidenceDigest } from "./envelope";
 import { AttestError, need, refusalOf, shown } from "./errors";
 import { CPU_FORMATS, DEVICE_FORMATS, type Given, type ParsedCpu, type ParsedDevice, type Registers, type Verified } from "./formats";
-import { eventLogFormat, gpuFormat } from "./lazy";
+import { judgeSet } from "./gpu/gpu";
+import { eventLogFormat } from "./lazy";
 import { merged } from "./pool";
 import { readEndorsements } from "./recognition";
 
@@ -66,7 +67,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   }
   // (3) Judge the devices as a set, once each of them is what it says.
   if (devices.some(([, parsed]) => parsed !== cpu) && !failures.length) {
-    const set = (await gpuFormat()).judgeSet([...verified], given.unchecked);
+    const set = judgeSet([...verified], given.unchecked);
     checks.push(...set.checks);
     failures.push(...set.failures);
   }

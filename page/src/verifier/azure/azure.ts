@@ -1,7 +1,4 @@
-/** What is loaded once Azure's evidence is met. */
-
-// What all formats share is one file this way, and not one for each set of formats that share it.
-import "../api";
+/** What Azure's evidence is to the rest of the verifier. */
 
 import type { Bytes } from "../bytes";
 import type { ParsedCpu } from "../formats";

@@ -1,7 +1,4 @@
-/** What is loaded once evidence or endorsements of NVIDIA's are met. */
-
-// What all formats share is one file this way, and not one for each set of formats that share it.
-import "../api";
+/** What NVIDIA's evidence is to the rest of the verifier. */
 
 import type { Check, Unchecked } from "../checks";
 import type { AttestError } from "../errors";
@@ -9,8 +6,6 @@ import type { Verified } from "../formats";
 import { type NamedGpu, judgeDevices } from "./topology";
 import { isVerifiedGpu } from "./verify";
 
-export { parseOcsp } from "../ocsp_answers";
-export { looksLikeRim, readRimAnswer, readRimDocument } from "../rims";
 export { parseGpuDevice, parseGpuReport } from "./verify";
 
 /** Judge what the devices beside the CPU must have in common. */

@@ -1,7 +1,4 @@
-/** What is loaded once evidence or collateral of Intel's is met. */
-
-// What all formats share is one file this way, and not one for each set of formats that share it.
-import "../api";
+/** What Intel's evidence and collateral are to the rest of the verifier. */
 
 export { intelDocument, parsePcsAnswer } from "./document";
 export { parseQeIdentity } from "./qe_identity";
