@@ -3,13 +3,15 @@
  *
  *     src       origin of the service; its evidence is asked across origins
  *     name      what its evidence must call it; what it calls itself unless said otherwise
- *     policy    address of a policy document (JSON); without one the badge never says more than "genuine"
+ *     policy    address of a policy document (JSON), or several of it and the files that it needs; without one the badge never
+ *               says more than "genuine"
  *     page      address of the page that shows everything; the service's own unless said otherwise
  *
  * Each check ends in the event `attestation`, whose detail is `{phase, simulated, code}`. Nothing is sent but a nonce.
  */
 
 import { el, put } from "./ui/dom";
+import { together } from "./ui/judge";
 import { Memory } from "./ui/memory";
 import { type Place, Session } from "./ui/session";
 import { BEGINNING, type State } from "./ui/state";
@@ -59,7 +61,7 @@ class AttestationBadge extends HTMLElement {
     try {
       const place: Place = { service: new URL(src ?? "", location.href).origin, name: this.getAttribute("name") ?? undefined, own: true };
       const memory = new Memory(place.service, undefined, (bytes) => crypto.getRandomValues(bytes));
-      if (policy !== null) memory.set("policy", await textAt(policy));
+      if (policy !== null) memory.set("policy", together(await Promise.all(policy.trim().split(/\s+/).map(textAt))));
       const show = (state: State): void => {
         if (mine === this.timer) this.show(state, place.service);
       };

@@ -15,6 +15,7 @@ from attest.encoding import json_value
 from attest.page import PageFile, page_files
 from attest.page.serving import page_server
 from attest.policy import load_policy
+from attest.policy.reference_values.reference_documents import decode_reference_document
 from tests.page.browser import REPOSITORY, Verifier
 from tests.page.bundle import reached
 from tests.page.served import served
@@ -104,9 +105,13 @@ class Visit:
             self.page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
 
 
-def load(visit: Visit, document: bytes) -> None:
+def load(visit: Visit, document: bytes, **others: bytes) -> None:
+    files = {"p": document} | others
     visit.page.set_input_files(
-        "#load", files=[FilePayload(name="p.json", mimeType="application/json", buffer=document)]
+        "#load",
+        files=[
+            FilePayload(name=f"{name}.json", mimeType="application/json", buffer=data) for name, data in files.items()
+        ],
     )
 
 
@@ -205,6 +210,42 @@ def test_a_policy_goes_out_as_pythons_engine_reads_it_and_comes_back(context: Br
     load(visit, machine().with_other_image().policy())
     visit.is_in("stopped")
     assert "Launch measurement of the guest" in visit.text("#why")
+
+
+def test_a_policy_comes_with_its_documents_of_reference_values_and_goes_out_with_them(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    policy = json.loads(machine().policy(name="by-documents"))
+    values = policy.pop("reference_values")
+    images = {
+        "schema": "attest.references/1",
+        "name": "images",
+        "version": 1,
+        "origin": "the build",
+        "issued": "2026-01-01T00:00:00Z",
+        "expires": {"unchecked": "a test"},
+        "values": {"workload": {"kind": "snp-measurement", "values": values["workload"]["values"]}},
+    }
+    document = decode_reference_document(json_value(json.dumps(images).encode(), what="a test"))
+    policy["references"] = [{"document": "images", "sha256": document.digest.hex()}]
+    whole, beside = json.dumps(policy).encode(), json.dumps(images).encode()
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    load(visit, whole)
+    expect(visit.page.locator("#policy-told")).to_contain_text("[references-missing]")
+    load(visit, whole, images=beside.replace(b"the build", b"another"))
+    expect(visit.page.locator("#policy-told")).to_contain_text("[references-not-accepted]")
+    visit.is_in("unknown")
+    load(visit, beside, policy=whole)
+    visit.is_in("trusted")
+    visit.page.reload()
+    visit.is_in("trusted")
+    assert " --policy policy.json --references references-1.json --nonce" in str(visit.page.text_content("#command"))
+    saved: dict[str, bytes] = {}
+    visit.page.on("download", lambda one: saved.update({one.suggested_filename: Path(one.path()).read_bytes()}))
+    visit.page.click("#export")
+    visit.page.wait_for_timeout(500)
+    assert saved == {"policy.json": whole, "references-1.json": beside}
 
 
 @pytest.mark.parametrize(

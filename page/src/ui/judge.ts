@@ -22,18 +22,40 @@ export async function judge(result: Result, text: string | undefined, at: number
   };
 }
 
+/** What is kept of a policy: its text, or a list of that and the files that it needs (docs/reference-values.md). */
+const partsOf = (kept: string): readonly [string, ...string[]] => (kept.startsWith("[") ? (JSON.parse(kept) as [string, ...string[]]) : [kept]);
+const kept = (policy: string, files: readonly string[]): string => (files.length || policy.startsWith("[") ? JSON.stringify([policy, ...files]) : policy);
+
+/** The same as files, with the option of the command line that takes each. */
+export const filesOf = (text: string): { readonly option: string; readonly name: string; readonly text: string }[] =>
+  partsOf(text).map((part, i) => {
+    const isKey = !/^\s*\{/.test(part);
+    const option = i ? `references${isKey ? "-key" : part.includes('"attest.policy-signature/1"') ? "-signature" : ""}` : "policy";
+    return { option, name: i ? `${option}-${i}.${isKey ? "pem" : "json"}` : "policy.json", text: part };
+  });
+
+/** Put together what a person gives: a policy, and perhaps documents of reference values, their signatures, and keys. */
+export function together(texts: readonly string[]): string {
+  const policy = texts.find((text) => /^\s*\{[^]*"attest\.policy\/1"/.test(text)) ?? texts[0] ?? "";
+  return kept(policy, texts.filter((text) => text !== policy));
+}
+
 /** Read a policy: `policy-invalid`. */
 export async function policyOf(text: string | undefined): Promise<Policy | undefined> {
-  return text === undefined ? undefined : loadPolicy(text);
+  if (text === undefined) return undefined;
+  const [policy, ...files] = partsOf(text);
+  return loadPolicy(policy, files);
 }
 
 /** Write a policy that accepts what is reported, row by row, over the one that is there. */
 export async function accepting(result: Result, choices: Choices, before: string | undefined, at: number): Promise<string> {
-  return propose(result, choices, await policyOf(before), at);
+  const policy = await policyOf(before);
+  return kept(await propose(result, choices, policy, at), policy?.files ?? []);
 }
 
 /** Read what a person gives; what cannot be used here is refused before it takes the place of anything. */
-export async function readPolicy(text: string): Promise<string> {
-  await loadPolicy(text);
+export async function readPolicy(texts: readonly string[]): Promise<string> {
+  const text = together(texts);
+  await policyOf(text);
   return text;
 }

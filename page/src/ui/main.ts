@@ -4,7 +4,7 @@ import { showComposer, startChat } from "./chat";
 import { byId, download } from "./dom";
 import { Memory, type Store } from "./memory";
 import { type Place, Session, problemOf } from "./session";
-import { readPolicy } from "./judge";
+import { filesOf, readPolicy } from "./judge";
 import { showChecks, showStatus, showTime } from "./status";
 import { showTrust, startTrust } from "./trust";
 
@@ -30,7 +30,8 @@ function storeOf(): Store | undefined {
 }
 
 function commandOf({ nonce, memory, state }: Session): string {
-  const policy = memory.get("policy") === undefined ? "" : " --policy policy.json";
+  const kept = memory.get("policy");
+  const policy = kept === undefined ? "" : filesOf(kept).map(({ option, name }) => ` --${option} ${name}`).join("");
   return `attest appraise evidence.json${policy} --nonce ${nonce} --at ${state.result?.at ?? ""} --offline${state.simulated ? " --allow-simulated" : ""}`;
 }
 

@@ -2,7 +2,7 @@
 
 import type { Choice, Row } from "../policy/index";
 import { byId, code, download, el, put } from "./dom";
-import { accepting } from "./judge";
+import { accepting, filesOf } from "./judge";
 import { type Session, problemOf } from "./session";
 import type { State } from "./state";
 import { SIGNS } from "./words";
@@ -82,13 +82,14 @@ async function take(session: Session, policy: () => Promise<string>, done: strin
   }
 }
 
-export function startTrust(session: Session, checked: (text: string) => Promise<string>): void {
+export function startTrust(session: Session, checked: (texts: readonly string[]) => Promise<string>): void {
   const file = byId<HTMLInputElement>("load");
   file.addEventListener("change", () => {
-    const chosen = file.files?.[0];
-    if (chosen) void take(session, async () => checked(await chosen.text()), `${chosen.name} is your policy now.`).finally(() => (file.value = ""));
+    const chosen = [...(file.files ?? [])];
+    const names = chosen.map(({ name }) => name).join(", ");
+    if (names) void take(session, async () => checked(await Promise.all(chosen.map((one) => one.text()))), `${names} is your policy now.`).finally(() => (file.value = ""));
   });
-  byId("export").addEventListener("click", () => download("policy.json", session.memory.get("policy") ?? ""));
+  byId("export").addEventListener("click", () => filesOf(session.memory.get("policy") ?? "").forEach(({ name, text }) => download(name, text)));
   byId("forget").addEventListener("click", () => {
     void session.accept(undefined).then(() => tell("There is no policy any more; nothing is sent."));
   });
