@@ -1,6 +1,29 @@
-/** What is loaded once an event log is met. */
+/** What is loaded once an event log is met beside evidence whose registers a boot is measured into. */
 
 // What all formats share is one file this way, and not one for each set of formats that share it.
 import "../api";
 
-export { readEventLog } from "./verify";
+import type { Bytes } from "../bytes";
+import type { Claims } from "../claims";
+import type { Registers } from "../formats";
+import { factsDocument } from "./facts";
+import { CCEL, TCG2_SHA256 } from "./kinds";
+import { verifyEventLog } from "./replay";
+import { parseEventLog } from "./structure";
+
+/** What a log that replays states. */
+export interface ReplayedLog {
+  readonly events: number;
+  /** Registers that could not be judged, as somebody tolerates. */
+  readonly unjudged: readonly string[];
+  readonly claims: Claims;
+}
+
+/** Read a log: `eventlog-malformed`. What comes back requires that it replays to the registers. */
+export function readEventLog(data: Bytes, { log: kind, values }: Registers): (tolerant: boolean) => Promise<ReplayedLog> {
+  const log = parseEventLog(data, kind === "ccel" ? CCEL : TCG2_SHA256);
+  return async (tolerant) => {
+    const verified = await verifyEventLog(log, values, tolerant);
+    return { events: log.events.length, unjudged: verified.unjudged, claims: await factsDocument(verified) };
+  };
+}

@@ -7,107 +7,73 @@
  * Spec: TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19, T13; azure-cvm.md 5.
  */
 
-import { type Bytes, concat, equal, hex, utf8 } from "../bytes";
+import { type Bytes, concat, equal, utf8 } from "../bytes";
 import { digest } from "../crypto";
-import { AttestError } from "../errors";
+import { need } from "../errors";
 import { type Verification, verification } from "./content";
-import type { LogKind, Register } from "./kinds";
-import { type EventLog, isExtended } from "./structure";
+import type { LogKind } from "./kinds";
+import { type EventLog, type LogEvent, isExtended } from "./structure";
 
-const CLAUSE = "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19";
-
-/** Registers by name, as hardware signed them. */
-export type SignedRegisters = ReadonlyMap<string, Bytes>;
+/** An event of a register that is proven, and how far its data is vouched for. */
+export interface Proven extends LogEvent {
+  readonly how: Verification;
+}
 
 /** A log that replays to signed registers, and whose data gives its digests wherever that can be told. */
 export interface VerifiedEventLog {
-  readonly log: EventLog;
+  readonly kind: LogKind;
+  /** How many the log has. */
+  readonly count: number;
   /** Names of the registers for which the log leads to what was signed. Events of others prove nothing. */
   readonly proven: ReadonlySet<string>;
   /** Names of those that differ and were left unjudged, as somebody decided. */
   readonly unjudged: readonly string[];
-  /** How far each event's data is vouched for, in the order of the events. */
-  readonly verifications: readonly Verification[];
+  /** Those that extended proven registers, in order. */
+  readonly events: readonly Proven[];
 }
 
-interface Replayed {
-  readonly values: ReadonlyMap<string, Bytes>;
-  readonly counts: ReadonlyMap<string, number>;
-}
+const FACTS = { check: "eventlog.registers", clause: "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19" };
 
 /**
  * Check that a log leads to signed registers and that its data is what was measured.
  *
  * Refuses with `eventlog-register-mismatch`, `eventlog-registers-unsigned` or `eventlog-data-mismatch`.
  *
- * @param signed those of a quote whose signature holds
+ * @param signed by name, those of a quote whose signature holds
  * @param tolerant leave a register unjudged that differs and that an operating system may have extended since
  */
-export async function verifyEventLog(log: EventLog, signed: SignedRegisters, tolerant: boolean): Promise<VerifiedEventLog> {
+export async function verifyEventLog(log: EventLog, signed: ReadonlyMap<string, Bytes>, tolerant: boolean): Promise<VerifiedEventLog> {
   // (1) Digests, their registers and their order.
   const { proven, unjudged } = await requireReplay(log, signed, tolerant);
   // (2) Data that is always what was hashed, whichever register it is in. Other texts stay unverified and give no
   // claim; nor does anything of a register that was not compared.
-  const verifications: Verification[] = [];
-  for (const event of log.events) {
-    const how = await verification(event, log.kind);
-    verifications.push(proven.has(event.register.name) ? how : "unverified");
+  const events: Proven[] = [];
+  for (const event of log.events.filter(isExtended)) {
+    const how = await verification(event, log.kind.hash);
+    if (proven.has(event.register.name)) events.push({ ...event, how });
   }
-  return { log, proven, unjudged, verifications };
+  return { kind: log.kind, count: log.events.length, proven, unjudged, events };
 }
 
-/** Extend the registers, from their initial values, with every event but EV_NO_ACTION: R = H(R ‖ digest). */
-async function replay({ kind, events, startupLocality }: EventLog): Promise<Replayed> {
-  const values = new Map<string, Bytes>();
-  const counts = new Map<string, number>();
-  for (const { name, initial } of kind.registers) {
-    if (!initial) continue;
-    values.set(name, name === "PCR0" ? concat(initial.slice(0, -1), Uint8Array.of(startupLocality)) : initial);
-    counts.set(name, 0);
+/** Extend each register, from its initial value, with every event but EV_NO_ACTION: R = H(R ‖ digest). */
+async function requireReplay({ kind, events, startupLocality }: EventLog, signed: ReadonlyMap<string, Bytes>, tolerant: boolean) {
+  const [proven, unjudged, extended]: [Set<string>, string[], string[]] = [new Set(), [], []];
+  for (const { name, initial, growth, phases } of kind.registers) {
+    const own = events.filter((event) => event.register.name === name && isExtended(event));
+    if (own.length) extended.push(name);
+    const wanted = signed.get(name);
+    if (!wanted || !initial) continue;
+    let value = name === "PCR0" ? concat(initial.slice(1), Uint8Array.of(startupLocality)) : initial;
+    const extend = async (by: Bytes): Promise<void> => void (value = await digest(kind.hash, concat(value, by)));
+    for (const event of own) await extend(event.digest);
+    const replayed = value;
+    // Some number of the phases that are known, none included, may lead on to the signed value.
+    for (const phase of phases) if (!equal(value, wanted)) await extend(await digest(kind.hash, utf8(phase)));
+    if (equal(value, wanted)) proven.add(name);
+    else if (growth && tolerant && (own.length || growth === "system")) unjudged.push(name);
+    else need(growth === "system alone" && !own.length, "binding", "eventlog-register-mismatch", wanted, replayed, { ...FACTS, field: name });
   }
-  for (const event of events) {
-    const { name } = event.register;
-    const value = values.get(name);
-    if (!value || !isExtended(event)) continue;
-    values.set(name, await digest(kind.hash, concat(value, event.digest)));
-    counts.set(name, (counts.get(name) ?? 0) + 1);
-  }
-  return { values, counts };
-}
-
-/** Whether some number of the phases that are known, none included, leads from the log's value to the signed one. */
-async function continues({ hash }: LogKind, { phases }: Register, replayed: Bytes, signed: Bytes): Promise<boolean> {
-  let value = replayed;
-  for (const phase of phases) {
-    if (equal(value, signed)) return true;
-    value = await digest(hash, concat(value, await digest(hash, utf8(phase))));
-  }
-  return equal(value, signed);
-}
-
-async function requireReplay(log: EventLog, signed: SignedRegisters, tolerant: boolean) {
-  const { kind } = log;
-  const { values, counts } = await replay(log);
-  const proven = new Set<string>();
-  const unjudged: string[] = [];
-  for (const register of kind.registers) {
-    const [expected, got] = [signed.get(register.name), values.get(register.name)];
-    const count = counts.get(register.name) ?? 0;
-    if (!expected || !got) continue;
-    if (await continues(kind, register, got, expected)) proven.add(register.name);
-    else if (register.growth === "system alone" && !count) continue;
-    else if (register.growth !== "none" && tolerant) unjudged.push(register.name);
-    else throw refusal("register-mismatch", register.name, hex(expected), `${hex(got)} from ${count} events`);
-  }
-  const extended = [...counts].filter(([, count]) => count).map(([name]) => name);
-  if (!proven.size || (extended.length && !extended.some((name) => proven.has(name)))) {
-    const expected = `a signed value of one of: ${extended.join(", ") || "none"}`;
-    throw refusal("registers-unsigned", "registers", expected, [...signed.keys()].join(", ") || "none");
-  }
+  const judged = proven.size && (!extended.length || extended.some((name) => proven.has(name)));
+  need(judged, "binding", "eventlog-registers-unsigned", extended, [...signed.keys()], { ...FACTS, field: "registers" });
   return { proven, unjudged };
-}
-
-function refusal(code: string, field: string, expected: string, got: string): AttestError {
-  const facts = { check: "eventlog.registers", field, expected, got, clause: CLAUSE };
-  return new AttestError("binding", `eventlog-${code}`, "", facts);
 }
