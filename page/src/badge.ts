@@ -13,7 +13,7 @@
 import { el, put } from "./ui/dom";
 import { together } from "./ui/judge";
 import { Memory } from "./ui/memory";
-import { type Place, Session } from "./ui/session";
+import { type Place, Session, problemOf } from "./ui/session";
 import { BEGINNING, type State } from "./ui/state";
 import { PHASES, moment, reason } from "./ui/words";
 
@@ -67,8 +67,8 @@ class AttestationBadge extends HTMLElement {
       };
       session = new Session(place, memory, { fetch: (...given) => fetch(...given), now: () => Date.now(), show });
       await session.check();
-    } catch {
-      const problem = { code: "badge-settings", message: "The address of the service or its policy cannot be used" };
+    } catch (error) {
+      const problem = !isSecureContext ? problemOf(error) : { code: "badge-settings", message: "The address of the service or its policy cannot be used" };
       if (mine === this.timer) this.show({ ...BEGINNING, busy: false, phase: "stopped", problem }, "");
     }
   }

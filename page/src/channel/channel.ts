@@ -100,6 +100,8 @@ export async function recordOf(offer: Offer, affirmed: boolean, kems: readonly n
     throw refusal("verification", "not-affirmed", "a machine that meets the policy", result.outcome);
   }
   const key = chooseKey(offer.keys, kems, spokenKems());
+  // Sealed to once, and thrown away: a browser that cannot says so now, and not when something was typed.
+  await encapsulate(key.kem, key.publicKey);
   const proof = await sha256(concat(utf8("attest channel evidence v1\0"), unhex(result.evidence_digest)));
   return { key, digest, proof: base64urlText(proof), begins: at, ends: at + RECORD_MS };
 }

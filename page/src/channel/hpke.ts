@@ -74,7 +74,7 @@ export interface Encapsulated {
   readonly enc: Bytes;
 }
 
-/** Make a shared secret for whoever has the private half: `channel-key-invalid`. */
+/** Make a shared secret for whoever has the private half: `channel-key-invalid`, `channel-keys-unsupported`. */
 export async function encapsulate(kem: number, publicKey: Bytes): Promise<Encapsulated> {
   if (publicKey.length !== PUBLIC_BYTES[kem]) fail("verification", "channel-key-invalid", "", { got: `${publicKey.length} bytes`, clause: CLAUSE });
   const theirs = publicKey.slice(-CURVE_BYTES);
@@ -86,7 +86,8 @@ export async function encapsulate(kem: number, publicKey: Bytes): Promise<Encaps
     if (!made) throw new TypeError("no ML-KEM");
     const shared = sha3(concat(new Uint8Array(made.sharedKey), secret, point, theirs, XWING_LABEL));
     return { shared, enc: concat(new Uint8Array(made.ciphertext), point) };
-  } catch {
+  } catch (error) {
+    if ((error as Error).name === "NotSupportedError") throw refusal("unsupported", "channel-keys-unsupported", "X25519 or ML-KEM", "a browser without it");
     throw refusal("verification", "channel-key-invalid", "a key of its KEM", "no public key", { clause: CLAUSE });
   }
 }

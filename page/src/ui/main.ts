@@ -65,8 +65,9 @@ function begin(place: Place): void {
   void session.check();
 }
 
-placeOf().then(begin, (error: unknown) => {
+placeOf().then(begin).catch((error: unknown) => {
   byId("status").dataset["phase"] = "stopped";
   byId("word").textContent = "Stopped";
-  byId("why").textContent = `${problemOf(error).message}. Nothing is sent.`;
+  const { code, message } = problemOf(error);
+  byId("why").textContent = `${message} [${code}]. Nothing is sent.`;
 });

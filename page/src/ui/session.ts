@@ -173,6 +173,7 @@ async function verified(evidence: object, options: Parameters<typeof verifyEvide
 
 export function problemOf(error: unknown): Problem {
   if (error instanceof AttestError) return error;
+  if (!isSecureContext) return { code: "webcrypto-missing", message: "Browsers check signatures only for pages that came by HTTPS" };
   const { name } = error as Error;
   if (name === "TimeoutError") return { code: "service-too-slow", message: "The service does not answer in time" };
   if (name === "AbortError") return { code: "stopped", message: "Stopped, because the machine is not what it was" };
