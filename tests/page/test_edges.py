@@ -1,0 +1,285 @@
+"""The page where something is missing, refuses, stalls or changes: algorithms, storage, time, keys and networks."""
+
+from collections.abc import Iterator
+
+import pytest
+import pytest_socket
+from playwright.sync_api import BrowserContext, Page, Route
+
+from attest.page import page_files
+from attest.page.serving import page_server
+from tests.page.browser import Verifier
+from tests.page.served import served
+from tests.page.site import PagedSite, paged_site
+from tests.page.test_page import Visit
+from tests.page.threaded import expect
+from tests.rag_demo.service.support import NAME, machine
+
+pytestmark = pytest.mark.loopback
+OFFER = "**/.well-known/attest-channel*"
+GATEWAY = "**/.well-known/ohttp-gateway"
+MINUTE = 60_000
+
+# Only pages of a secure origin have WebCrypto, and an empty one comes before each of them.
+WITHOUT_ML_KEM = "if (globalThis.SubtleCrypto) delete SubtleCrypto.prototype.encapsulateBits;"
+WITHOUT_X25519 = """
+for (const name of globalThis.SubtleCrypto ? ["generateKey", "importKey", "deriveBits"] : []) {
+    const real = SubtleCrypto.prototype[name];
+    SubtleCrypto.prototype[name] = function (...given) {
+        if (given.some((one) => one?.name === "X25519")) throw new DOMException("Unrecognized", "NotSupportedError");
+        return real.apply(this, given);
+    };
+}
+"""
+WITHOUT_STORAGE = """
+Object.defineProperty(globalThis, "localStorage", { get() { throw new DOMException("denied", "SecurityError"); } });
+"""
+WITH_FULL_STORAGE = """
+Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); };
+"""
+# Playwright's clock does not reach these time-outs.
+IN_A_HURRY = """
+globalThis.patience = [];
+const real = AbortSignal.timeout;
+AbortSignal.timeout = (milliseconds) => {
+    patience.push(milliseconds);
+    return real.call(AbortSignal, milliseconds / 60);
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
+    pytest_socket.enable_socket()
+    with paged_site(tmp_path_factory.mktemp("page"), x25519="browsers without ML-KEM") as found:
+        yield found
+
+
+@pytest.fixture
+def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
+    """A browser that knows nothing yet, and fails the test on any error that a page would only log."""
+    site.machine.now = machine()
+    browser = in_browser.page.context.browser
+    assert browser is not None
+    made = browser.new_context()
+    errors: list[str] = []
+    made.on("weberror", lambda error: errors.append(str(error.error)))
+    yield made
+    made.close()
+    assert errors == []
+
+
+def visit_of(context: BrowserContext, url: str, *scripts: str) -> Visit:
+    """Open the page after scripts that run before its own."""
+    for script in scripts:
+        context.add_init_script(script)
+    return Visit(context, url)
+
+
+def accepted(visit: Visit) -> Visit:
+    visit.is_in("unknown")
+    visit.accept()
+    return visit
+
+
+def stores_and_asks(visit: Visit) -> None:
+    visit.upload()
+    expect(visit.page.locator("#uploads")).to_contain_text("ward.txt: stored")
+    visit.asks()
+    expect(visit.page.locator("#log")).to_contain_text("The ward has forty beds.")
+
+
+# -- what a browser may lack
+
+
+def test_with_ml_kem_the_hybrid_is_taken_though_x25519_is_offered_too(context: BrowserContext, site: PagedSite) -> None:
+    visit = accepted(visit_of(context, site.url))
+    assert "sealed to key 0" in visit.text("#key")
+    assert "also against quantum computers" in visit.text("#key")
+    stores_and_asks(visit)
+
+
+def test_without_ml_kem_messages_are_sealed_by_x25519_and_the_page_says_so(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    visit = accepted(visit_of(context, site.url, WITHOUT_ML_KEM))
+    assert "sealed to key 1" in visit.text("#key")
+    assert "by X25519 alone: this browser has no ML-KEM" in visit.text("#key")
+    stores_and_asks(visit)
+    assert "Sealed to key 1" in visit.text("#log")
+
+
+@pytest.mark.parametrize("lacks", [WITHOUT_X25519, WITHOUT_X25519 + WITHOUT_ML_KEM], ids=["X25519", "both"])
+def test_without_x25519_the_page_says_that_nothing_can_be_sealed(
+    lacks: str, context: BrowserContext, site: PagedSite
+) -> None:
+    visit = visit_of(context, site.url, lacks)
+    visit.is_in("unknown")
+    visit.page.click("text=Tick all")
+    visit.page.click("#accept")
+    visit.is_in("stopped")
+    visit.is_closed()
+    assert "[channel-keys-unsupported]" in visit.text("#why")
+    assert "X25519" in visit.text("#why")
+    assert visit.sealed == 0
+
+
+def test_without_tls_there_is_no_cryptography_and_the_page_says_so(context: BrowserContext, site: PagedSite) -> None:
+    def from_far_away(route: Route) -> None:
+        route.fulfill(response=route.fetch(url=route.request.url.replace("http://rag.example", site.site.url)))
+
+    context.route("http://rag.example/**", from_far_away)
+    visit = visit_of(context, "http://rag.example/")
+    visit.is_in("stopped")
+    visit.is_closed()
+    assert visit.page.evaluate("crypto.subtle") is None
+    assert "[webcrypto-missing]" in visit.text("#why")
+    assert visit.sealed == 0
+    script = '<!doctype html><script type="module" src="badge.js"></script>'
+    badge = f'{script}<attestation-badge src="{site.site.url}"></attestation-badge>'
+    context.route("http://rag.example/other", lambda route: route.fulfill(body=badge, content_type="text/html"))
+    visit.page.goto("http://rag.example/other")
+    expect(visit.page.locator("attestation-badge div p").first).to_contain_text("[webcrypto-missing]")
+
+
+@pytest.mark.parametrize("refusing", [WITHOUT_STORAGE, WITH_FULL_STORAGE], ids=["none", "full"])
+def test_where_nothing_may_be_stored_a_policy_lasts_as_long_as_the_page(
+    refusing: str, context: BrowserContext, site: PagedSite
+) -> None:
+    visit = accepted(visit_of(context, site.url, refusing))
+    stores_and_asks(visit)
+    visit.again()
+    visit.is_in("trusted")
+    visit.page.reload()
+    visit.is_in("unknown")
+    visit.is_closed()
+
+
+def test_a_policy_is_for_one_service_and_one_address_of_the_page(context: BrowserContext, site: PagedSite) -> None:
+    files = dict(page_files(service=site.site.url, name=NAME))
+    with served(page_server(files, port=0)) as url:
+        accepted(visit_of(context, url))
+        Visit(context, url).is_in("trusted")
+        # The same page under another name is another one to the browser, and so is its memory.
+        Visit(context, url.replace("127.0.0.1", "localhost")).is_in("unknown")
+        # The same address leads to another service: what was accepted of the one is not said of the other.
+        files.update(page_files(service=site.site.url.replace("127.0.0.1", "localhost"), name=NAME))
+        visit = Visit(context, url)
+        visit.is_in("unknown")
+        visit.is_closed()
+    Visit(context, site.url).is_in("unknown")
+
+
+# -- time, and what changes in it
+
+
+def offers(visit: Visit) -> int:
+    """How often the machine was asked for proof."""
+    return sum("attest-channel" in one for one in visit.asked)
+
+
+def test_the_machine_is_checked_again_every_minute_by_itself(context: BrowserContext, site: PagedSite) -> None:
+    context.clock.install()
+    visit = accepted(visit_of(context, site.url))
+    asked = offers(visit)
+    with visit.page.expect_request(OFFER):
+        context.clock.run_for(MINUTE)
+    visit.is_in("trusted")
+    assert offers(visit) == asked + 1
+    site.machine.with_microcode(-1)
+    context.clock.run_for(MINUTE // 2)
+    visit.is_in("trusted")
+    assert offers(visit) == asked + 1
+    context.clock.run_for(MINUTE // 2)
+    visit.is_in("stopped")
+    assert offers(visit) == asked + 2
+    visit.is_closed()
+
+
+def test_what_is_believed_ends_where_nothing_checks_it_any_more(context: BrowserContext, site: PagedSite) -> None:
+    context.clock.install()
+    visit = accepted(visit_of(context, site.url))
+    # A computer that slept: no timer ran, and five minutes are over.
+    site.machine.now = machine().with_other_image()
+    context.clock.set_system_time(_later(visit.page, 6 * MINUTE))
+    visit.asks()
+    expect(visit.page.locator("#log .refused")).to_contain_text("[not-affirmed]")
+    visit.is_in("stopped")
+    assert visit.sealed == 0
+
+
+def _later(page: Page, milliseconds: int) -> float:
+    return float(page.evaluate("Date.now()") + milliseconds) / 1000
+
+
+def held_back(page: Page, where: str) -> list[Route]:
+    """Let nothing come of requests to a place."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(where, hold)
+    return held
+
+
+@pytest.mark.parametrize("silent", ["**/v1/state", OFFER])
+def test_a_service_that_says_nothing_for_thirty_seconds_is_too_slow(
+    silent: str, context: BrowserContext, site: PagedSite
+) -> None:
+    visit = accepted(visit_of(context, site.url, IN_A_HURRY))
+    held = held_back(visit.page, silent)
+    visit.again()
+    visit.is_in("stopped")
+    visit.is_closed()
+    assert len(held) == 1
+    assert "[service-too-slow]" in visit.text("#why")
+    assert set(visit.page.evaluate("patience")) == {30_000}
+    visit.page.unroute_all(behavior="ignoreErrors")
+    visit.again()
+    visit.is_in("trusted")
+
+
+def test_an_upload_on_its_way_is_broken_off_when_the_machine_turns_red(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    visit = accepted(visit_of(context, site.url))
+    held = held_back(visit.page, GATEWAY)
+    with visit.page.expect_event("requestfailed", lambda request: "ohttp-gateway" in request.url) as failing:
+        with visit.page.expect_request(GATEWAY):
+            visit.upload("secret.txt", b"for nobody")
+        site.machine.with_microcode(-1)
+        visit.again()
+    assert failing.value.failure == "net::ERR_ABORTED"
+    visit.is_in("stopped")
+    expect(visit.page.locator("#uploads .refused")).to_contain_text("[stopped]")
+    assert len(held) == 1
+
+
+def test_another_key_of_the_service_is_noticed_checked_and_named(context: BrowserContext, site: PagedSite) -> None:
+    visit = accepted(visit_of(context, site.url))
+    stores_and_asks(visit)
+    before = visit.text("#key")
+    site.site.call(site.site.service.channel.wipe)
+    visit.asks()
+    expect(visit.page.locator("#log .refused")).to_contain_text("[channel-keys-refused]")
+    expect(visit.page.locator("#key")).not_to_have_text(before)
+    visit.is_in("trusted")
+    visit.asks()
+    expect(visit.page.locator("#log")).to_contain_text("Sealed to key 2")
+
+
+def test_without_a_network_it_stops_and_goes_on_by_itself_when_there_is_one_again(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    context.clock.install()
+    visit = accepted(visit_of(context, site.url))
+    context.set_offline(True)
+    context.clock.run_for(MINUTE)
+    visit.is_in("stopped")
+    visit.is_closed()
+    assert "[service-unreachable]" in visit.text("#why")
+    asked = len(visit.asked)
+    context.set_offline(False)
+    visit.is_in("trusted")
+    assert {one.split("?")[0].rpartition("/")[2] for one in visit.asked[asked:]} == {"state", "attest-channel"}
