@@ -451,6 +451,21 @@ def test_a_badge_says_the_state_and_opens_the_detail(
     assert visit.sealed == 0
 
 
+def test_certificate_chains_are_shown_and_saved(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.page.click("text=Certificate chains")
+    chains = visit.page.locator("#chains")
+    assert [one.inner_text() for one in chains.locator("h3").all()] == ["cpu"]
+    assert chains.locator("ol").first.locator("li").count() == 3
+    assert "SEV-VCEK" in chains.locator("li").first.inner_text()
+    assert "pinned" in chains.locator("ol").first.locator("li").last.inner_text()
+    with visit.page.expect_download() as waiting:
+        visit.page.click("text=Save those of cpu")
+    assert waiting.value.suggested_filename == "cpu.pem"
+    assert waiting.value.path().read_bytes().count(b"-----BEGIN CERTIFICATE-----") == 3
+
+
 # -- for everybody
 
 

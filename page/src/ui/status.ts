@@ -1,7 +1,7 @@
 /** The state, in words, symbol and colour; and what was checked. */
 
-import type { CheckResult } from "../verifier/api";
-import { byId, code, el, put, short } from "./dom";
+import type { CertificateResult, CheckResult } from "../verifier/api";
+import { byId, code, download, el, put, short } from "./dom";
 import { type State, obstacle } from "./state";
 import { PHASES, SIGNS, moment, reason, sentence } from "./words";
 
@@ -38,9 +38,31 @@ export function showChecks({ result }: State): void {
   const order = ["fail", "warning", "not evaluated", "pass"];
   const sorted = [...found].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
   put(byId("checks"), ...(sorted.length ? sorted.map(line) : [el("li", {}, "Nothing yet.")]));
-  const certificates = found.filter(({ id }) => /\.(leaf|chain|root|revocation)/.test(id));
-  put(byId("chains"), ...certificates.map(({ id, item, got }) => el("li", {}, `${[item, id].filter(Boolean).join(" ")}: ${got}`)));
+  put(byId("chains"), ...chains(result?.certificates ?? []));
   byId("claims").textContent = result?.items.length ? JSON.stringify(result.items, null, 1) : "There are none: nothing was verified.";
+}
+
+/** One list for each item of evidence, from the certificate that speaks for it up to the pinned root. */
+function chains(all: readonly CertificateResult[]): HTMLElement[] {
+  if (!all.length) return [el("p", {}, "There are none: nothing was verified.")];
+  return [...new Set(all.map(({ item }) => item))].flatMap((item) => {
+    const chain = all.filter((each) => each.item === item);
+    const pem = chain.map((each) => each.pem ?? "").join("");
+    const save = el("button", { click: () => download(`${item}.pem`, pem, "application/x-pem-file") }, `Save those of ${item}`);
+    return [el("h3", {}, item), el("ol", {}, ...chain.map(certificate)), save];
+  });
+}
+
+function certificate({ subject, key_sha256, pinned, issuer, serial, not_before, not_after, sha256 }: CertificateResult): HTMLElement {
+  const rows = {
+    "issued by": issuer,
+    serial,
+    valid: not_before && `${not_before} to ${not_after}`,
+    "SHA-256": sha256,
+    "SHA-256 of its key": key_sha256,
+  };
+  const told = Object.entries(rows).flatMap(([name, value]) => (value === undefined ? [] : [el("small", {}, `${name} `, code(value))]));
+  return el("li", {}, subject, pinned && el("strong", {}, " pinned: its key is built into this page"), ...told);
 }
 
 function line({ id, outcome, expected, got, clause, item }: CheckResult): HTMLElement {

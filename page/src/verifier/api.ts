@@ -89,6 +89,28 @@ export interface ItemResult {
   readonly claims: { readonly [name: string]: ClaimJson };
 }
 
+/**
+ * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and came as
+ * no certificate, has a subject and a key only.
+ */
+export interface CertificateResult {
+  /** Name of the evidence item. */
+  readonly item: string;
+  readonly subject: string;
+  /** SHA-256 of the SubjectPublicKeyInfo, hex: what a trust anchor is pinned by. */
+  readonly key_sha256: string;
+  /** It is a trust anchor of this verification. */
+  readonly pinned: boolean;
+  readonly issuer?: string;
+  /** Hex. */
+  readonly serial?: string;
+  readonly not_before?: string;
+  readonly not_after?: string;
+  /** Of the certificate's DER, hex. */
+  readonly sha256?: string;
+  readonly pem?: string;
+}
+
 /** Why evidence was refused; the hints stand in docs/errors.md, under the code. */
 export interface ErrorResult {
   readonly code: string;
@@ -117,6 +139,8 @@ export interface Result {
   readonly ignored_items?: readonly string[];
   readonly items: readonly ItemResult[];
   readonly checks: readonly CheckResult[];
+  /** What the command line's result does not have: the chains of verified evidence, for people to look at. */
+  readonly certificates?: readonly CertificateResult[];
 }
 
 const TIERS = { pass: "affirming", warning: "warning", fail: "contraindicated", "not evaluated": "none" } as const;
@@ -142,8 +166,8 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
     return verify(log ? requireSound([...evidence, log]) : evidence, { endorsements: pool, anchors, at, unchecked, tolerances }, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
-  const { simulated, freshness, items, ignored, digest, checks } = found;
-  return { ...head, outcome: "verified", simulated, freshness, error: null, evidence_digest: digest, ignored_items: ignored, items, checks: told(checks) };
+  const { simulated, freshness, items, ignored, digest, checks, certificates } = found;
+  return { ...head, outcome: "verified", simulated, freshness, error: null, evidence_digest: digest, ignored_items: ignored, items, checks: told(checks), certificates };
 }
 
 function told(checks: readonly MadeCheck[]): CheckResult[] {

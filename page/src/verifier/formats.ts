@@ -12,6 +12,7 @@ import { MEDIA } from "./envelope";
 import { parseGpuDevice, parseGpuReport } from "./gpu/gpu";
 import { readIntelQuote } from "./intel/intel";
 import type { Endorsements } from "./pool";
+import type { Certificate, Issuer } from "./x509";
 import { readConfigfsTsm, readSnp } from "./snp/format";
 
 /** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
@@ -39,6 +40,8 @@ export interface Verified {
   readonly simulated: boolean;
   readonly checks: readonly Check[];
   readonly claims: Claims;
+  /** The certificates that speak for it, leaf first, up to the pinned root; that one may be a bare key. */
+  readonly chain: readonly (Issuer | Certificate)[];
 }
 
 /** The registers to which the event log of such a machine leads, by name (`RTMR0`, `PCR7`). */

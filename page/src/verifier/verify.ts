@@ -1,6 +1,8 @@
 /** Is this evidence genuine? One call over all evidence of one Attester: `attest.verification`, in the same order. */
 
+import type { CertificateResult } from "./api";
 import { parseBinding } from "./binding";
+import { shownChain } from "./certificates";
 import { type Check, type Unchecked, ofItem, taken } from "./checks";
 import type { Claims } from "./claims";
 import { type Composite, type Expected, type Presented, judgeComposite } from "./composite";
@@ -20,6 +22,7 @@ export interface VerifiedItem {
 
 export interface VerifiedEvidence {
   readonly items: readonly VerifiedItem[];
+  readonly certificates: readonly CertificateResult[];
   readonly simulated: boolean;
   readonly freshness: Composite["freshness"];
   readonly checks: readonly Check[];
@@ -78,6 +81,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   if (worst) throw Object.assign(worst, { checks });
   return {
     items: [...verified].map(([name, { kind, claims }]) => ({ name, kind, claims })),
+    certificates: (await Promise.all([...verified].map(([name, { chain }]) => shownChain(name, chain, given.anchors)))).flat(),
     simulated: [...verified.values()].some(({ simulated }) => simulated),
     freshness,
     checks,

@@ -85,7 +85,7 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
   if (cpu instanceof AttestError) throw withChecks(cpu, told, steps, -1);
   const passed = steps.map((step) => check(step.id, "pass", ...step.tell(walk), step.clause));
   const kind = evidence.td ? "azure-tdx" : "azure-snp";
-  return { kind, simulated: cpu.simulated, checks: [...told, ...passed], claims: claimsOf(walk, cpu) };
+  return { kind, simulated: cpu.simulated, checks: [...told, ...passed], claims: claimsOf(walk, cpu), chain: cpu.chain };
 }
 
 function noCpu(): never {

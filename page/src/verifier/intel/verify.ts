@@ -268,11 +268,11 @@ export async function verifyIntelQuote(quote: Quote, given: Given): Promise<Veri
     worst.checks = refusedChecks(quote, failures);
     throw worst;
   }
-  const { anchor, pck } = chainOf(judgement);
+  const { anchor, pck, issuer, root } = chainOf(judgement);
   const { evaluation } = judgement;
   const checks = [formatCheck(quote), ...STEPS.map((step) => told(quote, step, step.tell(judgement)))];
   const claims = claimsOf(quote, pck, evaluation);
-  return { kind: quote.tee, simulated: anchor.simulated, checks, claims, quote, pck, evaluation };
+  return { kind: quote.tee, simulated: anchor.simulated, checks, claims, chain: [pck.certificate, issuer, root], quote, pck, evaluation };
 }
 
 const told = ({ tee }: Quote, { name, clause }: Step, [expected, got, outcome = "pass"]: Told): Check =>

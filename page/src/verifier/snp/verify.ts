@@ -53,7 +53,8 @@ export async function verifySnp(evidence: SnpEvidence, given: Given): Promise<Ve
     const attempt = { report, candidate, given: { ...given, endorsements }, crls } as unknown as Attempt;
     try {
       const checks = await runSteps(PROCEDURE, attempt, before(report));
-      return { kind: "sev-snp", simulated: attempt.anchor.simulated, checks, claims: snpClaims(attempt), attempt };
+      const chain = [attempt.leaf.certificate, attempt.intermediate, attempt.root];
+      return { kind: "sev-snp", simulated: attempt.anchor.simulated, checks, claims: snpClaims(attempt), chain, attempt };
     } catch (error) {
       if (!(error instanceof AttestError) || error.exitCode === 3) throw error;
       best ??= error;
