@@ -51,27 +51,30 @@ export function hexBytes(text: string, field: string, length?: number): Bytes {
   return data;
 }
 
-function base64Decoded(text: string, field: string, written: (data: Uint8Array) => string): Bytes {
+const urlSafe = (text: string): string => text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+
+function base64Decoded(text: string, field: string, spelling: (text: string) => string): Bytes {
   try {
-    const data = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (character) => character.charCodeAt(0));
+    const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+    const data = new Uint8Array(plain.length);
+    for (let i = 0; i < data.length; i++) data[i] = plain.charCodeAt(i);
     // Writing it again leaves one spelling for one sequence of bytes, so that two readers never see two documents.
-    if (written(data) === text) return data;
+    if (spelling(btoa(plain)) === text) return data;
   } catch {
     // No base64 of any kind.
   }
-  return refuse("malformed", "base64-invalid", written === base64Text ? "base64" : "base64url", `${text.length} characters of other text`, { field });
+  return refuse("malformed", "base64-invalid", "base64", `${text.length} characters of other text`, { field });
 }
 
 /** Standard base64 with padding (RFC 4648, section 4), one spelling only: `base64-invalid`. */
-export const base64Bytes = (text: string, what: string): Bytes => base64Decoded(text, what, base64Text);
+export const base64Bytes = (text: string, what: string): Bytes => base64Decoded(text, what, String);
 
 /** Base64url without padding (RFC 4648, section 5), one spelling only: `base64-invalid`. */
-export const base64urlBytes = (text: string, what: string): Bytes => base64Decoded(text, what, base64urlText);
+export const base64urlBytes = (text: string, what: string): Bytes => base64Decoded(text, what, urlSafe);
 
 export const base64Text = (data: Uint8Array): string => btoa(data.reduce((text, byte) => text + String.fromCharCode(byte), ""));
 
-export const base64urlText = (data: Uint8Array): string =>
-  base64Text(data).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+export const base64urlText = (data: Uint8Array): string => urlSafe(base64Text(data));
 
 export const utf8 = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;
 
@@ -84,8 +87,10 @@ export function utf8Text(data: Uint8Array): string | undefined {
   }
 }
 
+const LATIN = new TextDecoder("latin1");
+
 /** Each byte as one character, ASCII as it is: for looking at bytes with expressions. */
-export const latin1 = (data: Uint8Array): string => new TextDecoder("latin1").decode(data);
+export const latin1 = (data: Uint8Array): string => LATIN.decode(data);
 
 /** Cut these characters off the end. An expression that ends in `+$` would take the square of a long run's time. */
 export function trimmedEnd(text: string, characters: string): string {

@@ -44,7 +44,7 @@ function isRsa(spki: Bytes): boolean {
 export function keyKind(spki: Bytes): KeyKind {
   for (const curve of ["P-256", "P-384"] as const) {
     const [head, size] = CURVES[curve];
-    if (hex(spki).startsWith(head) && spki.length === head.length / 2 + size * 2) return curve;
+    if (hex(spki.slice(0, head.length / 2)) === head && spki.length === head.length / 2 + size * 2) return curve;
   }
   need(isRsa(spki), "chain", "public-key-invalid", "RSA of 2048 to 8192 bits, P-256, P-384", spki.slice(0, 32));
   return "RSA";
