@@ -1,123 +1,80 @@
 /** One device on its way through the checks: what each check needs, does and finds, and how its success is told. */
 
-import type { Told, Unchecked } from "../checks";
 import { rfc3339 } from "../bytes";
+import type { Dated } from "../chain";
+import type { Told, Unchecked } from "../checks";
 import type { AttestError } from "../errors";
 import type { Given, Tolerances } from "../formats";
 import { type Status, isAnswer } from "../ocsp";
 import type { Certificate } from "../x509";
 import type { DeviceModel, GpuLeaf } from "./certificates";
-import type { DevicePath, DeviceRoot } from "./chain";
+import type { DevicePath, Root } from "./chain";
 import type { ParsedGpuEvidence } from "./evidence";
 import type { Result, Source } from "./measurements";
-import { type JudgedRim, type WantedRim, comparable } from "./references";
-import type { ParsedRim } from "./rim";
+import type { JudgedRim } from "./references";
 
 /** One device's evidence, with what the checks find; what was not found is undefined or missing. */
-export class Attempt {
+export interface Attempt {
+  readonly evidence: ParsedGpuEvidence;
+  readonly path: DevicePath;
+  readonly given: Given;
   leaf?: GpuLeaf;
   /** Type byte and PDI in hex. */
   identity?: string;
   model?: DeviceModel;
-  root?: DeviceRoot;
-  statuses: readonly Status[] = [];
-  readonly wanted = new Map<Source, WantedRim>();
-  readonly rims = new Map<Source, JudgedRim>();
-  readonly putAside = new Set<Source>();
+  root?: Root;
+  statuses: readonly Status[];
+  readonly rims: { [S in Source]?: JudgedRim };
   comparison?: readonly Result[];
-  readonly used = new Set<Unchecked>();
-
-  constructor(
-    readonly evidence: ParsedGpuEvidence,
-    readonly path: DevicePath,
-    readonly given: Given,
-  ) {}
-
-  get isSwitch(): boolean {
-    return this.model?.kind === "nvidia-switch";
-  }
-
-  /** What is let pass in a device of this kind. */
-  get tolerances(): Tolerances {
-    return this.isSwitch ? this.given.tolerances.switches : this.given.tolerances.gpus;
-  }
-
-  /** The decisions to leave this unchecked. */
-  allows(name: string): readonly Unchecked[] {
-    return this.given.unchecked.filter((decision) => decision.check === name);
-  }
-
-  /** Throw a failure, unless it only says that something is missing or stale and one of the names allows that. */
-  tolerate(failure: AttestError, ...names: readonly string[]): string {
-    for (const name of failure.kind === "endorsement" ? names : []) {
-      const decisions = this.allows(name);
-      for (const decision of decisions) this.used.add(decision);
-      if (decisions.length) return name;
-    }
-    throw failure;
-  }
-
-  /** Say why something was left unchecked. */
-  reasons(): string {
-    return `unchecked: ${[...this.used].map((decision) => decision.reason).join("; ")}`;
-  }
-
-  /** The RIM whose values are compared: NVIDIA's, be it stale. */
-  comparable(source: Source): ParsedRim | undefined {
-    return comparable(this.rims.get(source));
-  }
-
-  /** The RIM whose values are relied on. */
-  usable(source: Source): ParsedRim | undefined {
-    return this.putAside.has(source) ? undefined : this.comparable(source);
-  }
+  /** The decisions by which something was left unchecked. */
+  readonly used: Set<Unchecked>;
 }
 
 /**
- * One check: its id without `nvidia.`; where it is specified; whether what it needs was found; what it demands, which
- * throws or keeps what it found; and, once it passed, what was demanded and what was found.
+ * One check: its id without `nvidia.`; where it is specified; whether what it needs was found; and what it demands, which
+ * throws, or keeps what it found and tells what was demanded and found.
  */
 export type Step = readonly [
   id: string,
   clause: string,
   ready: (attempt: Attempt) => unknown,
-  run: (attempt: Attempt) => void | Promise<void>,
-  tell: (attempt: Attempt) => Told,
+  run: (attempt: Attempt) => Told | Promise<Told>,
 ];
 
-/** What an earlier check found; a step runs only when nothing is lacking. */
-export function there<T>(found: T | undefined): T {
-  if (found === undefined) throw new TypeError("a step ran without what it needs");
-  return found;
+export const isSwitch = ({ model }: Attempt): boolean => model?.kind === "nvidia-switch";
+
+/** What is let pass in a device of this kind. */
+export const tolerancesOf = (attempt: Attempt): Tolerances => attempt.given.tolerances[isSwitch(attempt) ? "switches" : "gpus"];
+
+/** The decisions to leave this unchecked. */
+export const decisionsOn = ({ given }: Attempt, name: string): readonly Unchecked[] => given.unchecked.filter(({ check }) => check === name);
+
+/** Throw a failure, unless it only says that something is missing or stale and one of the names allows that, which is returned. */
+export function tolerate(attempt: Attempt, failure: AttestError, ...names: readonly string[]): string {
+  const name = names.find((candidate) => failure.kind === "endorsement" && decisionsOn(attempt, candidate).length);
+  if (!name) throw failure;
+  for (const decision of decisionsOn(attempt, name)) attempt.used.add(decision);
+  return name;
 }
+
+/** Say why something was left unchecked. */
+export const reasons = ({ used }: Attempt): string => `unchecked: ${[...used].map(({ reason }) => reason).join("; ")}`;
 
 /** Tell what shows that certificates are not revoked, or which decision left it unchecked. */
-export function tellStatuses(attempt: Attempt, certificates: readonly Certificate[], statuses: readonly Status[]): Told {
-  const expected = `not revoked: ${names(certificates, ", ")}`;
-  if (!statuses.length) return [expected, attempt.reasons(), "not evaluated"];
-  const got = statuses.map(statusText).join("; ");
-  if (statuses.every((status) => !isAnswer(status) || status.status === "good")) return [expected, got];
-  return [expected, `${got}; a hold is tolerated: ${attempt.tolerances.heldRimSigners ?? ""}`, "warning"];
+export function tellStatuses(attempt: Attempt, statuses: readonly Status[]): Told {
+  const expected = "none revoked";
+  if (!statuses.length) return [expected, reasons(attempt), "not evaluated"];
+  const got = statuses.map((status) => `${isAnswer(status) ? status.status : "not listed"} on ${rfc3339(status.thisUpdate)}`).join("; ");
+  const held = statuses.some((status) => isAnswer(status) && status.status !== "good");
+  return held ? [expected, `${got}: ${tolerancesOf(attempt).heldRimSigners}`, "warning"] : [expected, got];
 }
 
-/** From the lowest certificate up. */
-export function names(certificates: readonly { readonly name: string }[], between = " < "): string {
-  return certificates.map((certificate) => certificate.name).join(between);
+/** The window in which all of them are valid, both bounds included; it may end before it begins. */
+export function windowOf(all: readonly Dated[]): readonly [from: number, to: number] {
+  return [Math.max(...all.map(({ notBefore }) => notBefore)), Math.min(...all.map(({ notAfter }) => notAfter))];
 }
 
-/** The window in which all of them are valid. */
-export function window(certificates: readonly Certificate[]): string {
-  const first = Math.max(...certificates.map((certificate) => certificate.notBefore));
-  const last = Math.min(...certificates.map((certificate) => certificate.notAfter));
-  return `${rfc3339(first)} to ${rfc3339(last)}`;
-}
+export const windowText = (all: readonly Dated[]): string => windowOf(all).map(rfc3339).join(" to ");
 
 /** A key by its certificate. */
-export function signerText({ name, serial }: Certificate): string {
-  return `verifies with ${name}, serial 0x${serial.toString(16)}`;
-}
-
-function statusText(status: Status): string {
-  const moment = rfc3339(status.thisUpdate);
-  return isAnswer(status) ? `${status.status} by OCSP of ${moment}` : `not listed by CRL of ${moment}`;
-}
+export const signerText = ({ name, serial }: Certificate): string => `verifies with ${name}, serial 0x${serial.toString(16)}`;

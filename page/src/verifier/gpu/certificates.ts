@@ -8,9 +8,10 @@
  */
 
 import { type Bytes, hex, latin1, utf8Text } from "../bytes";
+import { hasUsage } from "../chain";
 import { usableKey } from "../crypto";
-import { DerError, DerReader, TAG, all, bits, defect, integer, oid, onlyElement } from "../der";
-import { type AttestError, refusal } from "../errors";
+import { type DerReader, TAG, all, bits, defect, integer, oid, onlyElement, onlySequence, unlessDefect } from "../der";
+import { type Shown, need, refuse } from "../errors";
 import { type Certificate, extensionOf } from "../x509";
 
 export type DeviceKind = "nvidia-gpu" | "nvidia-switch";
@@ -20,11 +21,9 @@ const COMPOSITE_DEVICE_ID = "2.23.133.5.4.1";
 const TCB_INFO = "2.23.133.5.4.1.1";
 const SHA384 = "2.16.840.1.101.3.4.2.2";
 const FWID_BYTES = 48;
-const FWIDS = 0x86;
 const BASIC_CONSTRAINTS = "2.5.29.19";
-const KEY_USAGE = "2.5.29.15";
-const DIGITAL_SIGNATURE = 0x80;
-const KEY_CERT_SIGN = 0x04;
+const DIGITAL_SIGNATURE = 0;
+const KEY_CERT_SIGN = 5;
 const SERIAL_NUMBER = "2.5.4.5";
 
 /** L5: the certificate of the key that signs reports; not trusted until its chain is verified. */
@@ -73,20 +72,22 @@ interface FirmwareId {
  *   than SHA-384, a certificate that may issue others or may not sign; `public-key-invalid`: no P-384 key.
  */
 export async function readLeaf(certificate: Certificate): Promise<GpuLeaf> {
-  const [found, ...more] = certificate.extensions.filter(isFirmwareId);
-  if (!found || more.length) throw malformed(certificate, "one firmware id", found ? "both" : "none");
-  const read = found.oid === COMPOSITE_DEVICE_ID ? compositeDeviceId : tcbInfo;
-  const { algorithm, digest, deviceKey } = decoding(certificate, () => read(found.value));
-  // An L5 has no basicConstraints at all.
-  const first = decoding(certificate, () => keyUsage(certificate));
-  if (extensionOf(certificate, BASIC_CONSTRAINTS) || !(first & DIGITAL_SIGNATURE) || first & KEY_CERT_SIGN) {
-    throw malformed(certificate, "keyUsage digitalSignature without keyCertSign, no basicConstraints", `keyUsage ${first}`);
-  }
+  const wrong = (got: Shown): never => refuse("chain", "gpu-leaf-malformed", "a leaf with one firmware id", got, { field: certificate.name });
+  const { algorithm, digest, deviceKey } = unlessDefect(() => firmwareId(certificate), wrong);
   await requireP384(certificate);
-  if (algorithm !== SHA384 || digest.length !== FWID_BYTES) {
-    throw malformed(certificate, `${FWID_BYTES} bytes of SHA-384`, `${digest.length} bytes of algorithm ${algorithm}`);
-  }
+  if (algorithm !== SHA384 || digest.length !== FWID_BYTES) wrong(`${algorithm} ${hex(digest)}`);
   return { certificate, fwid: hex(digest), deviceKey };
+}
+
+function firmwareId(certificate: Certificate): FirmwareId {
+  const found = certificate.extensions.filter(isFirmwareId);
+  if (found.length !== 1) defect(`${found.length} ids`);
+  const inside = onlySequence(found[0]!.value);
+  const id = found[0]!.oid === TCB_INFO ? tcbInfo(inside) : compositeDeviceId(inside);
+  inside.end();
+  // An L5 has no basicConstraints at all.
+  const issues = extensionOf(certificate, BASIC_CONSTRAINTS) || hasUsage(certificate, KEY_CERT_SIGN);
+  return issues || !hasUsage(certificate, DIGITAL_SIGNATURE) ? defect("keyUsage") : id;
 }
 
 function readFwid(reader: DerReader): FirmwareId {
@@ -97,53 +98,31 @@ function readFwid(reader: DerReader): FirmwareId {
 }
 
 /** Version, the deviceID key, which is L4's, and the firmware id of what runs above it. */
-function compositeDeviceId(der: Bytes): FirmwareId {
-  const inside = new DerReader(onlyElement(der, TAG.sequence).body);
+function compositeDeviceId(inside: DerReader): FirmwareId {
   if (integer(inside.next(TAG.integer)) !== 1n) defect("version");
-  const deviceKey = inside.next().whole;
-  const fwid = readFwid(inside);
-  inside.end();
-  return { ...fwid, deviceKey };
+  return { deviceKey: inside.next().whole, ...readFwid(inside) };
 }
 
 /**
  * Three texts, three numbers, the firmware ids, flags and two more, each optional. The first id counts: the second is
  * that of a layer which is not there, all zero.
  */
-function tcbInfo(der: Bytes): FirmwareId {
-  const inside = new DerReader(onlyElement(der, TAG.sequence).body);
+function tcbInfo(inside: DerReader): FirmwareId {
+  const text = ({ body }: { readonly body: Bytes }): unknown => utf8Text(body) ?? defect("text");
   let fwid: FirmwareId | undefined;
-  for (let tag = 0x80; tag <= 0x89; tag++) {
-    const element = inside.maybe(tag === FWIDS ? FWIDS | 0x20 : tag);
-    if (!element) continue;
-    if (tag <= 0x82) utf8Text(element.body) ?? defect("text");
-    else if (tag <= 0x85) integer(element);
-    else if (tag === FWIDS) [fwid] = all(element.body, readFwid);
-    else if (tag === 0x87) bits(element);
-  }
-  inside.end();
+  const members = [text, text, text, integer, integer, integer, undefined, bits, Boolean, Boolean];
+  members.forEach((read, member) => {
+    const element = inside.maybe(read ? 0x80 + member : 0xa6);
+    if (element && read) read(element);
+    else if (element) [fwid] = all(element.body, readFwid);
+  });
   return fwid ?? defect("none");
 }
 
-/** The first byte of keyUsage; 0 without any. */
-function keyUsage(certificate: Certificate): number {
-  const usage = extensionOf(certificate, KEY_USAGE);
-  return (usage && bits(onlyElement(usage.value, TAG.bitString)).bytes[0]) ?? 0;
-}
-
-function decoding<T>(certificate: Certificate, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof DerError) throw malformed(certificate, "DER of TCG DICE", error.message);
-    throw error;
-  }
-}
-
 /** Require that a certificate's key is one of P-384: NVIDIA has no other. Refuses with `public-key-invalid`. */
-export async function requireP384({ name, spki }: Certificate): Promise<void> {
+export async function requireP384({ name, spki }: Certificate, code = "public-key-invalid"): Promise<void> {
   const kind = await usableKey(spki);
-  if (kind !== "P-384") throw refusal("chain", "public-key-invalid", "P-384", kind, { field: name });
+  need(kind === "P-384", "chain", code, "P-384", kind, { field: name });
 }
 
 // -- the device
@@ -154,26 +133,13 @@ export async function requireP384({ name, spki }: Certificate): Promise<void> {
  *
  * @throws AttestError `gpu-identity-malformed`.
  */
-export function readIdentity(certificate: Certificate): string {
-  const values = serialNumbers(certificate.subject);
-  const [only = ""] = values;
-  if (values.length === 1 && /^[0-9A-Fa-f]{18}$/.test(only) && BigInt(`0x${only}`) === certificate.serial) {
-    return only.toLowerCase();
-  }
-  const expected = `9 bytes in hex, 0x${certificate.serial.toString(16)}`;
-  throw refusal("chain", "gpu-identity-malformed", expected, values.join(", ") || "none", { field: "subject serialNumber" });
-}
-
-function serialNumbers(name: Bytes): string[] {
-  const found: string[] = [];
+export function readIdentity({ subject, serial }: Certificate): string {
   // The name was read before, for its CN.
-  for (const { body } of all(onlyElement(name, TAG.sequence).body, (reader) => reader.next(TAG.set))) {
-    for (const attribute of all(body, (reader) => reader.sequence())) {
-      const identifier = oid(attribute.next(TAG.oid));
-      if (identifier === SERIAL_NUMBER) found.push(latin1(attribute.next().body));
-    }
-  }
-  return found;
+  const attributes = all(onlyElement(subject).body, (names) => all(names.next(TAG.set).body, (reader) => reader.sequence())).flat();
+  const texts = attributes.flatMap((attribute) => (oid(attribute.next(TAG.oid)) === SERIAL_NUMBER ? [latin1(attribute.next().body).toLowerCase()] : []));
+  const digits = serial.toString(16);
+  need(texts.length === 1 && /^[0-9a-f]{18}$/.test(texts[0]!) && BigInt(`0x${texts[0]}`) === serial, "chain", "gpu-identity-malformed", digits, texts);
+  return texts[0]!;
 }
 
 /** Type byte and start of the CN of L4; both have to agree. */
@@ -185,17 +151,9 @@ const MODELS: readonly (readonly [typeByte: string, prefix: string, kind: Device
 ];
 
 /** Say what kind of device an L4 is of. Refuses with `gpu-device-unsupported`. */
-export function readModel(certificate: Certificate, identity: string): DeviceModel {
-  const name = certificate.commonName ?? "";
-  const typeByte = identity.slice(0, 2);
-  for (const [type, prefix, kind, architecture] of MODELS) {
-    if (typeByte !== type || !name.startsWith(prefix)) continue;
-    return { kind, architecture, product: (name.split(" ")[0] ?? "").replaceAll("_", "") };
-  }
-  const known = MODELS.map(([type, prefix]) => `0x${type} ${prefix}`).join(", ");
-  throw refusal("unsupported", "gpu-device-unsupported", known, `0x${typeByte} ${name}`);
-}
-
-function malformed({ name }: Certificate, expected: string, got: string): AttestError {
-  return refusal("chain", "gpu-leaf-malformed", expected, got, { field: name });
+export function readModel({ commonName = "" }: Certificate, identity: string): DeviceModel {
+  const found = MODELS.find(([type, prefix]) => identity.startsWith(type) && commonName.startsWith(prefix));
+  if (!found) return refuse("unsupported", "gpu-device-unsupported", MODELS.join(" "), `${identity} ${commonName}`);
+  const [, , kind, architecture] = found;
+  return { kind, architecture, product: commonName.split(" ")[0]!.replaceAll("_", "") };
 }

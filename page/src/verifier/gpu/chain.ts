@@ -8,23 +8,23 @@
  * Spec: specs/nvidia-gpu.md, sections 5 and 6.
  */
 
-import { type Anchor, type TrustAnchors, anchorsOf, isSimulatedPin, pinned } from "../anchors";
+import { type Anchor, type AnchorRole, type TrustAnchors, anchorsOf, isSimulatedPin } from "../anchors";
 import { equal } from "../bytes";
-import { requireCa, requireIssued, requireValid } from "../chain";
+import { type Dated, requireCa, requireIssued } from "../chain";
 import { ECDSA_SHA384, ecdsaHolds } from "../crypto";
 import { AttestError, refusal, refusalOf } from "../errors";
 import { type Endorsements, named } from "../pool";
 import { type Certificate, type Issuer, spkiPin } from "../x509";
 import { isLeaf, requireP384, withoutFirmwareId } from "./certificates";
+import type { ParsedGpuEvidence } from "./evidence";
 import type { ParsedGpuReport } from "./structure";
 
 /** L5, L4, L3 and L2: certificates between the report and the root. */
-export const PATH_LENGTH = 4;
+const PATH_LENGTH = 4;
 /** Leaves that are tried for one raw report: eight machines with twelve devices are fewer than a hundred. */
 const MAX_LEAVES = 64;
 /** Certificates of one name that are tried: NVIDIA has one of each. */
 const MAX_CANDIDATES = 16;
-const ROLE = "nvidia-device-root";
 
 /** Certificates of a device as found; nothing of it is trusted. */
 export interface DevicePath {
@@ -33,153 +33,114 @@ export interface DevicePath {
   /** Certificates that came in the place of the root; only compared with a pin. */
   readonly roots: readonly Certificate[];
   /** Why the path is not complete. */
-  readonly failure?: AttestError;
-  /** The first certificate, if it claims to be that of an attestation key. */
-  readonly leaf?: Certificate;
-  /** The certificate after the leaf, which should be the device's. */
-  readonly device?: Certificate;
+  readonly failure: AttestError | undefined;
+  /** The first certificate, if it claims to be that of an attestation key, and the one after it, which should be the device's. */
+  readonly leaf: Certificate | undefined;
+  readonly device: Certificate | undefined;
 }
 
-/** The pinned root that a path reaches. */
-export interface DeviceRoot {
+/** A pinned root, with its name, key and dates: as they are held, or else of the certificate that came in its place. */
+export interface Root {
   readonly anchor: Anchor;
-  /** Its name and key. */
-  readonly issuer: Issuer;
-  /** Its certificate, where the anchor is held by its digest alone. */
-  readonly certificate?: Certificate;
+  readonly issuer: Issuer & Dated;
 }
 
 // -- finding
 
 /** The certificates from the attestation key up to L2, as they came with the evidence or lie in the pool. */
-export async function findPath(
-  report: ParsedGpuReport,
-  chain: readonly Certificate[] | undefined,
-  pool: Endorsements,
-): Promise<DevicePath> {
-  if (chain) return presentedPath(chain, pool);
-  const leaf = await findLeaf(report, pool);
-  if (!leaf) return path([], [], refusal("endorsement", "gpu-leaf-missing", "a certificate with a firmware id", "none"));
-  const found = [leaf];
+export async function findPath({ report, chain }: ParsedGpuEvidence, pool: Endorsements): Promise<DevicePath> {
+  const found = chain ? [...chain] : await findLeaf(report, pool);
+  // A root from the evidence is none: a self-issued last certificate stands in its place.
+  const roots = chain && found.length && isSelfIssued(found.at(-1)!) ? [found.pop()!] : [];
   let failure: AttestError | undefined;
-  while (found.length < PATH_LENGTH && !failure) {
-    const issuer = await refusalOf(() => findIssuer(found.at(-1) as Certificate, pool));
+  if (chain && found.length !== PATH_LENGTH) failure = refusal("chain", "gpu-chain-length", `${PATH_LENGTH} certificates`, names(found));
+  if (!chain && !found.length) failure = refusal("endorsement", "gpu-leaf-missing", "a certificate with a firmware id", "none");
+  while (!failure && found.length < PATH_LENGTH) {
+    const issuer = await refusalOf(() => findIssuer(found.at(-1)!, pool));
     if (issuer instanceof AttestError) failure = issuer;
     else found.push(issuer);
   }
-  return path(found, named(pool, (found.at(-1) as Certificate).issuer), failure);
+  const [first, device] = found;
+  const leaf = first && isLeaf(first) ? first : undefined;
+  if (first) roots.push(...named(pool, found.at(-1)!.issuer));
+  return { certificates: found, roots, failure, leaf, device: leaf && device };
 }
 
-function path(certificates: readonly Certificate[], roots: readonly Certificate[], failure?: AttestError): DevicePath {
-  const [first, second] = certificates;
-  const leaf = first && isLeaf(first) ? { leaf: first, ...(second && { device: second }) } : {};
-  return { certificates, roots, ...(failure && { failure }), ...leaf };
-}
+const isSelfIssued = ({ issuer, subject }: Certificate): boolean => equal(issuer, subject);
 
-/** Take a chain as it stands, without a self-issued last certificate: a root from the evidence is none. */
-function presentedPath(chain: readonly Certificate[], pool: Endorsements): DevicePath {
-  const last = chain.at(-1);
-  const rootless = last && equal(last.issuer, last.subject) ? chain.slice(0, -1) : chain;
-  const end = rootless.at(-1);
-  const roots = [...chain.slice(rootless.length), ...(end ? named(pool, end.issuer) : [])];
-  const got = rootless.map((certificate) => certificate.name).join(", ") || "none";
-  const wrong = refusal("chain", "gpu-chain-length", "attestation key, device and two issuers, in this order", got);
-  return path(rootless, roots, rootless.length === PATH_LENGTH ? undefined : wrong);
-}
+/** From the lowest certificate up. */
+export const names = (certificates: readonly { readonly name: string }[]): string => certificates.map(({ name }) => name).join(" < ");
 
 /** The leaf whose key signed the report; if none did, the first, so that the signature is what fails. */
-async function findLeaf(report: ParsedGpuReport, pool: Endorsements): Promise<Certificate | undefined> {
+async function findLeaf(report: ParsedGpuReport, pool: Endorsements): Promise<Certificate[]> {
   const leaves = pool.certificates.filter(isLeaf).slice(0, MAX_LEAVES);
-  for (const leaf of leaves.length > 1 ? leaves : []) if (await reportSignedBy(report, leaf)) return leaf;
-  return leaves[0];
+  for (const leaf of leaves.slice(1).length ? leaves : []) if (await reportSignedBy(report, leaf)) return [leaf];
+  return leaves.slice(0, 1);
 }
 
 /** Whether the report's signature verifies under this certificate's key; a key of another kind signed nothing. */
-export async function reportSignedBy(report: ParsedGpuReport, leaf: Certificate): Promise<boolean> {
+export async function reportSignedBy({ signature, signedBytes }: ParsedGpuReport, leaf: Certificate): Promise<boolean> {
   const holds = await refusalOf(async () => {
     await requireP384(leaf);
-    return ecdsaHolds(leaf.spki, "SHA-384", report.signature, report.signedBytes);
+    return ecdsaHolds(leaf.spki, "SHA-384", signature, signedBytes);
   });
   return holds === true;
 }
 
 /** Who issued `child`; a self-issued certificate stands in the place of the root and is no candidate. */
 async function findIssuer(child: Certificate, pool: Endorsements): Promise<Certificate> {
-  let first: AttestError | undefined;
   const candidates = named(pool, child.issuer).slice(0, MAX_CANDIDATES);
-  for (const candidate of candidates.filter(({ issuer, subject }) => !equal(issuer, subject))) {
-    const found = await refusalOf(() => requireLink(child, candidate));
-    if (!(found instanceof AttestError)) return candidate;
-    first ??= found;
+  const missing = refusal("endorsement", "gpu-issuer-missing", issuerName(child), "none");
+  return firstThat(candidates.filter((candidate) => !isSelfIssued(candidate)), (candidate) => requireLink(child, candidate), missing);
+}
+
+/** The first of these that is not refused; else the first refusal, or `otherwise` when there are none. */
+async function firstThat<T>(candidates: readonly T[], judge: (candidate: T) => Promise<void>, otherwise: AttestError): Promise<T> {
+  let first: AttestError | undefined;
+  for (const candidate of candidates) {
+    const refused = await refusalOf(() => judge(candidate));
+    if (!refused) return candidate;
+    first ??= refused;
   }
-  throw first ?? refusal("endorsement", "gpu-issuer-missing", issuerName(child), "none");
+  throw first ?? otherwise;
 }
 
 // -- judging
 
-async function requireLink(child: Certificate, issuer: Certificate): Promise<void> {
+/** Require that `issuer` issued `child`, and is a CA with a P-384 key. */
+export async function requireLink(child: Certificate, issuer: Certificate): Promise<void> {
   await requireIssued(withoutFirmwareId(child), issuer, ECDSA_SHA384);
   requireCa(issuer);
   await requireP384(issuer);
 }
 
-/** Require that each certificate is issued by the next, which is a CA with a P-384 key. */
-export async function requireLinked({ certificates }: DevicePath): Promise<void> {
-  for (const [position, issuer] of certificates.slice(1).entries()) {
-    await requireLink(certificates[position] as Certificate, issuer);
-  }
-}
-
 /**
- * Return the pinned root that issued the last certificate of the path.
+ * Return the pinned root of this role that issued the last certificate of a path.
  *
  * Refuses with `root-not-trusted`, `simulated-root-refused`, `gpu-root-missing`, or by the rules of chains.
+ *
+ * @param presented certificates that came in its place: one whose key is pinned counts where the anchor holds no key.
  */
-export async function findRoot({ certificates, roots }: DevicePath, anchors: TrustAnchors): Promise<DeviceRoot> {
-  const last = certificates.at(-1) as Certificate;
-  let first: AttestError | undefined;
-  for (const root of await candidateRoots(last, roots.slice(0, MAX_CANDIDATES), anchors)) {
-    const found = await refusalOf(async () => {
-      await requireIssued(last, root.issuer, ECDSA_SHA384);
-      if (root.certificate) await requireLink(root.certificate, root.certificate);
-    });
-    if (!(found instanceof AttestError)) return root;
-    first ??= found;
-  }
-  throw first ?? (await noRoot(last, roots, anchors));
-}
-
-/** Pinned roots in the name of the issuer: as keys that are held, and as presented certificates. */
-async function candidateRoots(last: Certificate, presented: readonly Certificate[], anchors: TrustAnchors): Promise<DeviceRoot[]> {
-  const found: DeviceRoot[] = [];
-  for (const anchor of anchorsOf(anchors, ROLE)) {
-    if (anchor.held && equal(anchor.held.subject, last.issuer)) found.push({ anchor, issuer: anchor.held });
-  }
-  for (const certificate of presented) {
-    const anchor = pinned(anchors, ROLE, await spkiPin(certificate));
-    if (anchor && !anchor.held) found.push({ anchor, issuer: certificate, certificate });
-  }
-  return found;
-}
-
-function issuerName({ issuerCommonName }: Certificate): string {
-  return issuerCommonName ?? "a name without one CN";
-}
-
-async function noRoot(last: Certificate, presented: readonly Certificate[], anchors: TrustAnchors): Promise<AttestError> {
-  const expected = `a pinned ${issuerName(last)}`;
+export async function findRoot(role: AnchorRole, last: Certificate, presented: readonly Certificate[], anchors: TrustAnchors): Promise<Root> {
   const pins = await Promise.all(presented.slice(0, MAX_CANDIDATES).map(spkiPin));
-  if (!pins.length && anchorsOf(anchors, ROLE).some((anchor) => !anchor.held)) {
-    return refusal("endorsement", "gpu-root-missing", expected, "none");
-  }
-  const simulated = pins.some((pin) => isSimulatedPin(ROLE, pin));
-  return refusal("chain", simulated ? "simulated-root-refused" : "root-not-trusted", expected, `SHA-256 of the key ${pins[0]}`);
+  const own = anchorsOf(anchors, role);
+  const candidates = own.flatMap((anchor): Root[] => {
+    const { held } = anchor;
+    if (held) return equal(held.subject, last.issuer) ? [{ anchor, issuer: held }] : [];
+    return presented.filter((_, position) => pins[position] === anchor.pin).map((issuer) => ({ anchor, issuer }));
+  });
+  const expected = `a pinned ${issuerName(last)}`;
+  const code = pins.some((pin) => isSimulatedPin(role, pin)) ? "simulated-root-refused" : "root-not-trusted";
+  const missing = !pins.length && own.some(({ held }) => !held);
+  const otherwise = missing ? refusal("endorsement", "gpu-root-missing", expected, "none") : refusal("chain", code, expected, `SHA-256 of the key ${pins[0]}`);
+  return firstThat(
+    candidates,
+    async ({ anchor, issuer }) => {
+      await requireIssued(last, issuer, ECDSA_SHA384);
+      if (!anchor.held) await requireLink(issuer as Certificate, issuer as Certificate); // one that was presented
+    },
+    otherwise,
+  );
 }
 
-/**
- * Require every certificate of the path, and the root, to be within its dates; both bounds are included. Nested
- * validity is not asked for: L5 and L4 begin before the certificates of their issuers.
- */
-export function requirePathValid({ certificates }: DevicePath, root: DeviceRoot | undefined, at: number): void {
-  for (const dated of [...certificates, root?.certificate, root?.anchor.held]) if (dated) requireValid(dated, at);
-}
+const issuerName = ({ issuerCommonName }: Certificate): string => issuerCommonName ?? "a name without one CN";

@@ -7,12 +7,12 @@
 
 import { rfc3339 } from "../bytes";
 import { type ClaimTree, type Claims, nestedClaims } from "../claims";
-import type { Result, Source } from "./measurements";
-import { nvidiaClaims, revocationOf } from "./nvidia_claims";
-import { driverRimId, switchBiosRimId, vbiosRimId } from "./rim";
+import { type Status, isAnswer } from "../ocsp";
+import { isMatch, type Source } from "./measurements";
+import { nvidiaClaims } from "./nvidia_claims";
 import type { VerifiedGpu } from "./verify";
 
-type Subject = Omit<VerifiedGpu, "claims">;
+export type Subject = Omit<VerifiedGpu, "claims">;
 
 const MODES = ["spt", "mpt", "protected-pcie"];
 const LOCKED = 1;
@@ -22,92 +22,84 @@ const DEFAULT_BLACKWELL = "GB100";
 
 /** Return all claims, nested by their dotted names. */
 export function gpuClaims(v: Subject): Claims {
-  const { opaque, leaf } = v;
+  const { opaque, leaf, measurements, architecture, product } = v;
+  const { featureFlag, protectedPcie, project, projectSku, chipSku, lockStatus } = opaque;
+  const isSwitch = v.kind === "nvidia-switch";
   return nestedClaims({
-    architecture: v.architecture,
-    product: v.product,
+    architecture,
+    product,
     device_identity: v.identity,
     hwmodel: v.device.commonName,
     // The device makes a new L5 for each firmware: this names no device for longer than its firmware lasts.
     ueid: String(leaf.certificate.serial),
     fwid: leaf.fwid,
-    fwid_matched: opaque.fwid === undefined ? undefined : true,
+    fwid_matched: opaque.fwid && true,
     nonce: v.nonce,
-    ...(v.kind === "nvidia-switch" ? switchMembers(v) : gpuMembers(v)),
+    driver_version: v.driverVersion,
+    vbios_version: v.vbiosVersion,
+    ...(isSwitch
+      ? { lock_status: lockStatus, locked: stated(lockStatus, LOCKED) }
+      : {
+          mode: MODES[featureFlag!],
+          feature_flag: featureFlag,
+          protected_pcie: stated(protectedPcie, ON),
+          project,
+          project_sku: projectSku,
+          chip_sku: chipSku,
+          nvml: v.evidence.settings,
+        }),
+    opaque_version: opaque.version,
+    unknown_opaque_types: opaque.unknown,
+    "measurements.compared": measurements?.length,
+    "measurements.matched": measurements?.filter(isMatch).length,
+    "measurements.mismatches": measurements && [], // one that was not waived would have refused
+    // Where, in which RIM, what was expected, what is there, and why that passes.
+    "measurements.waived": measurements?.filter(({ reason }) => reason).map((result) => ({ ...result, rim: rimId(v, result.source) })),
+    ...rimMembers(v, "driver"),
+    ...rimMembers(v, "vbios"),
     nvidia: nvidiaClaims(v),
   });
 }
 
-function gpuMembers(v: Subject): ClaimTree {
-  const { opaque } = v;
-  const { settings } = v.evidence;
-  return {
-    driver_version: v.driverVersion,
-    vbios_version: v.vbiosVersion,
-    mode: MODES[opaque.featureFlag ?? -1],
-    feature_flag: opaque.featureFlag,
-    protected_pcie: opaque.protectedPcie === undefined ? undefined : opaque.protectedPcie === ON,
-    project: opaque.project,
-    project_sku: opaque.projectSku,
-    chip_sku: opaque.chipSku,
-    ...common(v),
-    ...rimMembers(v, "driver"),
-    ...rimMembers(v, "vbios"),
-    nvml: settings,
-  };
-}
+const stated = (value: number | undefined, wanted: number): boolean | undefined => (value === undefined ? undefined : value === wanted);
 
-function switchMembers(v: Subject): ClaimTree {
-  const { lockStatus } = v.opaque;
-  return {
-    vbios_version: v.vbiosVersion,
-    lock_status: lockStatus,
-    locked: lockStatus === undefined ? undefined : lockStatus === LOCKED,
-    ...common(v),
-    ...rimMembers(v, "vbios"),
-  };
-}
-
-function common(v: Subject): ClaimTree {
-  const found = v.measurements;
-  return {
-    opaque_version: v.opaque.version,
-    unknown_opaque_types: v.opaque.unknown,
-    "measurements.compared": found?.length,
-    "measurements.matched": found?.filter((result) => result.matched).length,
-    "measurements.mismatches": found && [], // one that was not waived would have refused
-    "measurements.waived": found?.filter((result) => result.waived !== undefined).map((result) => difference(v, result)),
-  };
-}
-
-/** Describe what differs: where, in which RIM, what was expected and what is there. */
-function difference(v: Subject, { index, source, expected, got, waived }: Result): ClaimTree {
-  return { index, source, expected, rim: rimId(v, source), got, reason: waived };
+/** Say what the answers about a chain come to: `good`, or why a tolerated one is on hold; undefined without any. */
+export function revocationOf(statuses: readonly Status[]): string | undefined {
+  const held = statuses.find((status) => isAnswer(status) && status.status !== "good");
+  return held && isAnswer(held) ? (held.reason ?? "unspecified") : statuses.length ? "good" : undefined;
 }
 
 function rimMembers(v: Subject, source: Source): ClaimTree {
-  const { rim, statuses } = v.rims[source];
+  const rim = v.rims[source];
   if (!rim) return {};
-  const name = `${source}_rim`;
-  return {
-    [`${name}.id`]: rimId(v, source),
-    [`${name}.version`]: rim.parsed.version,
-    [`${name}.sha256`]: rim.parsed.sha256,
-    [`${name}.signer`]: rim.signers[0].name,
-    [`${name}.revocation`]: revocationOf(statuses),
-    [`${name}.issued`]: rfc3339(rim.notBefore),
-    [`${name}.expires`]: rfc3339(rim.notAfter),
-    [`${name}.not_after`]: rfc3339(rim.notAfter),
+  const { parsed, window, statuses } = rim;
+  const [issued, expires] = window!.map(rfc3339);
+  const members = {
+    id: rimId(v, source),
+    version: parsed.version,
+    sha256: parsed.sha256,
+    signer: parsed.certificates[0]!.name,
+    revocation: revocationOf(statuses),
+    issued,
+    expires,
+    not_after: expires,
   };
+  return Object.fromEntries(Object.entries(members).map(([name, value]) => [`${source}_rim.${name}`, value]));
 }
 
-/** The id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one. */
-function rimId(v: Subject, source: Source): string | undefined {
-  const { project, projectSku, chipSku, chipInfo } = v.opaque;
-  const version = source === "driver" ? v.driverVersion : v.vbiosVersion;
-  if (version === undefined) return undefined;
-  if (v.kind === "nvidia-switch") return switchBiosRimId(version);
-  if (source === "driver") return driverRimId(v.architecture === "hopper" ? v.product : (chipInfo ?? DEFAULT_BLACKWELL), version);
-  if (project === undefined || projectSku === undefined || chipSku === undefined) return undefined;
-  return vbiosRimId(project, projectSku, chipSku, version);
+/**
+ * The id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one. The project, SKU and chip SKU of
+ * an LS10 are constants; the chip of a Blackwell is that of opaque field 35.
+ */
+function rimId({ opaque, driverVersion, vbiosVersion, architecture, product }: Subject, source: Source): string | undefined {
+  const { project, projectSku, chipSku, chipInfo = DEFAULT_BLACKWELL } = opaque;
+  const chip = architecture === "hopper" ? product : chipInfo;
+  const version = vbiosVersion?.replaceAll(".", "").toUpperCase();
+  const [kind, ...parts] =
+    architecture === "ls10"
+      ? ["NV_SWITCH_BIOS_5612_0002_890", version]
+      : source === "vbios"
+        ? ["NV_GPU_VBIOS", project?.toUpperCase(), projectSku?.toUpperCase(), chipSku?.toUpperCase(), version]
+        : [chip.startsWith("GH") ? "NV_GPU_DRIVER" : "NV_GPU_CC_DRIVER", chip, driverVersion];
+  return parts.every((part) => part && /^[0-9A-Za-z.-]{1,24}$/.test(part) && /[^.]/.test(part)) ? [kind, ...parts].join("_") : undefined;
 }

@@ -9,12 +9,11 @@
  */
 
 import { hex, rfc3339 } from "../bytes";
-import type { ClaimTree } from "../claims";
-import { type Status, isAnswer } from "../ocsp";
-import { conflicts } from "./measurements";
-import type { RimFound, VerifiedGpu } from "./verify";
-
-type Subject = Omit<VerifiedGpu, "claims">;
+import type { ClaimTree, ClaimValue } from "../claims";
+import type { Status } from "../ocsp";
+import { windowOf } from "./attempt";
+import { type Subject, revocationOf } from "./claims";
+import type { JudgedRim } from "./references";
 
 /** NVIDIA's enterprise number, the manufacturer in every RIM. */
 const OEM_ID = "5703";
@@ -22,90 +21,67 @@ const STEPS = ["fetched", "schema-validated", "signature-verified", "version-mat
 
 /** Return the claims of a device as NVIDIA's verifiers name them. */
 export function nvidiaClaims(v: Subject): ClaimTree {
-  const isSwitch = v.kind === "nvidia-switch";
+  const { opaque, kind, rims } = v;
+  const { driver, vbios } = rims;
+  const isSwitch = kind === "nvidia-switch";
+  // What was measured is what NVIDIA published: all of it, with every RIM at hand; a mismatch was refused.
+  const isComplete = v.measurements && vbios && (isSwitch || driver);
+  const common = {
+    "arch-check": true,
+    // What verification established, without which there would be no verified device.
+    ...prefixed("attestation-report-", {
+      parsed: true,
+      "signature-verified": true,
+      "cert-chain": chain(windowOf(v.certificates)[1], v.statuses),
+      "cert-chain-fwid-match": opaque.fwid && true,
+    }),
+  };
   return {
     hwmodel: v.device.commonName,
     ueid: String(v.leaf.certificate.serial),
     oemid: OEM_ID,
     eat_nonce: hex(v.nonce),
     "x-nvidia-device-type": isSwitch ? "nvswitch" : "gpu",
-    ...(isSwitch ? switchClaims(v) : gpuClaims(v)),
-    ...results(v, isSwitch),
+    ...(isSwitch
+      ? prefixed("x-nvidia-switch-", { ...common, "bios-version": v.vbiosVersion, ...rim("bios", vbios), pdi: opaque.ownPdi, "gpu-pdis": connected(opaque.gpuPdis) })
+      : prefixed("x-nvidia-gpu-", {
+          ...common,
+          "claims-version": "3.0",
+          "driver-version": v.driverVersion,
+          "vbios-version": v.vbiosVersion,
+          ...rim("driver", driver),
+          ...rim("vbios", vbios),
+          "vbios-index-no-conflict": driver && vbios && true, // or it would have been refused
+          "switch-pdis": connected(opaque.switchPdis),
+        })),
+    ...(isComplete ? { measres: "success", secboot: true, dbgstat: "disabled" } : { measres: "not-run" }),
   };
 }
 
-/** Whether what was measured is what NVIDIA published: all of it, with every RIM at hand; a mismatch was refused. */
-function results({ measurements, rims }: Subject, isSwitch: boolean): ClaimTree {
-  const complete = rims.vbios.rim && (isSwitch || rims.driver.rim);
-  return measurements && complete ? { measres: "success", secboot: true, dbgstat: "disabled" } : { measres: "not-run" };
-}
-
-function gpuClaims(v: Subject): ClaimTree {
-  const prefix = "x-nvidia-gpu-";
-  const [driver, vbios] = [v.rims.driver.rim, v.rims.vbios.rim];
-  const bothRims = driver && vbios;
-  return {
-    [`${prefix}claims-version`]: "3.0",
-    [`${prefix}driver-version`]: v.driverVersion,
-    [`${prefix}vbios-version`]: v.vbiosVersion,
-    ...report(v, prefix),
-    ...rimClaims(`${prefix}driver-rim`, v.rims.driver),
-    ...rimClaims(`${prefix}vbios-rim`, v.rims.vbios),
-    [`${prefix}vbios-index-no-conflict`]: bothRims && !conflicts(driver.parsed, vbios.parsed).length,
-    [`${prefix}switch-pdis`]: connected(v.opaque.switchPdis),
-  };
-}
-
-function switchClaims(v: Subject): ClaimTree {
-  const prefix = "x-nvidia-switch-";
-  return {
-    [`${prefix}bios-version`]: v.vbiosVersion,
-    ...report(v, prefix),
-    ...rimClaims(`${prefix}bios-rim`, v.rims.vbios),
-    [`${prefix}pdi`]: v.opaque.ownPdi,
-    [`${prefix}gpu-pdis`]: connected(v.opaque.gpuPdis),
-  };
+function prefixed(prefix: string, claims: ClaimTree): ClaimTree {
+  return Object.fromEntries(Object.entries(claims).map(([name, value]) => [prefix + name, value]));
 }
 
 /** Name each device at the other end once; zero is a link that is off. */
-function connected(pdis: readonly string[] | undefined): readonly string[] | undefined {
-  return pdis && [...new Set(pdis)].filter((pdi) => /[^0]/.test(pdi));
-}
-
-/** Say what verification established, without which there would be no verified device. */
-function report(v: Subject, prefix: string): ClaimTree {
-  const name = `${prefix}attestation-report`;
-  return {
-    [`${prefix}arch-check`]: true,
-    [`${name}-parsed`]: true,
-    [`${name}-signature-verified`]: true,
-    [`${name}-cert-chain`]: chain(Math.min(...v.certificates.map((certificate) => certificate.notAfter)), v.statuses),
-    [`${name}-cert-chain-fwid-match`]: v.opaque.fwid === undefined ? undefined : true,
-  };
-}
+const connected = (pdis: readonly string[] | undefined): readonly string[] | undefined =>
+  pdis && [...new Set(pdis)].filter((pdi) => /[^0]/.test(pdi));
 
 /** Say what was established about a RIM; about one that is not there, only that. */
-function rimClaims(prefix: string, { rim, statuses }: RimFound): ClaimTree {
-  if (!rim) return { [`${prefix}-fetched`]: false };
-  const steps = Object.fromEntries(STEPS.map((step) => [`${prefix}-${step}`, true]));
-  return { ...steps, [`${prefix}-cert-chain`]: chain(rim.notAfter, statuses) };
-}
-
-/** What the answers about a chain come to: `good`, or why a tolerated one is on hold; undefined without any. */
-export function revocationOf(statuses: readonly Status[]): string | undefined {
-  for (const status of statuses) if (isAnswer(status) && status.status !== "good") return status.reason ?? "unspecified";
-  return statuses.length ? "good" : undefined;
+function rim(part: string, found: JudgedRim | undefined): ClaimTree {
+  const steps: Record<string, ClaimValue> = found ? { "cert-chain": chain(found.window![1], found.statuses) } : {};
+  for (const step of found ? STEPS : STEPS.slice(0, 1)) steps[step] = !!found;
+  return prefixed(`${part}-rim-`, steps);
 }
 
 /** Describe a chain: valid, or it would not be here; its revocation only as far as it was judged. */
 function chain(notAfter: number, statuses: readonly Status[]): ClaimTree {
   const revocation = revocationOf(statuses);
-  const held = revocation !== undefined && revocation !== "good";
-  return {
-    "x-nvidia-cert-expiration-date": rfc3339(notAfter),
-    "x-nvidia-cert-status": held ? "revoked" : "valid",
-    "x-nvidia-cert-ocsp-status": revocation === undefined ? "unknown" : held ? "revoked" : "good",
-    "x-nvidia-cert-ocsp-response-valid": revocation === undefined ? undefined : true,
-    "x-nvidia-cert-revocation-reason": held ? revocation : undefined,
-  };
+  const held = revocation !== "good" && revocation;
+  return prefixed("x-nvidia-cert-", {
+    "expiration-date": rfc3339(notAfter),
+    status: held ? "revoked" : "valid",
+    "ocsp-status": held ? "revoked" : (revocation ?? "unknown"),
+    "ocsp-response-valid": revocation && true,
+    "revocation-reason": held || undefined,
+  });
 }

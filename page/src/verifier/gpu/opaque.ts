@@ -9,50 +9,51 @@
  */
 
 import { type Bytes, hex, latin1 } from "../bytes";
-import { type AttestError, refusal } from "../errors";
+import { type Shown, need } from "../errors";
 
-/** The highest value of entry 34 whose meaning is known. */
-const MAX_OPAQUE_VERSION = 1;
 const CHECK = "nvidia.format";
-const PDI_BYTES = 8;
-const FWID_BYTES = 48;
-/** Of the table of ports behind the GPUs that a switch knows; it is not interpreted. */
-const SWITCH_PORTS_BYTES = 64;
-const SWITCH_GPU_PDIS_BYTES = 64 + SWITCH_PORTS_BYTES;
-const GPU_PDIS_BYTES = 18 * 8;
-const VBIOS_BYTES = 8;
-
 const DRIVER_VERSION = 3;
-const GPU_INFO = 4;
-const VBIOS_VERSION = 6;
-const NVDEC0_STATUS = 11;
+const OLD_GPU_PDIS = 4;
+const BIOS_VERSION = 6;
+const NVDEC0 = 11;
 const CHIP_SKU = 15;
 const PROJECT = 17;
 const PROJECT_SKU = 18;
 const FWID = 20;
-const PROTECTED_PCIE_STATUS = 21;
+const PROTECTED_PCIE = 21;
 const PDIS = 22;
 const LOCK_STATUS = 25;
-const SWITCH_GPU_PDIS = 26;
+const GPU_PDIS = 26;
 const OPAQUE_VERSION = 34;
 const CHIP_INFO = 35;
 const FEATURE_FLAG = 36;
 
-/** Bytes of the entries that are interpreted. The first size of `PDIS` is that of a switch, the other of a GPU. */
-const SIZES: ReadonlyMap<number, readonly number[]> = new Map([
-  [NVDEC0_STATUS, [1]],
-  [FWID, [FWID_BYTES]],
-  [PROTECTED_PCIE_STATUS, [1]],
-  [PDIS, [PDI_BYTES, GPU_PDIS_BYTES]],
-  [LOCK_STATUS, [2]],
-  [SWITCH_GPU_PDIS, [SWITCH_GPU_PDIS_BYTES]],
-  [OPAQUE_VERSION, [2]],
-  [FEATURE_FLAG, [2]],
-]);
-const TEXTS = [DRIVER_VERSION, CHIP_SKU, 16, PROJECT, PROJECT_SKU, 19, CHIP_INFO];
-const ON_OR_OFF = [0x55, 0xaa];
-/** Single GPU pass-through, multi GPU pass-through, protected PCIe. */
-const FEATURE_FLAGS = [0, 1, 2];
+const TEXT = /^[ -~]*\0*$/;
+const ON_OR_OFF = /^[\x55\xaa]$/;
+const TWO_BYTES = /^[^]{2}$/;
+/** Of a switch, the ids of eight GPUs and as many bytes of ports, which are not interpreted. */
+const EIGHT_GPUS = /^[^]{128}$/;
+/** What the entries have to be that are interpreted, byte for byte. */
+const FORMS: Readonly<Record<number, RegExp>> = {
+  [DRIVER_VERSION]: TEXT,
+  // A GPU writes it as numbers, a switch as text.
+  [BIOS_VERSION]: /^(?:[^]{8}|[ -~]+\0*)$/,
+  [NVDEC0]: ON_OR_OFF,
+  [CHIP_SKU]: TEXT,
+  16: TEXT,
+  [PROJECT]: TEXT,
+  [PROJECT_SKU]: TEXT,
+  19: TEXT,
+  [FWID]: /^[^]{48}$/,
+  [PROTECTED_PCIE]: ON_OR_OFF,
+  // A switch's own id, or one for each link of a GPU.
+  [PDIS]: /^(?:[^]{8}|[^]{144})$/,
+  [LOCK_STATUS]: TWO_BYTES,
+  [GPU_PDIS]: EIGHT_GPUS,
+  [OPAQUE_VERSION]: TWO_BYTES,
+  [CHIP_INFO]: TEXT,
+  [FEATURE_FLAG]: TWO_BYTES,
+};
 
 /** What a device says of itself; undefined means "not present in the report". Digests and ids in hex. */
 export interface OpaqueData {
@@ -83,135 +84,78 @@ export interface OpaqueData {
   readonly lockStatus: number | undefined;
   /** Types of no known meaning, in the order of the report. */
   readonly unknown: readonly number[];
-  /** Version of the VBIOS or BIOS: a GPU writes it as numbers, a switch as text. */
+  /** Version of the VBIOS or BIOS as written. */
   readonly bios: Bytes | undefined;
 }
 
-/** The VBIOS version of a device that is a GPU by its certificate (`96.00.74.00.1A`): five of its eight bytes. */
-export function gpuVbiosVersion({ bios }: OpaqueData): string | undefined {
-  if (bios && bios.length !== VBIOS_BYTES) throw malformed("VBIOS version", `${VBIOS_BYTES} bytes for a GPU`, `${bios.length} bytes`);
-  return bios && [3, 2, 1, 0, 4].map((i) => hex(bios.subarray(i, i + 1)).toUpperCase()).join(".");
+/** Require a report to be what its format says: `gpu-report-malformed`. */
+export function wellFormed(condition: unknown, field: string, expected: Shown, got: Shown): asserts condition {
+  need(condition, "malformed", "gpu-report-malformed", expected, got, { field, check: CHECK, clause: "nvidia-gpu.md 2 to 4" });
 }
 
-/** The BIOS version of a device that is a switch by its certificate (`96.10.55.00.01`). */
-export function switchBiosVersion({ bios }: OpaqueData): string | undefined {
-  const found = bios && textOf(bios);
-  if (bios && !found) throw malformed("VBIOS version", "printable ASCII for a switch", hex(bios));
-  return found;
-}
+/** Unsigned, little-endian. */
+export const unsigned = (value: Bytes): number => value.reduceRight((sum, byte) => sum * 256 + byte, 0);
 
 /**
  * Read the opaque data of a report.
  *
- * @param offset where it begins in the report, for errors.
  * @throws AttestError `gpu-report-malformed`: an entry overruns, a type stands twice, or a value that is interpreted
  *   has another size or meaning than is known; `gpu-opaque-unsupported`: a layout or version that is newer.
  */
-export function parseOpaque(data: Bytes, offset: number): OpaqueData {
+export function parseOpaque(data: Bytes): OpaqueData {
+  const supported = (condition: boolean, got: Shown): void =>
+    need(condition, "unsupported", "gpu-opaque-unsupported", "version 0 or 1", got, { check: CHECK, clause: "nvidia-gpu.md 4.3" });
   // (1) Which layout: the newer one begins with its name, and would be an entry of 16,708 bytes here.
-  if (latin1(data.subarray(0, 6)) === "NVDAOD") throw unsupported(`NVDAOD ${[...data.subarray(8, 11)].join(".")}`);
+  supported(!latin1(data).startsWith("NVDAOD"), data.slice(0, 11));
   // (2) Framing: entries follow each other without gaps, and end with the data.
-  const { entries, places } = cut(data, offset);
-  const unsigned = (type: number): number | undefined => maybe(entries.get(type), unsignedOf);
-  const hexOf = (type: number, size: number): string | undefined => maybe(entries.get(type), (value) => (value.length === size ? hex(value) : undefined));
-  // A text of NULs alone states nothing.
-  const text = (type: number): string | undefined => maybe(entries.get(type), textOf) || undefined;
-  // (3) The version says whether the entries mean what we think.
-  requireSize(OPAQUE_VERSION, entries.get(OPAQUE_VERSION), places);
-  const version = unsigned(OPAQUE_VERSION) ?? 0;
-  if (version > MAX_OPAQUE_VERSION) throw unsupported(`version ${version}`);
-  // (4) Values that are interpreted.
-  for (const [type, value] of entries) {
-    requireSize(type, value, places);
-    requireValue(type, value, places, version >= 1);
+  const entries = new Map<number, Bytes>();
+  for (let at = 0; at < data.length; ) {
+    const type = unsigned(data.slice(at, at + 2));
+    const value = data.slice(at + 4, (at += 4 + unsigned(data.slice(at + 2, at + 4))));
+    wellFormed(at <= data.length && !entries.has(type), field(type), "whole, and once", "other bytes");
+    entries.set(type, value);
   }
+  const maybe = <T>(type: number, form: RegExp, read: (value: Bytes) => T): T | undefined => {
+    const value = entries.get(type);
+    return value && form.test(latin1(value)) ? read(value) : undefined;
+  };
+  const required = (type: number, form: RegExp): void => {
+    const value = entries.get(type);
+    wellFormed(!value || form.test(latin1(value)), field(type), String(form), value);
+  };
+  // (3) The version says whether the entries mean what we think.
+  required(OPAQUE_VERSION, TWO_BYTES);
+  const number = (type: number): number | undefined => maybe(type, /^/, unsigned);
+  const version = number(OPAQUE_VERSION) ?? 0;
+  supported(version < 2, version);
+  // (4) Values that are interpreted.
+  for (const type of entries.keys()) required(type, FORMS[type] ?? /^/);
+  if (version) required(FEATURE_FLAG, /^[\0-\x02]\0$/);
+  // A text of NULs alone states nothing.
+  const text = (type: number): string | undefined => maybe(type, /^/, latin1)?.split("\0")[0] || undefined;
   // BIOS 96.10.52 wrote the ids of a switch's GPUs under another type.
-  const [old, listed] = [hexOf(GPU_INFO, SWITCH_GPU_PDIS_BYTES), hexOf(SWITCH_GPU_PDIS, SWITCH_GPU_PDIS_BYTES)];
-  if (old && listed) throw malformed("opaque data", "one list of GPU PDIs", "types 4 and 26", offset);
-  const links = entries.get(PDIS);
+  const [old, listed] = [OLD_GPU_PDIS, GPU_PDIS].map((type) => maybe(type, EIGHT_GPUS, (value) => pdis(value.slice(0, 64))));
+  wellFormed(!old || !listed, "opaque data", "one list of GPUs", "types 4 and 26");
   return {
     driverVersion: text(DRIVER_VERSION),
     project: text(PROJECT),
     projectSku: text(PROJECT_SKU),
     chipSku: text(CHIP_SKU),
     chipInfo: text(CHIP_INFO),
-    nvdec0: unsigned(NVDEC0_STATUS),
-    fwid: hexOf(FWID, FWID_BYTES),
-    protectedPcie: unsigned(PROTECTED_PCIE_STATUS),
+    nvdec0: number(NVDEC0),
+    fwid: maybe(FWID, /^/, hex),
+    protectedPcie: number(PROTECTED_PCIE),
     version,
-    featureFlag: version >= 1 ? unsigned(FEATURE_FLAG) : undefined,
-    ownPdi: hexOf(PDIS, PDI_BYTES),
-    switchPdis: links?.length === GPU_PDIS_BYTES ? pieces(hex(links.slice().reverse())).reverse() : undefined,
-    gpuPdis: maybe(listed ?? old, (digits) => pieces(digits.slice(0, -2 * SWITCH_PORTS_BYTES))),
-    lockStatus: unsigned(LOCK_STATUS),
+    featureFlag: version ? number(FEATURE_FLAG) : undefined,
+    ownPdi: maybe(PDIS, /^[^]{8}$/, hex),
+    switchPdis: maybe(PDIS, /[^]{9}/, (value) => pdis(value.slice().reverse()).reverse()),
+    gpuPdis: old ?? listed,
+    lockStatus: number(LOCK_STATUS),
     unknown: [...entries.keys()].filter((type) => !((type >= 1 && type <= 27) || (type >= 32 && type <= 36))),
-    bios: entries.get(VBIOS_VERSION),
+    bios: entries.get(BIOS_VERSION),
   };
 }
 
-function maybe<T, R>(value: T | undefined, read: (value: T) => R): R | undefined {
-  return value === undefined ? undefined : read(value);
-}
+const field = (type: number): string => `opaque data, type ${type}`;
 
-function unsignedOf(value: Bytes): number {
-  return value.reduceRight((sum, byte) => sum * 256 + byte, 0);
-}
-
-type Places = ReadonlyMap<number, number>;
-
-/** Cut the data into entries, each with its offset in the report. */
-function cut(data: Bytes, offset: number): { entries: Map<number, Bytes>; places: Places } {
-  const entries = new Map<number, Bytes>();
-  const places = new Map<number, number>();
-  for (let at = 0; at < data.length; ) {
-    const [type, size] = [unsignedOf(data.slice(at, at + 2)), unsignedOf(data.slice(at + 2, at + 4))];
-    const end = at + 4 + size;
-    if (end > data.length || at + 4 > data.length) throw malformed(name(type), `${end - at} bytes`, `${data.length - at} bytes`, offset + at);
-    if (entries.has(type)) throw malformed(name(type), "each type at most once", "twice", offset + at);
-    entries.set(type, data.slice(at + 4, end));
-    places.set(type, offset + at);
-    at = end;
-  }
-  return { entries, places };
-}
-
-function requireSize(type: number, value: Bytes | undefined, places: Places): void {
-  const sizes = SIZES.get(type);
-  if (value && sizes && !sizes.includes(value.length)) {
-    throw malformed(name(type), `${sizes.join(" or ")} bytes`, `${value.length} bytes`, places.get(type));
-  }
-}
-
-/** Refuse text that cannot be shown, and words of a closed set that are not in it. */
-function requireValue(type: number, value: Bytes, places: Places, versioned: boolean): void {
-  const text = textOf(value);
-  const unreadable = type === VBIOS_VERSION ? value.length !== VBIOS_BYTES && !text : TEXTS.includes(type) && text === undefined;
-  if (unreadable) throw malformed(name(type), "printable ASCII", hex(value.subarray(0, 64)), places.get(type));
-  const onOrOff = type === NVDEC0_STATUS || type === PROTECTED_PCIE_STATUS;
-  const allowed = onOrOff ? ON_OR_OFF : type === FEATURE_FLAG && versioned ? FEATURE_FLAGS : undefined;
-  const number = unsignedOf(value);
-  if (allowed && !allowed.includes(number)) throw malformed(name(type), allowed.join(" or "), String(number), places.get(type));
-}
-
-/** Text without the NULs behind it; undefined for what is not printable ASCII. */
-function textOf(value: Bytes): string | undefined {
-  return /^([ -~]*)\0*$/.exec(latin1(value))?.[1];
-}
-
-function pieces(digits: string): string[] {
-  return digits.match(/.{16}/g) ?? [];
-}
-
-function name(type: number): string {
-  return `opaque data, type ${type}`;
-}
-
-function unsupported(got: string): AttestError {
-  const expected = `the layout without a name in front, version at most ${MAX_OPAQUE_VERSION}`;
-  return refusal("unsupported", "gpu-opaque-unsupported", expected, got, { check: CHECK, clause: "nvidia-gpu.md 4.3" });
-}
-
-/** Make the refusal of a report that is not what its format says; for the caller to throw. */
-export function malformed(field: string, expected: string, got: string, offset?: number): AttestError {
-  return refusal("malformed", "gpu-report-malformed", expected, got, { field, offset, check: CHECK, clause: "nvidia-gpu.md 2 to 4" });
-}
+const pdis = (value: Bytes): string[] => hex(value).match(/.{16}/g) ?? [];

@@ -1,5 +1,6 @@
 /**
- * Which RIM speaks for a device's driver, and which for its VBIOS or BIOS; and whether it may.
+ * Which RIM speaks for a device's driver, and which for its VBIOS or BIOS; whether it may; and whether the device measured
+ * what it says.
  *
  * Edition, product and version decide; names and order of files say nothing. Several issues of one id can be at hand:
  * each is judged and compared as a whole, and values of two issues are never mixed.
@@ -7,68 +8,64 @@
  * Spec: specs/nvidia-gpu.md, sections 8 to 10 and 12.
  */
 
-import type { TrustAnchors } from "../anchors";
-import { latin1 } from "../bytes";
-import { AttestError, refusalOf } from "../errors";
+import { hex, latin1, rfc3339 } from "../bytes";
+import type { Told } from "../checks";
+import { AttestError, need, refusal, refusalOf, refuse } from "../errors";
+import type { Given } from "../formats";
 import { type Status, requireNotRevoked } from "../ocsp";
-import type { Endorsements } from "../pool";
 import type { Certificate, Issuer } from "../x509";
+import { type Attempt, type Step, decisionsOn, isSwitch, reasons, signerText, tellStatuses, tolerancesOf, tolerate, windowOf, windowText } from "./attempt";
 import type { DeviceModel } from "./certificates";
-import { type Source, type Waivers, compare, mismatches } from "./measurements";
-import { gpuVbiosVersion, switchBiosVersion } from "./opaque";
-import { type ParsedRim, type VerifiedRim, findSigners, readRim, requireSignature, requireWindow } from "./rim";
-import type { RimEdition } from "./rim_document";
-import type { ParsedGpuReport } from "./structure";
+import { type Root, names } from "./chain";
+import { type References, SOURCES, type Source, compare, conflicts, isMatch, mismatches } from "./measurements";
+import type { OpaqueData } from "./opaque";
+import { type ParsedRim, findSigners, readRim } from "./rim";
 
 /** Issues of one id that are looked at: NVIDIA signs anew about every two years. */
 const MAX_ISSUES = 16;
 
-/** What a RIM must be in order to speak for a part of a device. */
-export interface WantedRim {
-  readonly source: Source;
-  readonly edition: RimEdition;
-  readonly product: string;
-  /** That the report states; undefined fits no RIM. */
-  readonly version: string | undefined;
-  /** What is wanted, in words. */
-  readonly text: string;
-}
-
-/** Name the RIM that a report calls for; `gpu-report-malformed` if its version is not written as such a device does. */
-export function wantedRim({ opaque }: ParsedGpuReport, { kind, product }: DeviceModel, source: Source): WantedRim {
-  const edition = kind === "nvidia-switch" ? "SWITCH" : "GPU";
-  const driver = source === "driver";
-  const version = edition === "SWITCH" ? switchBiosVersion(opaque) : driver ? opaque.driverVersion : gpuVbiosVersion(opaque);
-  const what = edition === "SWITCH" ? "BIOS" : driver ? "driver" : "VBIOS";
-  return { source, edition, product, version, text: `the RIM of ${product}, ${what} ${version ?? "of no stated version"}` };
-}
-
-/** The RIMs that claim to be the wanted one; what cannot be read is passed over, and then missing. */
-async function fittingRims(wanted: WantedRim, { rims }: Endorsements): Promise<ParsedRim[]> {
-  const version = wanted.version?.toLowerCase();
-  const fitting: ParsedRim[] = [];
-  for (const document of version === undefined ? [] : rims) {
-    // A RIM states its version in plain text, and reading every RIM for each device would be slow.
-    if (!latin1(document.der).toLowerCase().includes(version as string)) continue;
-    const rim = await refusalOf(() => readRim(document));
-    if (rim instanceof AttestError) continue;
-    const fits = rim.edition === wanted.edition && rim.product === wanted.product && rim.version.toLowerCase() === version;
-    if (fits && fitting.push(rim) === MAX_ISSUES) break;
-  }
-  return fitting;
-}
-
 /** One RIM and what is to be said of it. */
 export interface JudgedRim {
   readonly parsed: ParsedRim;
-  /** With its signers, if its signature holds and they lead to a pinned root; perhaps outside its window. */
-  readonly verified: VerifiedRim | undefined;
-  readonly signature: AttestError | undefined;
-  readonly chain: AttestError | undefined;
-  /** Why it is not shown that no signer is revoked; undefined also when `verified` is. */
-  readonly revocation: AttestError | undefined;
+  /** What it leads to, if its signature holds and its signers lead to a pinned root; perhaps outside its window. */
+  readonly root?: Root;
+  /** When all four certificates are valid: those of the root are the dates that are held, else those of the embedded one. */
+  readonly window?: readonly [from: number, to: number];
+  readonly signature?: AttestError | undefined;
+  readonly chain?: AttestError | undefined;
+  /** Why it is not shown that no signer is revoked; absent also where `root` is. */
+  readonly revocation?: AttestError;
   /** What shows it, for L4, L3 and L2; empty when nothing does. */
   readonly statuses: readonly Status[];
+  /** It is stale, and that is tolerated: nothing rests on it. */
+  isPutAside?: boolean;
+}
+
+/**
+ * Version of what a RIM speaks for, as the report states it: a GPU writes that of its VBIOS in five of eight bytes
+ * (`96.00.74.00.1A`), a switch that of its BIOS as text. `gpu-kind-mismatch`: the report is well formed, and not of what its
+ * certificate says.
+ */
+export function versionOf({ bios, driverVersion }: OpaqueData, { kind }: DeviceModel, source: Source): string | undefined {
+  if (kind === "nvidia-gpu" && source === "driver") return driverVersion;
+  if (!bios) return undefined;
+  const text = kind === "nvidia-gpu" ? bios.length === 8 && [3, 2, 1, 0, 4].map((i) => hex(bios.slice(i, i + 1)).toUpperCase()).join(".") : /^([ -~]+)\0*$/.exec(latin1(bios))?.[1];
+  return text || refuse("binding", "gpu-kind-mismatch", kind, bios);
+}
+
+/** The RIMs that claim to be the wanted one; what cannot be read is passed over, and then missing. */
+async function fittingRims({ kind, product }: DeviceModel, wanted: string, { rims }: Given["endorsements"]): Promise<ParsedRim[]> {
+  const edition = kind === "nvidia-switch" ? "SWITCH" : "GPU";
+  const version = wanted.toLowerCase();
+  const fitting: ParsedRim[] = [];
+  for (const document of rims) {
+    // A RIM states its version in plain text, and reading every RIM for each device would be slow.
+    if (fitting.length === MAX_ISSUES || !latin1(document.der).toLowerCase().includes(version)) continue;
+    const rim = await refusalOf(() => readRim(document));
+    if (rim instanceof AttestError) continue;
+    if (rim.edition === edition && rim.product === product && rim.version.toLowerCase() === version) fitting.push(rim);
+  }
+  return fitting;
 }
 
 function failures({ signature, chain, revocation }: JudgedRim): AttestError[] {
@@ -79,22 +76,8 @@ function failures({ signature, chain, revocation }: JudgedRim): AttestError[] {
  * The RIM, if NVIDIA said this and did not take it back, be it out of date: a measurement that differs from a stale RIM
  * is a finding all the same; one that equals it proves nothing, because being stale is a failure of its own.
  */
-export function comparable(judged: JudgedRim | undefined): ParsedRim | undefined {
-  const stale = judged && failures(judged).every((failure) => failure.kind === "endorsement");
-  return stale ? judged.verified?.parsed : undefined;
-}
-
-/** What RIMs are judged by. */
-export interface Judging {
-  readonly pool: Endorsements;
-  readonly anchors: TrustAnchors;
-  readonly at: number;
-  /** Reasons by index for mismatches that are only shown. */
-  readonly waived: Waivers;
-  /** Why a RIM signer on hold counts all the same. */
-  readonly hold?: string | undefined;
-  /** Whether a missing answer about revocation is tolerated. */
-  readonly revocationTolerated: boolean;
+function comparable(judged: JudgedRim | undefined): ParsedRim | undefined {
+  return judged?.root && failures(judged).every(({ kind }) => kind === "endorsement") ? judged.parsed : undefined;
 }
 
 /**
@@ -103,55 +86,145 @@ export interface Judging {
  * One good issue without a mismatch suffices. If none is good, one that is false is returned before one that is stale,
  * so that a missing endorsement hides nothing.
  */
-export async function chooseRim(wanted: WantedRim, report: ParsedGpuReport, given: Judging): Promise<JudgedRim | undefined> {
-  const judged = await Promise.all((await fittingRims(wanted, given.pool)).map((rim) => judge(rim, given)));
-  if (judged.length < 2) return judged[0];
+async function chooseRim(attempt: Attempt, source: Source, version: string | undefined): Promise<JudgedRim | undefined> {
+  const fitting = version === undefined ? [] : await fittingRims(attempt.model!, version, attempt.given.endorsements);
+  const judged = await Promise.all(fitting.map((rim) => judge(rim, attempt)));
   const rank = (rim: JudgedRim): number => {
-    const tolerated = (failure: AttestError): boolean =>
-      given.revocationTolerated && failure === rim.revocation && failure.kind === "endorsement";
-    const codes = failures(rim).flatMap((failure) => (tolerated(failure) ? [] : [failure.exitCode]));
-    const found = comparable(rim);
-    const differs = found && mismatches(compare(report, { [wanted.source]: found }, given.waived)).length > 0;
-    return (codes.length ? Math.min(...codes) : 0) * 2 + (differs ? 1 : 0);
+    const tolerated = rim.revocation?.kind === "endorsement" && decisionsOn(attempt, "revocation").length ? rim.revocation : undefined;
+    const codes = failures(rim).filter((failure) => failure !== tolerated).map(({ exitCode }) => exitCode);
+    const results = compare(attempt.evidence.report, { [source]: comparable(rim) }, tolerancesOf(attempt).waived);
+    return (codes.length && Math.min(...codes)) * 2 + +!!mismatches(results).length;
   };
-  return judged.reduce((best, rim) => (rank(rim) < rank(best) ? rim : best));
+  return judged.sort((one, other) => rank(one) - rank(other))[0];
 }
 
-async function judge(parsed: ParsedRim, { pool, anchors, at, hold }: Judging): Promise<JudgedRim> {
-  const signature = await failureOf(() => requireSignature(parsed));
-  const nothing = { parsed, verified: undefined, signature, revocation: undefined, statuses: [] };
-  const signed = await refusalOf(() => findSigners(parsed, anchors));
-  if (signed instanceof AttestError) return { ...nothing, chain: signed };
-  const chain = await failureOf(() => requireWindow(signed, at));
-  if (signature) return { ...nothing, chain };
-  const statuses = await refusalOf(() => statusesOf(signed.signers, signed.root, pool, at, hold));
-  const shown = statuses instanceof AttestError ? { revocation: statuses } : { statuses };
-  return { ...nothing, verified: signed, chain, ...shown };
-}
-
-async function failureOf(attempt: () => void): Promise<AttestError | undefined> {
-  const found = await refusalOf(attempt);
-  return found instanceof AttestError ? found : undefined;
+async function judge(parsed: ParsedRim, attempt: Attempt): Promise<JudgedRim> {
+  const { anchors, at } = attempt.given;
+  const valid = parsed.signature === "valid";
+  const signature = valid ? undefined : refusal("signature", "rim-signature-invalid", "valid", parsed.signature);
+  const root = await refusalOf(() => findSigners(parsed, anchors));
+  if (root instanceof AttestError) return { parsed, signature, chain: root, statuses: [] };
+  const signers = parsed.certificates.slice(0, 3);
+  const window = windowOf([...signers, root.issuer]);
+  const [from, to] = window;
+  // Outside its window a RIM is a stale endorsement: NVIDIA issues the same id anew.
+  const dates = (code: string): AttestError => refusal("endorsement", code, window.map(rfc3339).join(" to "), rfc3339(at), { retryable: true });
+  const chain = at < from ? dates("rim-not-yet-valid") : at > to ? dates("rim-expired") : undefined;
+  if (!valid) return { parsed, signature, chain, statuses: [] };
+  const found = await refusalOf(() => statusesOf(signers, root.issuer, attempt.given, tolerancesOf(attempt).heldRimSigners));
+  return { parsed, root, window, chain, ...(found instanceof AttestError ? { revocation: found, statuses: [] } : { statuses: found }) };
 }
 
 /**
  * Return what shows that none of L4, L3 and L2 is revoked. All three are looked at, so that a missing answer about one
  * hides no revocation of another.
  */
-export async function statusesOf(
-  certificates: readonly Certificate[],
-  root: Issuer,
-  pool: Endorsements,
-  at: number,
-  hold?: string,
-): Promise<Status[]> {
+export async function statusesOf(certificates: readonly Certificate[], root: Issuer, { endorsements, at }: Given, hold?: string): Promise<Status[]> {
+  const weighed = { answers: endorsements.ocsp, crls: endorsements.crls, at, hold };
   const found = await Promise.all(
-    certificates.map((certificate, position) => {
-      const issuer = certificates[position + 1] ?? root;
-      return refusalOf(() => requireNotRevoked(certificate, issuer, { answers: pool.ocsp, crls: pool.crls, at, hold }));
-    }),
+    certificates.map((certificate, i) => refusalOf(() => requireNotRevoked(certificate, certificates[i + 1] ?? root, weighed))),
   );
-  const refused = found.filter((status) => status instanceof AttestError);
-  if (refused.length) throw refused.reduce((worst, failure) => (failure.exitCode < worst.exitCode ? failure : worst));
-  return found.flatMap((status) => (status instanceof AttestError ? [] : [status]));
+  throwWorst(found.filter((status) => status instanceof AttestError));
+  return found as Status[];
 }
+
+/** Throw the refusal with the lowest exit code, the first of them; none of none. */
+export function throwWorst(refused: readonly AttestError[]): void {
+  const [worst] = [...refused].sort((a, b) => a.exitCode - b.exitCode);
+  if (worst) throw worst;
+}
+
+// -- the checks
+
+/** The four checks of one RIM. A switch has no driver. */
+function rimSteps(source: Source): readonly Step[] {
+  const id = `${source}_rim`;
+  const of = ({ rims }: Attempt): JudgedRim => rims[source]!; // there where `found` says so
+  const found = ({ rims }: Attempt): unknown => rims[source];
+  const isPutAside = (attempt: Attempt): boolean => (of(attempt).isPutAside = true);
+  return [
+    [
+      id,
+      "nvidia-gpu.md 9.2, 12",
+      (attempt) => attempt.model && !(isSwitch(attempt) && source === "driver"),
+      async (attempt) => {
+        const { model, evidence, rims } = attempt;
+        const version = versionOf(evidence.report.opaque, model!, source);
+        const wanted = `${model!.product} ${source} ${version ?? "of no stated version"}`;
+        const rim = await chooseRim(attempt, source, version);
+        if (rim) return [wanted, `SHA-256 ${(rims[source] = rim).parsed.sha256}`];
+        tolerate(attempt, refusal("endorsement", "gpu-rim-missing", wanted, "none", { retryable: true }), "rim");
+        return [wanted, reasons(attempt), "not evaluated"];
+      },
+    ],
+    [
+      `${id}_signature`,
+      "W3C XML Signature; nvidia-gpu.md 9.3",
+      found,
+      (attempt) => {
+        const { signature, parsed } = of(attempt);
+        if (signature) throw signature;
+        return ["an XML signature over the whole document", signerText(parsed.certificates[0]!)];
+      },
+    ],
+    [
+      `${id}_chain`,
+      "nvidia-gpu.md 9.4",
+      found,
+      (attempt): Told => {
+        const { chain, parsed } = of(attempt);
+        const expected = "signers that lead to a pinned root, all valid";
+        if (!chain) return [expected, `${names(parsed.certificates)}, ${windowText(parsed.certificates)}`];
+        tolerate(attempt, chain, "rim");
+        isPutAside(attempt);
+        return [expected, reasons(attempt), "not evaluated"];
+      },
+    ],
+    [
+      `${id}_revocation`,
+      "RFC 6960; nvidia-gpu.md 8",
+      (attempt) => of(attempt)?.root,
+      (attempt) => {
+        const { revocation, statuses } = of(attempt);
+        if (revocation && tolerate(attempt, revocation, "revocation", "rim") === "rim") isPutAside(attempt);
+        return tellStatuses(attempt, statuses);
+      },
+    ],
+  ];
+}
+
+const comparables = ({ rims }: Attempt): References => ({ driver: comparable(rims.driver), vbios: comparable(rims.vbios) });
+
+/** Compare with what NVIDIA said, be it stale; rely only on what is current. */
+function measured(attempt: Attempt): Told {
+  const { evidence, rims } = attempt;
+  const compared = (references: References): ReturnType<typeof compare> => compare(evidence.report, references, tolerancesOf(attempt).waived);
+  const stale = comparables(attempt);
+  const differing = mismatches(compared(stale));
+  const tell = (of: (result: (typeof differing)[0]) => unknown): string => differing.map((result) => `${result.index} (${result.source}): ${of(result)}`).join("; ");
+  need(!differing.length, "verification", "gpu-measurement-mismatch", tell(({ expected }) => expected.join(" or ")), tell(({ got }) => got ?? "none"));
+  const usable = SOURCES.filter((source) => stale[source] && !rims[source]!.isPutAside);
+  const expected = "every measurement one of its reference values";
+  if (!usable.length) return [expected, reasons(attempt), "not evaluated"];
+  const results = compared(Object.fromEntries(usable.map((source) => [source, stale[source]])));
+  attempt.comparison = results;
+  const waived = results.filter(({ reason }) => reason).map(({ index, reason }) => `${index}: ${reason}`);
+  const got = `${results.filter(isMatch).length} of ${results.length} match`;
+  return waived.length ? [expected, `${got}; waived: ${waived.join("; ")}`, "warning"] : [expected, got];
+}
+
+/** Whether the device measured what NVIDIA published, in order. */
+export const REFERENCE_STEPS: readonly Step[] = [
+  ...SOURCES.flatMap(rimSteps),
+  [
+    "rim_conflict",
+    "nvidia-gpu.md 10",
+    ({ rims }) => comparable(rims.driver) && comparable(rims.vbios),
+    (attempt) => {
+      const found = conflicts(comparables(attempt));
+      need(!found.length, "verification", "gpu-rim-conflict", "no index in both RIMs", found);
+      return ["no index in both RIMs", "none"];
+    },
+  ],
+  ["measurements", "nvidia-gpu.md 10", ({ rims }) => comparable(rims.driver) ?? comparable(rims.vbios), measured],
+];

@@ -10,32 +10,22 @@
  * Spec: specs/nvidia-gpu.md, sections 5 to 12.
  */
 
-import { type Check, check } from "../checks";
-import type { Bytes } from "../bytes";
-import type { Claims } from "../claims";
-import { AttestError, refusalOf } from "../errors";
+import { type Bytes, hex, rfc3339 } from "../bytes";
+import { requireValid } from "../chain";
+import { type Check, type Told, check, taken } from "../checks";
+import { AttestError, need, refusalOf } from "../errors";
 import type { Given, ParsedDevice, Verified } from "../formats";
 import type { Status } from "../ocsp";
 import type { Certificate } from "../x509";
-import { Attempt, type Step, there } from "./attempt";
-import type { DeviceModel, GpuLeaf } from "./certificates";
-import { type DeviceRoot, findPath } from "./chain";
+import { type Attempt, type Step, reasons, signerText, tellStatuses, tolerate, windowText } from "./attempt";
+import { type DeviceModel, type GpuLeaf, readIdentity, readLeaf, readModel } from "./certificates";
+import { findPath, findRoot, names, reportSignedBy, requireLink } from "./chain";
 import { gpuClaims } from "./claims";
-import { DEVICE_STEPS } from "./device_checks";
 import { type ParsedGpuEvidence, parseDevice } from "./evidence";
 import type { Result, Source } from "./measurements";
 import type { OpaqueData } from "./opaque";
-import { REFERENCE_STEPS } from "./reference_checks";
-import type { VerifiedRim } from "./rim";
+import { type JudgedRim, REFERENCE_STEPS, statusesOf, throwWorst, versionOf } from "./references";
 import { parseReport } from "./structure";
-
-const PROCEDURE: readonly Step[] = [...DEVICE_STEPS, ...REFERENCE_STEPS];
-
-/** A RIM that is relied on, and what shows that its signers are not revoked. */
-export interface RimFound {
-  readonly rim: VerifiedRim | undefined;
-  readonly statuses: readonly Status[];
-}
 
 /** A report that an NVIDIA device signed, with everything that vouches for it. Built after the last check only. */
 export interface VerifiedGpu extends Verified, DeviceModel {
@@ -48,10 +38,10 @@ export interface VerifiedGpu extends Verified, DeviceModel {
   readonly device: Certificate;
   /** L5, L4, L3 and L2. */
   readonly certificates: readonly Certificate[];
-  readonly root: DeviceRoot;
   /** Type byte and PDI in hex. */
   readonly identity: string;
-  readonly rims: Readonly<Record<Source, RimFound>>;
+  /** The RIMs that are relied on. */
+  readonly rims: { readonly [S in Source]?: JudgedRim };
   /** The comparison with these RIMs, without any mismatch that was not waived; undefined without a RIM. */
   readonly measurements: readonly Result[] | undefined;
   /** As the report states it; undefined for a switch. */
@@ -61,23 +51,101 @@ export interface VerifiedGpu extends Verified, DeviceModel {
   readonly statuses: readonly Status[];
 }
 
-export function isVerifiedGpu(verified: Verified): verified is VerifiedGpu {
-  return verified.kind === "nvidia-gpu" || verified.kind === "nvidia-switch";
-}
-
 /** A raw report. */
 export function parseGpuReport(data: Bytes): ParsedDevice {
   return device({ report: parseReport(data) });
 }
 
 /** The JSON object of one device. */
-export function parseGpuDevice(data: Bytes): ParsedDevice {
-  return device(parseDevice(data));
+export async function parseGpuDevice(data: Bytes): Promise<ParsedDevice> {
+  return device(await parseDevice(data));
 }
 
 function device(evidence: ParsedGpuEvidence): ParsedDevice {
   return { nonce: evidence.report.nonce, verify: (given) => verifyGpu(evidence, given) };
 }
+
+function same(code: string, expected: string, got: string): Told {
+  need(expected === got, "binding", code, expected, got);
+  return [expected, got];
+}
+
+async function chain(attempt: Attempt): Promise<Told> {
+  const { certificates, roots, device: l4, failure, leaf } = attempt.path;
+  // What is no device is refused below, or with the architecture; here it only chooses RIMs.
+  if (l4) await refusalOf(() => void (attempt.model = readModel(l4, (attempt.identity = readIdentity(l4)))));
+  if (failure && !leaf) throw failure;
+  attempt.leaf = await readLeaf(certificates[0]!);
+  if (failure) throw failure;
+  for (const [i, issuer] of certificates.slice(1).entries()) await requireLink(certificates[i]!, issuer);
+  attempt.root = await findRoot("nvidia-device-root", certificates.at(-1)!, roots, attempt.given.anchors);
+  attempt.identity = readIdentity(l4!);
+  const { anchor } = attempt.root;
+  return ["four certificates that lead to a pinned root", `${names([...certificates, anchor])}, key ${anchor.pin}`];
+}
+
+/** Ask about L4, L3 and L2; L5 is made by the device itself, and nobody can revoke it. */
+async function revocation(attempt: Attempt): Promise<Told> {
+  const found = await refusalOf(() => statusesOf(attempt.path.certificates.slice(1), attempt.root!.issuer, attempt.given));
+  if (found instanceof AttestError) tolerate(attempt, found, "revocation");
+  else attempt.statuses = found;
+  return tellStatuses(attempt, attempt.statuses);
+}
+
+/** Whether the report is a device's of NVIDIA, and whether that measured what NVIDIA published, in order. */
+const PROCEDURE: readonly Step[] = [
+  ["chain", "nvidia-gpu.md 6.1, 6.2", () => true, chain],
+  [
+    "arch",
+    "nvidia-gpu.md 6.1, 7, 16",
+    ({ root, identity }) => root && identity,
+    (attempt) => {
+      const { kind, architecture, product } = (attempt.model = readModel(attempt.path.device!, attempt.identity!));
+      same("gpu-arch-mismatch", architecture, attempt.evidence.arch ?? architecture);
+      return [architecture, `${kind}, ${product}, device ${attempt.identity}`];
+    },
+  ],
+  [
+    "stated_nonce",
+    "nvidia-gpu.md 16",
+    ({ evidence }) => evidence.statedNonce,
+    ({ evidence }) => same("gpu-stated-nonce-mismatch", hex(evidence.report.nonce), hex(evidence.statedNonce!)),
+  ],
+  [
+    "chain_validity",
+    "RFC 5280, 4.1.2.5; nvidia-gpu.md 6.1",
+    ({ path }) => path.certificates.length,
+    // Nested validity is not asked for: L5 and L4 begin before the certificates of their issuers.
+    ({ path, root, given }) => {
+      for (const dated of [...path.certificates, root?.issuer]) if (dated) requireValid(dated, given.at);
+      return [rfc3339(given.at), windowText(path.certificates)];
+    },
+  ],
+  [
+    "signature",
+    "nvidia-gpu.md 5",
+    ({ path }) => path.leaf,
+    async ({ evidence, path }) => {
+      const expected = `ECDSA P-384 with SHA-384 by ${path.leaf!.name}`;
+      need(await reportSignedBy(evidence.report, path.leaf!), "signature", "gpu-signature-invalid", expected, "another");
+      return [expected, signerText(path.leaf!)];
+    },
+  ],
+  [
+    "fwid",
+    "nvidia-gpu.md 7",
+    ({ leaf, evidence }) => leaf && evidence.report.opaque.fwid,
+    ({ leaf, evidence }) => same("gpu-fwid-mismatch", leaf!.fwid, evidence.report.opaque.fwid!),
+  ],
+  [
+    "leaf_binding",
+    "nvidia-gpu.md 7",
+    ({ leaf, path }) => leaf?.deviceKey && path.device,
+    ({ leaf, path }) => same("gpu-leaf-binding-mismatch", hex(path.device!.spki), hex(leaf!.deviceKey!)),
+  ],
+  ["revocation", "RFC 6960; nvidia-gpu.md 8", ({ root }) => root, revocation],
+  ...REFERENCE_STEPS,
+];
 
 /**
  * Check that a device of NVIDIA signed this report, and that it measured what NVIDIA's RIMs say.
@@ -87,74 +155,47 @@ function device(evidence: ParsedGpuEvidence): ParsedDevice {
  *
  * @throws AttestError with all checks; the codes are those of `attest.evidence.gpu.verify`.
  */
-export async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<VerifiedGpu> {
-  const path = await findPath(evidence.report, evidence.chain, given.endorsements);
-  const attempt = new Attempt(evidence, path, given);
-  const { checks, failures } = await runAll(attempt);
-  if (failures.length) {
-    const worst = failures.reduce((first, next) => (next.exitCode < first.exitCode ? next : first));
-    worst.checks = checks;
-    throw worst;
-  }
-  const found = verified(attempt, checks);
-  const claims: Claims = gpuClaims(found);
-  return { ...found, claims };
-}
-
-/** Take every step that can be taken, and tell each: it passed, it failed, or something was lacking. */
-async function runAll(attempt: Attempt): Promise<{ checks: Check[]; failures: AttestError[] }> {
-  const { measurements, opaque } = attempt.evidence.report;
+async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<VerifiedGpu> {
+  const path = await findPath(evidence, given.endorsements);
+  const attempt: Attempt = { evidence, path, given, statuses: [], rims: {}, used: new Set() };
+  const { measurements, opaque } = evidence.report;
   const got = `${measurements.length} measurements; opaque data of no known meaning: ${opaque.unknown.join(", ") || "none"}`;
+  const checks = [check("nvidia.format", "pass", "SPDM 1.1", got, "nvidia-gpu.md 2 to 4")];
   const failures: AttestError[] = [];
-  const checks = [check("nvidia.format", "pass", "SPDM 1.1 request and response, nothing left over", got, "nvidia-gpu.md 2 to 4")];
-  for (const step of PROCEDURE) checks.push(await runStep(step, attempt, failures));
-  return { checks, failures };
+  // Each step that can be taken: it passed, it failed, or something was lacking.
+  for (const [name, clause, ready, run] of PROCEDURE) {
+    const id = `nvidia.${name}`;
+    const lacking = attempt.used.size ? reasons(attempt) : "what it needs was not found";
+    const [told, failure] = ready(attempt) ? await taken(id, clause, () => run(attempt)) : [check(id, "not evaluated", "", lacking, clause)];
+    checks.push(told);
+    if (failure) failures.push(Object.assign(failure, { checks }));
+  }
+  throwWorst(failures);
+  return verified(attempt, checks);
 }
 
-async function runStep([name, clause, ready, run, tell]: Step, attempt: Attempt, failures: AttestError[]): Promise<Check> {
-  const id = `nvidia.${name}`;
-  if (!ready(attempt)) {
-    return check(id, "not evaluated", "", attempt.used.size ? attempt.reasons() : "what it needs was not found", clause);
-  }
-  const failure = await refusalOf(() => run(attempt));
-  if (failure instanceof AttestError) {
-    const { facts } = failure;
-    facts.check = id;
-    facts.clause ??= clause;
-    failures.push(failure);
-    return check(id, "fail", facts.expected ?? "", facts.got ?? failure.message, clause);
-  }
-  const [expected, got, outcome = "pass"] = tell(attempt);
-  return check(id, outcome, expected, got, clause);
-}
-
-function verified(attempt: Attempt, checks: readonly Check[]): Omit<VerifiedGpu, "claims"> {
-  const { evidence, path } = attempt;
-  const root = there(attempt.root);
-  const rims = { driver: rimFound(attempt, "driver"), vbios: rimFound(attempt, "vbios") };
-  const anchors = [root.anchor, rims.driver.rim?.anchor, rims.vbios.rim?.anchor];
-  return {
-    ...there(attempt.model),
-    simulated: anchors.some((anchor) => anchor?.simulated),
+/** All that was found; nothing is lacking once every step passed. */
+function verified({ evidence, path, ...attempt }: Attempt, checks: readonly Check[]): VerifiedGpu {
+  const { opaque, nonce } = evidence.report;
+  const [root, model] = [attempt.root!, attempt.model!];
+  const rims = Object.fromEntries(Object.entries(attempt.rims).filter(([, { isPutAside }]) => !isPutAside));
+  const found = {
+    ...model,
+    simulated: [root, ...Object.values(rims).map((rim) => rim.root)].some((each) => each?.anchor.simulated),
     checks,
     evidence,
-    opaque: evidence.report.opaque,
-    nonce: evidence.report.nonce,
-    leaf: there(attempt.leaf),
-    device: there(path.device),
+    opaque,
+    nonce,
+    leaf: attempt.leaf!,
+    device: path.device!,
     certificates: path.certificates,
-    chain: [...path.certificates, root.certificate ?? root.issuer],
-    root,
-    identity: there(attempt.identity),
+    chain: [...path.certificates, root.issuer],
+    identity: attempt.identity!,
     rims,
     measurements: attempt.comparison,
-    driverVersion: attempt.isSwitch ? undefined : evidence.report.opaque.driverVersion,
-    vbiosVersion: there(attempt.wanted.get("vbios")).version,
+    driverVersion: model.kind === "nvidia-gpu" ? opaque.driverVersion : undefined,
+    vbiosVersion: versionOf(opaque, model, "vbios"),
     statuses: attempt.statuses,
   };
-}
-
-function rimFound(attempt: Attempt, source: Source): RimFound {
-  const judged = attempt.rims.get(source);
-  return { rim: attempt.putAside.has(source) ? undefined : judged?.verified, statuses: judged?.statuses ?? [] };
+  return { ...found, claims: gpuClaims(found) };
 }
