@@ -107,6 +107,72 @@ def test_an_unknown_key_is_refused_wherever_it_stands(page: Verifier) -> None:
         assert code == "policy-invalid"
 
 
+ODD = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1.5,
+    2**53,
+    "",
+    " ",
+    "\x1f",
+    "x",
+    "1",
+    [],
+    {},
+    [None],
+    ["x"],
+    {"x": 1},
+    {"unchecked": "why"},
+)
+ODD_POLICIES = 400
+
+
+def test_what_is_out_of_place_is_refused_or_read_as_in_python(page: Verifier) -> None:
+    random = Random(20261124)
+    tried = [oddly_changed(random, random_policy(random)) for _ in range(ODD_POLICIES)]
+    answers = ask(page, [(json.dumps(one), []) for one in tried])
+    refusals = 0
+    for one, answer in zip(tried, answers, strict=True):
+        expected = in_python(one)
+        told = answer.get("digest") or refusal(answer["code"], answer["path"])
+        assert told == expected, (answer, json.dumps(one))
+        refusals += expected.startswith("policy-invalid")
+    assert ODD_POLICIES / 2 < refusals < ODD_POLICIES
+
+
+def in_python(whole: dict[str, Any]) -> str:
+    """The digest of a policy, or its refusal."""
+    try:
+        return policy_of(whole).digest.hex()
+    except ConfigurationError as error:
+        return refusal(error.code, error.field)
+
+
+def refusal(code: str, path: str | None) -> str:
+    """Code and place; where a mapping has two faults, either of its members may be told."""
+    return f"{code} {str(path).rpartition('.')[0]}"
+
+
+def oddly_changed(random: Random, whole: dict[str, Any]) -> dict[str, Any]:
+    """The document with one odd value somewhere."""
+    copied: dict[str, Any] = json.loads(json.dumps(whole))
+    path = random.choice([path for path in every_place(copied) if path])
+    place = cast("Any", _at(copied, path[:-1]))
+    place[path[-1]] = random.choice(ODD)
+    return copied
+
+
+def every_place(found: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every value in a document."""
+    yield path
+    members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    for name, member in members:
+        yield from every_place(member, (*path, name))
+
+
 def _at(whole: object, path: tuple[str | int, ...]) -> object:
     for step in path:
         whole = cast("Any", whole)[step]

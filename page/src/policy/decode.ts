@@ -9,12 +9,12 @@ export type Json = JsonValue | undefined;
 /** Reads one value, of which nothing may be left; what is absent is undefined, and refused by most. `name` is its key in a table. */
 export type Reader<T> = (value: Json, path: string, name: string) => T;
 
-const [MAX_TEXT, MAX_BYTES] = [4096, 1 << 20];
+const MAX_BYTES = 1 << 20;
 /** One character that is no white space, as Python has it. */
 const INK = "(?:[^\\s\\x1c-\\x1f\\x85]|\\ufeff)";
 
 /** Refuse one value; nothing is guessed and nothing is skipped. */
-export function refuse(path: string, expected: string, got: Json): never {
+export function refuse(path: string, expected: string, got?: Json): never {
   const shown = JSON.stringify(got, (_, value: unknown) => (typeof value === "bigint" ? `${value}` : value)) ?? "nothing";
   return fail("malformed", "policy-invalid", "", { field: path, expected, got: shown.slice(0, 80) });
 }
@@ -71,45 +71,25 @@ export const orNothing =
 /** What another reader looks at. */
 export const anything: Reader<Json> = (value) => value;
 
-export const text: Reader<string> = (value, path) => {
-  if (typeof value !== "string" || !RegExp(INK).test(value) || [...value].length > MAX_TEXT) refuse(path, `text of 1 to ${MAX_TEXT} characters`, value);
-  return value;
-};
+/** A value of which this holds. */
+const only =
+  <T>(expected: string, holds: (value: never) => boolean): Reader<T> =>
+  (value, path) =>
+    holds(value as never) ? (value as T) : refuse(path, expected, value);
 
+export const text = only<string>("text of 1 to 4096 characters", (value) => typeof value === "string" && RegExp(INK).test(value) && [...value].length <= 4096);
 /** Text that is all as an expression says. */
-export const like =
-  (expression: string, expected: string): Reader<string> =>
-  (value, path) => {
-    if (typeof value !== "string" || !RegExp(`^(?:${expression})$`).test(value)) refuse(path, expected, value);
-    return value;
-  };
-
-export const word: Reader<string> = (value, ...place) => like(`${INK}+`, "text without spaces")(text(value, ...place), ...place);
+export const like = (expression: string): Reader<string> => only(expression, (value) => typeof value === "string" && RegExp(`^(?:${expression})$`).test(value));
+export const word: Reader<string> = (value, ...place) => like(`${INK}+`)(text(value, ...place), ...place);
+export const boolean = only<boolean>("true or false", (value) => typeof value === "boolean");
+export const integer = (low: number, high: number): Reader<number> => only(`${low} to ${high}`, (value) => isInteger(value) && value >= low && value <= high);
+export const choice = (options: readonly string[]): Reader<string> => only(options.join(" or "), (value) => options.includes(value));
 
 /** Hex of exactly so many bytes, or of any number, as lower case. */
 export const hexOf =
   (...sizes: readonly number[]): Reader<string> =>
   (...given) =>
-    like(sizes.map((size) => `[\\da-fA-F]{${2 * size}}`).join("|") || "(?:[\\da-fA-F]{2})+", `${sizes.join(" or ")} bytes of hex`)(...given).toLowerCase();
-
-export const boolean: Reader<boolean> = (value, path) => {
-  if (typeof value !== "boolean") refuse(path, "true or false", value);
-  return value;
-};
-
-export const integer =
-  (low: number, high: number): Reader<number> =>
-  (value, path) => {
-    if (!isInteger(value) || value < low || value > high) refuse(path, `an integer from ${low} to ${high}`, value);
-    return value;
-  };
-
-export const choice =
-  (options: readonly string[]): Reader<string> =>
-  (value, path) => {
-    if (typeof value !== "string" || !options.includes(value)) refuse(path, `one of ${options.join(", ")}`, value);
-    return value;
-  };
+    like(sizes.map((size) => `[\\da-fA-F]{${2 * size}}`).join("|") || "([\\da-fA-F]{2})+")(...given).toLowerCase();
 
 /** An RFC 3339 time, as it was written. */
 export const date: Reader<string> = (value, path) => {

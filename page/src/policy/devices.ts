@@ -76,6 +76,8 @@ export interface Tolerated {
   readonly heldRimSigners: string | undefined;
 }
 
+export const NOTHING_TOLERATED: Tolerated = { waivedMeasurements: {}, heldRimSigners: undefined };
+
 /** Told what a section tolerates, and where it stands. */
 export type Tell = (path: string, tolerated: Tolerated) => void;
 
@@ -160,7 +162,7 @@ const allOne: Test<boolean> = ["one for all GPUs", (found: readonly string[]) =>
 export const cpuRule = (kinds: readonly string[]): Rule => ({ ...rule("devices.cpu", { value: kinds } as Demand<readonly string[]>, oneOf, "cpu_kind"), path: undefined });
 
 /** The rules over all devices, which a body that speaks of GPUs or switches has even where it does not say them. */
-export function deviceRules(value: Json, path: string, gpus: boolean, switches: boolean): Rule[] {
+export function deviceRules(value: Json = {}, path: string, gpus: boolean, switches: boolean): Rule[] {
   if (!gpus && !switches) refuse(path, "gpu or nvswitch beside it", value);
   const counted = (claim: string, spoken: boolean): Row =>
     spoken ? left({ at_least: 1 }, ask(count, within, claim)) : maybe<Rule[]>((said, at) => refuse(at, "the key of such devices beside it", said), []);
@@ -170,6 +172,6 @@ export function deviceRules(value: Json, path: string, gpus: boolean, switches: 
     bound: flag(true, "bound"),
     same_architecture: flag(true, "architectures", undefined, allOne),
     same_driver_version: flag(true, "driver_versions", undefined, allOne),
-  })(value ?? {}, path, "");
+  })(value, path, "");
   return gpus ? found : found.filter(({ id }) => !id.includes("same"));
 }

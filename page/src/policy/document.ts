@@ -9,9 +9,9 @@ import { sgxRows, snpRows, tdxRows } from "./cpu";
 import {
   type Json, type Reader, anything, boolean, canonical, choice, demand, integer, join, like, listOf, maybe, once, parsed, record, refuse, tableOf, text,
 } from "./decode";
-import { type Tolerated, azureRows, cpuRule, deviceRules, gpuRows, switchRows } from "./devices";
+import { NOTHING_TOLERATED, type Tell, type Tolerated, azureRows, cpuRule, deviceRules, gpuRows, switchRows } from "./devices";
 import { type References, acceptedDocuments, merged, ownValues } from "./references";
-import type { Claims, Row, Rule } from "./rules";
+import { type Claims, type Row, type Rule, optional } from "./rules";
 
 export interface Policy {
   readonly name: string;
@@ -22,7 +22,7 @@ export interface Policy {
   readonly simulated: string | undefined;
   /** What verification is to leave unchecked, and to tolerate. */
   readonly unchecked: readonly { readonly check: string; readonly reason: string }[];
-  readonly tolerances: { readonly gpus: Tolerated; readonly switches: Tolerated };
+  readonly tolerances: Readonly<Record<"gpus" | "switches", Tolerated>>;
   /** Judges by all of its rules. */
   readonly judge: Judge;
   /** The document itself. */
@@ -31,22 +31,22 @@ export interface Policy {
   readonly files: readonly string[];
 }
 
-const [MAX_NESTING, MAX_BRANCHES] = [4, 64];
 /** Sections, and the kinds of Attesters that they judge. */
-const KINDS = { snp: "sev-snp", tdx: "tdx", sgx: "sgx", gpu: "nvidia-gpu", nvswitch: "nvidia-switch" } as const;
-const BODY = Object.fromEntries([...Object.keys(KINDS), "azure", "devices", "any_of", "all_of", "at_least"].map((key) => [key, anything]));
+const KINDS: Readonly<Record<string, string>> = { snp: "sev-snp", tdx: "tdx", sgx: "sgx", gpu: "nvidia-gpu", nvswitch: "nvidia-switch" };
+type Table = Readonly<Record<string, Reader<unknown>>>;
+const unread = (keys: readonly string[]): Table => Object.fromEntries(keys.map((key) => [key, anything]));
 
-const nameOf = like("[a-z\\d][a-z\\d._-]{0,63}", "lower-case letters, digits, '.', '_' and '-', at most 64");
-/** Branches without a name are numbered. */
-const branchName = like("(?!\\d+$)[a-z\\d][a-z\\d._-]{0,63}", "a name that is no number");
+const NAME = "[a-z\\d][a-z\\d._-]{0,63}";
+/** Branches without a name are numbered, so that no name is a number. */
+const branchName = like(`(?!\\d+$)${NAME}`);
 
 const stated: Reader<boolean | number | string> = (value, path, name) => (typeof value === "boolean" ? boolean : typeof value === "string" ? text : integer(0, Number.MAX_SAFE_INTEGER))(value, path, name);
 /** Verifiers whose tokens are taken: no token comes to a page, and evidence is judged by all the rest. */
 const verifiers = listOf(record({ issuer: text, maximum_age: maybe(integer(1, 86_400)), policy_ids: maybe(demand(listOf(text))), statements: maybe(tableOf(listOf(stated))) }));
 
-const head = record({
+const HEAD = {
   schema: choice(["attest.policy/1"]),
-  name: nameOf,
+  name: like(NAME),
   version: integer(1, 2 ** 31),
   description: maybe(text),
   simulated: maybe(demand(choice(["refuse"]))),
@@ -54,9 +54,17 @@ const head = record({
   verifiers: maybe(verifiers, []),
   references: maybe(acceptedDocuments),
   reference_values: maybe(ownValues, {}),
-  ...BODY,
-});
-const choiceRecord = record({ count: anything, of: anything });
+};
+const head = record({ ...HEAD, ...unread([...Object.keys(KINDS), "azure", "devices", "any_of", "all_of", "at_least"]) }) as Reader<{ [K in keyof typeof HEAD]: ReturnType<(typeof HEAD)[K]> }>;
+
+/** A body that was read; what it leaves out is undefined. */
+interface Body {
+  readonly azure: Rule[] | undefined;
+  readonly devices: Json;
+  readonly any_of: Judge[] | undefined;
+  readonly all_of: Judge[] | undefined;
+  readonly at_least: Judge | undefined;
+}
 
 /**
  * Read a policy: `policy-unreadable`, `policy-invalid` with a path, or what is wrong with its documents of reference values.
@@ -67,7 +75,7 @@ export async function loadPolicy(document: string, files: readonly string[] = []
   const top = await parsed(document);
   const { name, version, simulated, unchecked, references, reference_values: own, verifiers: trusted } = head(top, "", "");
   once(trusted.map(({ issuer }) => issuer), "verifiers", ".issuer");
-  const { judge, tolerances } = bodies(top as JsonObject, references ? await merged(own, references, files) : own, unchecked["rim"]);
+  const { judge, tolerances } = bodies(top, references ? await merged(own, references, files) : own, unchecked["rim"]);
   return {
     name,
     version,
@@ -82,76 +90,66 @@ export async function loadPolicy(document: string, files: readonly string[] = []
 }
 
 /** Read all bodies of a policy. @param rim why that is unchecked for all of it */
-function bodies(top: JsonObject, references: References, rim: string | undefined): Pick<Policy, "judge" | "tolerances"> {
-  const tolerated: Record<"gpu" | "nvswitch", [string, Tolerated][]> = { gpu: [], nvswitch: [] };
+function bodies(top: Json, references: References, rim: string | undefined): Pick<Policy, "judge" | "tolerances"> {
+  const tolerances = { gpus: NOTHING_TOLERATED, switches: NOTHING_TOLERATED };
+  /** Evidence is verified once for all branches: what one of them tolerates, all would. */
+  const tell = (kind: "gpus" | "switches"): Tell => {
+    let first: readonly [path: string, tolerated: string] | undefined;
+    return (path, tolerated) => {
+      const told = canonical(tolerated as unknown as Json);
+      first ??= [path, told];
+      if (first[1] !== told) refuse(path, `what ${first[0]} tolerates`);
+      tolerances[kind] = tolerated;
+    };
+  };
   const strict: Json = rim === undefined ? true : { unchecked: rim };
   const rows: Readonly<Record<string, Row>> = {
     azure: azureRows(references),
     snp: snpRows(references),
     tdx: tdxRows(references),
     sgx: sgxRows(references),
-    gpu: gpuRows(strict, (...one) => tolerated.gpu.push(one)),
-    nvswitch: switchRows(strict, (...one) => tolerated.nvswitch.push(one)),
+    gpu: gpuRows(strict, tell("gpus")),
+    nvswitch: switchRows(strict, tell("switches")),
   };
   let branches = 0;
 
-  /** Read one body. `at` is its place in the document, `path` the name that its checks carry. */
-  function body(members: JsonObject, at: string, path: string, depth: number): Judge {
-    const read = <T>(key: string, reader: Reader<T>): T | undefined => maybe(reader)(members[key], join(at, key), key);
-    const sections = new Map<string, Rule[]>();
-    const azure = read("azure", rows["azure"] as Row);
-    for (const [key, kind] of Object.entries(KINDS)) {
-      const rules = read(key, rows[key] as Row);
-      if (!rules) continue;
-      if (azure && /snp|tdx/.test(key)) sections.set(`azure-${key}`, [...azure, ...within(rules, key)]);
-      else sections.set(kind, rules);
-    }
-    if (azure && ![...sections.keys()].some((kind) => kind.startsWith("azure"))) refuse(join(at, "azure"), "the key snp or tdx beside it", "neither");
-    if (azure && (members["tdx"] as JsonObject | undefined)?.["event_log"] !== undefined) refuse(join(at, "tdx.event_log"), "azure.event_log in its place", "a section");
-    const choices = choicesOf(read, path, depth);
-    if (!sections.size && !choices.length) refuse(join(at, "snp"), "demands on at least one kind of Attester, or branches", undefined);
-    const cpus = [...sections.keys()].filter((kind) => !kind.startsWith("nvidia"));
-    const [gpus, switches] = [sections.has(KINDS.gpu), sections.has(KINDS.nvswitch)];
-    const spoken = gpus || switches || members["devices"] !== undefined;
-    const together = spoken ? deviceRules(members["devices"], join(at, "devices"), gpus, switches) : [];
-    // Without branches, evidence of another kind of CPU is refused as a kind that nobody speaks of.
-    if (cpus.length && (spoken || depth || choices.length)) together.push(cpuRule(cpus));
-    return all(path, [...(together.length ? [leaf(path, "", together)] : []), ...[...sections].map(([kind, rules]) => leaf(path, kind, rules)), ...choices]);
-  }
-
-  function choicesOf(read: <T>(key: string, reader: Reader<T>) => T | undefined, path: string, depth: number): Judge[] {
-    const listed = (word: string): Reader<Judge[]> => (value, at) => {
-      if (depth === MAX_NESTING) refuse(at, `branches at most ${MAX_NESTING} deep`, value);
-      const names: (string | undefined)[] = [];
-      const found = listOf((member, place) => {
-        if (++branches > MAX_BRANCHES) refuse(place, `at most ${MAX_BRANCHES} branches in a policy`, value);
-        const { name } = record({ name: maybe(branchName), ...BODY })(member, place, "");
-        names.push(name);
-        return body(member as JsonObject, place, `${join(path, word)}[${name ?? names.length - 1}]`, depth + 1);
-      })(value, at, "");
-      once(names, at, ".name");
+  /** Read one body. `at` is its place in the document, `path` the name that its checks carry, `beside` what else may stand there. */
+  function body(value: Json, at: string, path: string, depth: number, beside: Table): Judge {
+    const listed = (word: string): Reader<Judge[]> => (list, place) => {
+      if (depth > 3) refuse(place, "branches at most 4 deep");
+      const names: unknown[] = [];
+      const found = listOf((member, where) => {
+        if (++branches > 64) refuse(where, "at most 64 branches");
+        const name = maybe(branchName)((member as JsonObject | null)?.["name"], join(where, "name"), "");
+        return body(member, where, `${join(path, word)}[${name ?? names.length}]`, depth + 1, { name: () => names.push(name) });
+      })(list, place, "");
+      once(names, place, ".name");
       return found;
     };
-    const any = read("any_of", listed("any_of"));
-    const every = read("all_of", listed("all_of")) ?? [];
-    const some = read("at_least", (value, at) => {
-      const inner = choiceRecord(value, at, "");
-      const of = listed("at_least")(inner.of, join(at, "of"), "");
-      return choiceOf(path, "at_least", integer(1, of.length)(inner.count, join(at, "count"), ""), of);
+    const some: Reader<Judge> = (inner, place) => {
+      const { of, count } = record({ of: listed("at_least"), count: anything })(inner, place, "");
+      return choiceOf(path, "at_least", integer(1, of.length)(count, join(place, "count"), ""), of);
+    };
+    const table = { ...beside, ...optional(rows), devices: anything, any_of: maybe(listed("any_of")), all_of: maybe(listed("all_of")), at_least: maybe(some) };
+    const { azure, devices, any_of: any, all_of: every = [], at_least: least, ...sections } = record(table)(value, at, "") as Body & Readonly<Record<string, Rule[] | undefined>>;
+    const leaves = Object.entries(KINDS).flatMap(([key, kind]): [string, Rule[]][] => {
+      const rules = sections[key];
+      return rules ? [azure && /snp|tdx/.test(key) ? [`azure-${key}`, [...azure, ...within(rules, key)]] : [kind, rules]] : [];
     });
-    return [...(any ? [choiceOf(path, "any_of", 1, any)] : []), ...every, ...(some ? [some] : [])];
+    const kinds = leaves.map(([kind]) => kind);
+    const [cpus, gpus, switches] = [kinds.filter((kind) => !/nvidia/.test(kind)), kinds.includes("nvidia-gpu"), kinds.includes("nvidia-switch")];
+    if (azure && !kinds.some((kind) => /azure/.test(kind))) refuse(join(at, "azure"), "snp or tdx beside it");
+    if (azure && sections["tdx"]?.some(({ id }) => id.includes("event_log"))) refuse(join(at, "tdx.event_log"), "azure.event_log");
+    const choices = [...(any ? [choiceOf(path, "any_of", 1, any)] : []), ...every, ...(least ? [least] : [])];
+    if (!kinds.length && !choices.length) refuse(join(at, "snp"), "a section, or branches");
+    const spoken = gpus || switches || devices !== undefined;
+    const together = spoken ? deviceRules(devices, join(at, "devices"), gpus, switches) : [];
+    // Without branches, evidence of another kind of CPU is refused as a kind that nobody speaks of.
+    if (cpus.length && (spoken || depth || choices.length)) together.push(cpuRule(cpus));
+    return all(path, [...[["", together] as const, ...leaves].map(([kind, rules]) => leaf(path, kind, rules)), ...choices]);
   }
 
-  /** Evidence is verified once for all branches: what one of them tolerates, all would. */
-  function one(key: "gpu" | "nvswitch"): Tolerated {
-    const [first, ...others] = tolerated[key];
-    const alike = ([, { waivedMeasurements, heldRimSigners }]: [string, Tolerated]): string => JSON.stringify([Object.entries(waivedMeasurements).sort(), heldRimSigners]);
-    const odd = first && others.find((other) => alike(other) !== alike(first));
-    return odd ? refuse(odd[0], `what ${first[0]} tolerates`, "others") : (first?.[1] ?? { waivedMeasurements: {}, heldRimSigners: undefined });
-  }
-
-  const judge = body(top, "", "", 0);
-  return { judge, tolerances: { gpus: one("gpu"), switches: one("nvswitch") } };
+  return { judge: body(top, "", "", 0, unread(Object.keys(HEAD))), tolerances };
 }
 
 /** Ask the same of the CPU's report within Azure evidence. */

@@ -6,7 +6,7 @@ import { AttestError, refusalOf, refuse as refuseFor } from "../verifier/errors"
 import type { JsonObject } from "../verifier/json";
 import { readPemBlocks } from "../verifier/pem";
 import {
-  type Json, anything, canonical, choice, date, demand, hexOf, integer, join, like, listOf, maybe, moment, once, parsed, record, refuse, tableOf,
+  type Json, type Reader, anything, canonical, choice, date, demand, hexOf, integer, join, like, listOf, maybe, moment, once, parsed, record, refuse, tableOf,
   text,
 } from "./decode";
 import { type Row, ask, told } from "./rules";
@@ -42,14 +42,9 @@ export function measured(references: References, size: number, claim?: string): 
 
 const SIZES = [48, 32] as const;
 
-const own = record({ values: anything, origin: text, expires: maybe(date) });
 /** The values of one name are all of one size. */
-export const ownValues = tableOf((value, path, name): ReferenceValues => {
-  const { values, expires } = own(value, path, name);
-  const first = Array.isArray(values) ? values[0] : undefined;
-  const size = typeof first === "string" && first.length === 64 ? 32 : 48;
-  return { values: listOf(hexOf(size))(values, join(path, "values"), name), expires };
-});
+const digests: Reader<string[]> = (value, ...place) => listOf(hexOf((value as string[] | null | undefined)?.[0]?.length === 64 ? 32 : 48))(value, ...place);
+export const ownValues: Reader<Record<string, ReferenceValues>> = tableOf(record({ values: digests, origin: text, expires: maybe(date) }));
 
 // -- documents
 
@@ -58,7 +53,7 @@ const KINDS: Readonly<Record<(typeof SIZES)[number], string>> = {
   48: "snp-(?:measurement|(?:id|author)-key-digest)|tdx-(?:mr-(?:td|seam)|rtmr[0-3])|gpu-fwid",
   32: "snp-host-data|sgx-mr-(?:enclave|signer)|nvidia-rim|azure-pcr(?:1?\\d|2[0-3])",
 };
-const entry = record({ kind: like(Object.values(KINDS).join("|"), "a kind of value"), values: anything, origin: maybe(text), expires: maybe(date) });
+const entry = record({ kind: like(Object.values(KINDS).join("|")), values: anything, origin: maybe(text), expires: maybe(date) });
 const documentOf = record({
   schema: choice(["attest.references/1"]),
   name: text,

@@ -108,6 +108,8 @@ export const excused =
   (...given) =>
     row(...given).map((found) => ({ ...found, tolerated }));
 
+/** Sections that may be left out. */
+export const optional = (rows: Readonly<Record<string, Row>>): Record<string, Reader<Rule[] | undefined>> => Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, maybe(row)]));
 /** Keys that may be left out. */
 export const spare = (rows: Readonly<Record<string, Row>>): Record<string, Row> => Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, maybe(row, [])]));
 
@@ -136,12 +138,12 @@ export const filled =
 
 /** Named bits that must be set or clear; the strict ones even when nobody mentions them. */
 export const bits = (names: string, strict: Readonly<Record<string, boolean>> = {}, claims?: string): Row =>
-  filled((value, path, key) => {
+  filled((value = {}, path, key) => {
     const rows = names.split(" ").map((name): [string, Row] => {
       const [only, claim] = [strict[name], `${claims ?? key}.${name}`];
       return [name, only === undefined ? maybe(ask(boolean, is, claim), []) : flag(only, claim)];
     });
-    return section(Object.fromEntries(rows))(value ?? {}, path, key);
+    return section(Object.fromEntries(rows))(value, path, key);
   });
 
 export const oneOf: Test<readonly (string | number)[]> = ["", (found: string, wanted) => wanted.includes(found)];
