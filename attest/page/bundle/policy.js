@@ -1,1 +1,1 @@
-import{a,b,c,d}from"./chunk-CGBOMHR7.js";import"./chunk-SNVMHFJ6.js";import"./chunk-LNEQLFZB.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};
+import{a,b,c,d}from"./chunk-A66SVPKE.js";import"./chunk-J23JDXA7.js";import"./chunk-BF5GGAM3.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};

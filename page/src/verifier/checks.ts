@@ -1,6 +1,6 @@
 /** What was examined, and how it came out; and the runner of every numbered procedure. */
 
-import { AttestError, type Shown, refusalOf, shown } from "./errors";
+import { AttestError, type Shown, need, refusalOf, shown } from "./errors";
 
 /** Nothing but `pass` ever counts in favour of an Attester. */
 export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
@@ -51,32 +51,49 @@ export async function taken(id: string, clause: string, step: () => Told | Promi
   return [check(id, "fail", facts.expected, facts.got ?? found.message, clause), found];
 }
 
+/** Require two to be the same, and tell them. */
+export function same(code: string, field: string, expected: Shown, got: Shown): Told {
+  need(shown(expected) === shown(got), "binding", code, expected, got, { field });
+  return [expected, got];
+}
+
+/** A step of which a closure holds the state: what it demanded and found, or the refusal that it throws. */
+export type Taken = readonly [id: string, clause: string, step: () => Told | Promise<Told>];
+
 /**
  * Take every step and return all checks; or throw the refusal of the first that fails, which then carries the checks
  * up to it, and those after it as not evaluated.
  *
- * @param before checks that passed before the procedure began
+ * @param before checks that were made before the procedure began
+ * @param failure what failed before it, so that none of its steps is taken
  */
-export async function runSteps<S>(steps: readonly Step<S>[], state: S, before: readonly Check[] = []): Promise<readonly Check[]> {
+export async function takeSteps(steps: readonly Taken[], before: readonly Check[] = [], failure?: AttestError): Promise<readonly Check[]> {
   const checks = [...before];
-  let failure: AttestError | undefined;
-  for (const { id, clause, run, tell } of steps) {
-    if (failure) {
-      checks.push(check(id, "not evaluated", "", "an earlier check failed", clause));
-      continue;
+  for (const [id, clause, step] of steps) {
+    if (failure) checks.push(check(id, "not evaluated", "", "an earlier check failed", clause));
+    else {
+      const [outcome, refused] = await taken(id, clause, step);
+      checks.push(outcome);
+      failure = refused;
     }
-    const [outcome, refused] = await taken(id, clause, async () => {
-      await run(state);
-      return tell(state);
-    });
-    checks.push(outcome);
-    failure = refused;
   }
   if (failure) {
     failure.checks = checks;
     throw failure;
   }
   return checks;
+}
+
+/** The same for steps over a state. */
+export function runSteps<S>(steps: readonly Step<S>[], state: S, before?: readonly Check[]): Promise<readonly Check[]> {
+  const takeOne = async ({ run, tell }: Step<S>): Promise<Told> => {
+    await run(state);
+    return tell(state);
+  };
+  return takeSteps(
+    steps.map((step) => [step.id, step.clause, () => takeOne(step)]),
+    before,
+  );
 }
 
 /** Checks of one item of evidence. */

@@ -12,8 +12,8 @@ import { MEDIA } from "./envelope";
 import { parseGpuDevice, parseGpuReport } from "./gpu/gpu";
 import { readIntelQuote } from "./intel/intel";
 import type { Endorsements } from "./pool";
+import { readConfigfsTsm, readSnp } from "./snp/evidence";
 import type { Certificate, Issuer } from "./x509";
-import { readConfigfsTsm, readSnp } from "./snp/format";
 
 /** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
 export interface Tolerances {

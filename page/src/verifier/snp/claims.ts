@@ -1,48 +1,60 @@
-/** What a verified SEV-SNP report states, in the order in which people read it. */
+/** What a verified SEV-SNP report states. */
 
-import { isZero } from "../bytes";
+import { type Bytes, isZero } from "../bytes";
 import { type Claims, type ClaimValue, nestedClaims } from "../claims";
-import { PLATFORM_BITS, POLICY_BITS } from "./structure";
-import { covers, sameTcb } from "./tcb";
-import type { VerifiedSnp } from "./verify";
+import type { SnpLeaf } from "./leaf";
+import type { SnpReport } from "./structure";
+import { type Product, type Tcbs, covers, tcbText } from "./tcb";
 
-function bitsOf(value: bigint, table: Readonly<Record<string, number>>): Record<string, ClaimValue> {
-  return Object.fromEntries(Object.entries(table).map(([name, bit]) => [name, ((value >> BigInt(bit)) & 1n) === 1n]));
-}
+/** Named bits of POLICY. Bits 15:0 are the ABI version, bit 17 must be one, 63:26 must be zero. */
+const POLICY_BITS = {
+  smt: 16,
+  migrate_ma: 18,
+  debug: 19,
+  single_socket: 20,
+  cxl_allow: 21,
+  mem_aes_256_xts: 22,
+  rapl_dis: 23,
+  ciphertext_hiding_dram: 24,
+  page_swap_disable: 25,
+};
 
-export function snpClaims({ report: r, leaf, product, tcbs }: VerifiedSnp): Claims {
-  const version = (which: "current" | "committed"): string => `${r[`${which}_major`]}.${r[`${which}_minor`]}.${r[`${which}_build`]}`;
-  const provisional = !sameTcb(tcbs.committed_tcb, tcbs.current_tcb) || version("committed") !== version("current");
+/** Named bits of PLATFORM_INFO. Others are kept and shown: real Turin machines set bit 6. */
+const PLATFORM_BITS = {
+  smt_en: 0,
+  tsme_en: 1,
+  ecc_en: 2,
+  rapl_dis: 3,
+  ciphertext_hiding_dram_en: 4,
+  alias_check_complete: 5,
+  tio_en: 7,
+};
+
+const bitsOf = (value: bigint, table: Readonly<Record<string, number>>): Record<string, ClaimValue> =>
+  Object.fromEntries(Object.entries(table).map(([name, bit]) => [name, !!((value >> BigInt(bit)) & 1n)]));
+
+/** The fields of the report under their names; what is undefined here is no claim. */
+export function snpClaims(report: SnpReport, leaf: SnpLeaf, product: Product, tcbs: Tcbs): Claims {
+  const { policy, platform_info, cpuid, chip_id } = report;
+  const [current_version, committed_version] = [report.current_version, report.committed_version].map((version: Bytes) => [...version].reverse().join("."));
   return nestedClaims({
-    version: r.version,
+    ...report,
+    raw: undefined,
+    signature_algo: undefined,
+    signature_r: undefined,
+    signature_s: undefined,
+    key_info: undefined,
     product,
-    cpuid: r.cpuid_fam_id === undefined ? undefined : { family: r.cpuid_fam_id, model: r.cpuid_mod_id, stepping: r.cpuid_step },
-    guest_svn: r.guest_svn,
-    vmpl: r.vmpl,
-    policy: { abi_major: (r.policy >> 8n) & 0xffn, abi_minor: r.policy & 0xffn, ...bitsOf(r.policy, POLICY_BITS) },
-    platform_info: { ...bitsOf(r.platform_info, PLATFORM_BITS), value: r.platform_info },
-    report_data: r.report_data,
-    measurement: r.measurement,
-    host_data: r.host_data,
-    family_id: r.family_id,
-    image_id: r.image_id,
-    id_key_digest: r.id_key_digest,
-    author_key_digest: r.author_key_digest,
-    author_key_en: (r.key_info & 1) === 1,
-    report_id: r.report_id,
-    report_id_ma: r.report_id_ma,
-    chip_id: r.chip_id,
-    chip_id_masked: isZero(r.chip_id),
-    reported_tcb: tcbs.reported_tcb,
-    current_tcb: tcbs.current_tcb,
-    committed_tcb: tcbs.committed_tcb,
-    launch_tcb: tcbs.launch_tcb,
-    current_version: version("current"),
-    committed_version: version("committed"),
-    provisional_firmware: provisional,
-    launch_mit_vector: r.launch_mit_vector,
-    current_mit_vector: r.current_mit_vector,
-    signing_key: leaf.kind,
+    cpuid: cpuid && { family: cpuid[0], model: cpuid[1], stepping: cpuid[2] },
+    policy: { abi_major: (policy >> 8n) & 255n, abi_minor: policy & 255n, ...bitsOf(policy, POLICY_BITS) },
+    platform_info: { ...bitsOf(platform_info, PLATFORM_BITS), value: platform_info },
+    author_key_en: !!(report.key_info & 1),
+    chip_id_masked: isZero(chip_id),
+    ...tcbs,
+    current_version,
+    committed_version,
+    provisional_firmware: tcbText(tcbs.committed_tcb) !== tcbText(tcbs.current_tcb) || committed_version !== current_version,
+    signing_key: leaf.kind.toLowerCase(),
     csp_id: leaf.cspId,
     firmware_rollback_protected: covers(tcbs.committed_tcb, tcbs.reported_tcb),
   });

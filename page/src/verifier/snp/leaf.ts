@@ -1,21 +1,14 @@
 /** VCEK and VLEK: what AMD writes into the certificate of a report's signing key (sev-snp.md 8 and 9, check S03). */
 
-import { type Bytes, hex, latin1 } from "../bytes";
+import { type Bytes, latin1 } from "../bytes";
 import { usableKey } from "../crypto";
-import { DerError, TAG, integer, onlyElement } from "../der";
-import { fail } from "../errors";
-import type { Certificate } from "../x509";
-import { PRODUCTS, type Product, type Tcb, hwidBytes } from "./tcb";
+import { TAG, type Tlv, defect, integer, onlyElement, unlessDefect } from "../der";
+import { type Shown, need, refuse } from "../errors";
+import { type Certificate, extensionOf } from "../x509";
+import { PRODUCTS, type Product, type Tcb, partsOf } from "./tcb";
 
 /** Which key signed: that of the chip (VCEK) or one that AMD lent to a cloud provider (VLEK). */
-export type LeafKind = "vcek" | "vlek";
-/** Values of SIGNING_KEY that have a certificate. */
-export const LEAF_KINDS: readonly LeafKind[] = ["vcek", "vlek"];
-
-/** Subject CN of such a certificate. */
-export function leafName(kind: LeafKind): string {
-  return `SEV-${kind.toUpperCase()}`;
-}
+export type LeafKind = "VCEK" | "VLEK";
 
 /** A leaf with its extensions decoded; not trusted until its chain is verified. */
 export interface SnpLeaf {
@@ -31,120 +24,58 @@ export interface SnpLeaf {
   readonly productName: string;
 }
 
-const ARC = "1.3.6.1.4.1.3704.1.";
-const SPLS: readonly (readonly [name: string, suffix: string, title: string])[] = [
-  ["bootloader", "3.1", "blSPL"],
-  ["tee", "3.2", "teeSPL"],
-  ["snp", "3.3", "snpSPL"],
-  ["microcode", "3.8", "ucodeSPL"],
-];
-
-function malformed(what: string, expected: string, got: string): never {
-  return fail("chain", "snp-leaf-malformed", "", {
-    check: "snp.leaf",
-    field: what,
-    expected,
-    got,
-    clause: "AMD 57230, extensions; sev-snp.md 9",
-  });
-}
-
-/** AMD's extensions by the end of their identifiers. */
-class Extensions {
-  private readonly found: ReadonlyMap<string, Bytes>;
-
-  constructor(certificate: Certificate) {
-    const own = certificate.extensions.filter(({ oid }) => oid.startsWith(ARC));
-    this.found = new Map(own.map(({ oid, value }) => [oid.slice(ARC.length), value]));
-  }
-
-  has(suffix: string): boolean {
-    return this.found.has(suffix);
-  }
-
-  value(suffix: string, name: string): Bytes {
-    return this.found.get(suffix) ?? malformed(`${name} (${ARC}${suffix})`, "exactly one such extension", "none");
-  }
-
-  requireAbsent(suffix: string, name: string): void {
-    const value = this.found.get(suffix);
-    if (value) malformed(name, "no such extension", hex(value).slice(0, 40));
-  }
-
-  private element(suffix: string, name: string, tag: number, expected: string): Bytes {
-    const value = this.value(suffix, name);
-    try {
-      const element = onlyElement(value, tag);
-      if (tag === TAG.integer) integer(element);
-      return element.body;
-    } catch (error) {
-      if (!(error instanceof DerError)) throw error;
-      return malformed(name, expected, "other DER");
-    }
-  }
-
-  /** An INTEGER of 0 to 255; AMD writes those above 127 in two bytes. */
-  level(suffix: string, name: string): number {
-    const body = this.element(suffix, name, TAG.integer, "an INTEGER");
-    const [first = 0, second = 0] = body;
-    if (body.length > 2 || (body.length === 2 ? first !== 0 : first > 127)) malformed(name, "0 to 255", "another number");
-    return body.length === 2 ? second : first;
-  }
-
-  requireInteger(suffix: string, name: string): void {
-    this.element(suffix, name, TAG.integer, "an INTEGER");
-  }
-
-  text(suffix: string, name: string): string {
-    const text = latin1(this.element(suffix, name, TAG.ia5String, "an IA5String"));
-    return /[^\0-\x7f]/.test(text) ? malformed(name, "an IA5String", "other DER") : text;
-  }
-}
+const demand = (is: unknown, field: string, expected: Shown, got: Shown): void =>
+  need(is, "chain", "snp-leaf-malformed", expected, got, { field });
 
 /** Decode the extensions: `snp-leaf-malformed`, or `public-key-invalid`. */
 export async function readLeaf(certificate: Certificate): Promise<SnpLeaf> {
-  const kind = LEAF_KINDS.find((each) => leafName(each) === certificate.commonName);
-  if (!kind) return malformed("subject CN", "SEV-VCEK or SEV-VLEK", certificate.name);
-  const found = new Extensions(certificate);
-  const key = await usableKey(certificate.spki);
-  if (key !== "P-384") malformed("public key", "ECDSA P-384", key);
-  const productName = found.text("2", "productName");
-  const product = productOf(certificate, kind, productName);
-  const vcek = kind === "vcek";
-  if (vcek) found.requireAbsent("5", "CSP_ID in a VCEK");
-  else found.requireAbsent("4", "HWID in a VLEK");
-  const tcb = tcbOfLeaf(found, product);
-  const hwid = vcek ? hwidOf(found, product) : undefined;
-  const cspId = vcek ? undefined : found.text("5", "CSP_ID");
-  found.requireInteger("1", "structVersion");
-  return { certificate, kind, product, tcb, hwid, cspId, productName };
-}
-
-/** Find the product line by the issuer's CN; productName (without its stepping) must agree. */
-function productOf({ issuerCommonName }: Certificate, kind: LeafKind, productName: string): Product {
-  const prefix = kind === "vcek" ? "SEV-" : "SEV-VLEK-";
-  const product = PRODUCTS.find((each) => prefix + each === issuerCommonName);
-  if (!product) return malformed("issuer CN", `the intermediate of a ${kind.toUpperCase()}`, issuerCommonName || "no CN");
-  return productName.split("-")[0] === product ? product : malformed("productName", product, productName);
-}
-
-function tcbOfLeaf(found: Extensions, product: Product): Tcb {
-  const turin = product === "Turin";
-  for (const suffix of ["3.4", "3.5", "3.6", "3.7"]) {
-    // Turin's certificates leave out the first spare; every other one is there and zero.
-    const there = suffix !== "3.4" || !turin || found.has(suffix);
-    if (there && found.level(suffix, "spare SPL")) malformed(`extension ${suffix}`, "0", "another level");
-  }
-  if (!turin) found.requireAbsent("3.9", `fmcSPL on ${product}`);
-  const levels = SPLS.map(([name, suffix, title]) => [name, found.level(suffix, title)] as const);
-  return Object.fromEntries(turin ? [["fmc", found.level("3.9", "fmcSPL")], ...levels] : levels);
+  const { commonName, issuerCommonName, name, spki } = certificate;
+  // AMD's extensions, by the end of their identifiers.
+  const extension = (arcs: string): Bytes | undefined => extensionOf(certificate, `1.3.6.1.4.1.3704.1.${arcs}`)?.value;
+  const read = <T>(arcs: string, tag: TAG, value: (element: Tlv) => T): T =>
+    unlessDefect(
+      () => value(onlyElement(extension(arcs) ?? defect("none"), tag)),
+      (got) => refuse("chain", "snp-leaf-malformed", "DER", got, { field: arcs }),
+    );
+  const text = (arcs: string): string => {
+    const found = read(arcs, TAG.ia5String, ({ body }) => latin1(body));
+    demand(!/[^\0-\x7f]/.test(found), arcs, "ASCII", found);
+    return found;
+  };
+  const level = (arc: number | string, most = 255): number => {
+    const found = Number(read(`3.${arc}`, TAG.integer, integer));
+    demand(found >= 0 && found <= most, `3.${arc}`, `0 to ${most}`, found);
+    return found;
+  };
+  // (1) What it is, and of which product line.
+  const isVcek = commonName === "SEV-VCEK";
+  demand(isVcek || commonName === "SEV-VLEK", "subject", "SEV-VCEK or SEV-VLEK", name);
+  const key = await usableKey(spki);
+  demand(key === "P-384", "public key", "P-384", key);
+  const productName = text("2");
+  const [product] = productName.split("-") as [Product];
+  demand(PRODUCTS.includes(product) && issuerCommonName === `SEV-${isVcek ? "" : "VLEK-"}${product}`, "issuer", productName, issuerCommonName);
+  // (2) What stands only in others. Turin's certificates leave out the first spare level; every other one is there and zero.
+  const isTurin = product === "Turin";
+  for (const arcs of [isVcek ? "5" : "4", isTurin ? "" : "3.9"]) demand(!extension(arcs), arcs, "none", extension(arcs));
+  for (const arc of "4567") if (!isTurin || arc > "4" || extension("3.4")) level(arc, 0);
+  // (3) What is compared with a report.
+  read("1", TAG.integer, integer);
+  return {
+    certificate,
+    kind: isVcek ? "VCEK" : "VLEK",
+    product,
+    tcb: Object.fromEntries(partsOf(product).map(([part, , arc]) => [part, level(arc)])),
+    hwid: isVcek ? hwidOf(extension("4"), isTurin ? 8 : 64) : undefined,
+    cspId: isVcek ? undefined : text("5"),
+    productName,
+  };
 }
 
 /** HWID: raw bytes in AMD's certificates, an OCTET STRING around them in others; never anything between. */
-function hwidOf(found: Extensions, product: Product): Bytes {
-  const size = hwidBytes(product);
-  const value = found.value("4", "HWID");
-  const wrapped = value.length === size + 2 && value[0] === TAG.octetString && value[1] === size;
-  const hwid = wrapped ? value.slice(2) : value;
-  return hwid.length === size ? hwid : malformed("HWID", `${size} bytes`, `${value.length} bytes`);
+function hwidOf(value: Bytes | undefined, size: number): Bytes {
+  const [tag, length] = value ?? [];
+  const hwid = value?.length === size + 2 && tag === TAG.octetString && length === size ? value.slice(2) : value;
+  demand(hwid?.length === size, "HWID", size, hwid?.length);
+  return hwid!;
 }

@@ -1,11 +1,9 @@
 /** The certificate table of an extended report (AMD 56421, 4.1.8.1; sev-snp.md 13). All of it comes from the host. */
 
 import { type Bytes, Reader, hex, isZero } from "../bytes";
-import { fail } from "../errors";
+import { type Shown, need } from "../errors";
 
-const MAX_ENTRIES = 32;
-const MAX_TABLE_BYTES = 1024 * 1024;
-const ENTRY_BYTES = 24;
+const [MAX_ENTRIES, MAX_TABLE_BYTES] = [32, 1024 * 1024];
 
 export type TableKind = "VCEK" | "VLEK" | "ASK" | "ARK" | "CRL" | "PLATFORM";
 
@@ -24,50 +22,40 @@ export interface TableEntry {
   readonly data: Bytes;
 }
 
-function malformed(problem: string): never {
-  return fail("malformed", "snp-table-malformed", `certificate table: ${problem}`, {
-    check: "snp.format",
-    field: "certificate table",
-    clause: "AMD 56421, 4.1.8.1; sev-snp.md 13",
-  });
-}
-
 /** Whether bytes begin with a kind of entry that is known. */
-export function beginsTable(data: Uint8Array): boolean {
-  return hex(data.subarray(0, 16)) in KINDS;
-}
+export const beginsTable = (data: Uint8Array): boolean => hex(data.subarray(0, 16)) in KINDS;
 
 /** Read a table with its padding; entries with an unknown GUID are skipped, as GHCB asks: `snp-table-malformed`. */
 export function parseTable(data: Bytes): TableEntry[] {
+  const field = "certificate table";
+  const demand = (is: boolean, expected: Shown, got: Shown): void =>
+    need(is, "malformed", "snp-table-malformed", expected, got, { check: "snp.format", field });
   if (isZero(data)) return [];
-  if (data.length > MAX_TABLE_BYTES) malformed(`${data.length} bytes, more than ${MAX_TABLE_BYTES}`);
-  const heads = entryHeads(data);
-  const listEnd = ENTRY_BYTES * (heads.length + 1);
-  let covered = listEnd;
-  const entries = new Map<TableKind, TableEntry>();
-  for (const { kind, offset, length } of heads) {
-    const end = offset + length;
-    if (offset < listEnd || end > data.length) malformed(`an entry covers ${offset} to ${end} of ${listEnd} to ${data.length}`);
-    covered = Math.max(covered, end);
-    if (!kind) continue;
-    if (entries.has(kind)) malformed(`two entries of kind ${kind}`);
-    entries.set(kind, { kind, data: data.slice(offset, end) });
-  }
-  if (!isZero(data.subarray(covered))) malformed("bytes after the last entry that are not padding");
-  return [...entries.values()];
-}
-
-function entryHeads(data: Bytes): { kind: TableKind | undefined; offset: number; length: number }[] {
-  const reader = new Reader(data, "certificate table");
-  const heads = [];
+  demand(data.length <= MAX_TABLE_BYTES, MAX_TABLE_BYTES, data.length);
+  // (1) The heads, up to an entry of zeros.
+  const reader = new Reader(data, field);
+  const heads: (readonly [guid: string, begin: number, end: number])[] = [];
   for (;;) {
-    const guid = reader.take(16, "GUID");
-    const [offset, length] = [reader.unsigned(4, "offset"), reader.unsigned(4, "length")];
+    const guid = reader.take(16, field);
+    const [offset, length] = [reader.unsigned(4, field), reader.unsigned(4, field)];
     if (isZero(guid)) {
-      if (offset || length) malformed("an entry without a GUID");
-      return heads;
+      demand(!offset && !length, "a GUID", "none");
+      break;
     }
-    heads.push({ kind: KINDS[hex(guid)], offset, length });
-    if (heads.length > MAX_ENTRIES) malformed(`more than ${MAX_ENTRIES} entries`);
+    heads.push([hex(guid), offset, offset + length]);
+    demand(heads.length <= MAX_ENTRIES, MAX_ENTRIES, heads.length);
   }
+  // (2) What they lead to, one of each kind, and nothing behind it.
+  let covered = reader.offset;
+  const entries: TableEntry[] = [];
+  for (const [guid, begin, end] of heads) {
+    demand(begin >= reader.offset && end <= data.length, [reader.offset, data.length], [begin, end]);
+    covered = Math.max(covered, end);
+    const kind = KINDS[guid];
+    if (!kind) continue;
+    demand(!entries.some((entry) => entry.kind === kind), "one", kind);
+    entries.push({ kind, data: data.slice(begin, end) });
+  }
+  demand(isZero(data.subarray(covered)), 0, "padding");
+  return entries;
 }
