@@ -56,8 +56,9 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   const { checks, failures, freshness } = await judgeComposite(presented, expected);
   const verified = new Map<string, Verified>();
   const refused: Check[] = [];
-  for (const [name, parsed] of devices) {
-    const found = await refusalOf(() => parsed.verify(pool));
+  // They do not wait for each other: most of the time goes to and fro between here and where signatures are computed.
+  const judged = await Promise.all(devices.map(async ([name, parsed]) => [name, parsed, await refusalOf(() => parsed.verify(pool))] as const));
+  for (const [name, parsed, found] of judged) {
     if (found instanceof AttestError) {
       failures.push(found);
       refused.push(...ofItem(found.checks, name));
