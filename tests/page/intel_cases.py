@@ -114,6 +114,11 @@ def forms() -> Iterator[Case]:
     chains = {name: data for name, data in FILES.items() if name.endswith(".pem")}
     encoded = {name: percent(data, safe="").encode() for name, data in chains.items()}
     yield case("percent-encoded chains", TD.quote(ZEROS), {**FILES, **encoded})
+    returned = {name: b"a carriage return\r" + data for name, data in chains.items()}
+    yield case("chains that begin on no line", TD.quote(ZEROS), {**FILES, **returned})
+    for count in (4095, 4096):
+        blocks = {name: b"-----BEGIN NOTHING-----\n" * count + data for name, data in chains.items()}
+        yield case(f"chains behind {count} blocks", TD.quote(ZEROS), {**FILES, **blocks})
     lists = {name: data.hex().encode() + b"\n" for name, data in FILES.items() if name.endswith(".der")}
     yield case("lists in hex", TD.quote(ZEROS), {**FILES, **lists})
     padded = {name: data + b"\0\r\n" for name, data in FILES.items() if name.endswith(".der")}

@@ -210,6 +210,26 @@ def test_an_altered_or_arbitrary_answer_is_judged_alike(in_browser: Verifier) ->
     assert "verified" not in judged(in_browser, cases).values()
 
 
+def test_answers_and_rims_are_found_in_the_forms_that_clients_write(in_browser: Verifier) -> None:
+    answer, *others = devices.issued()
+    rim, *more = devices.rims()
+    answers = {
+        "an answer in hex": answer.hex().encode() + b"\n",
+        "an answer in hex, cut": answer.hex().encode()[:-1],
+        "an answer behind a byte": b"\0" + answer,
+    }
+    rims = {
+        "a RIM behind a byte-order mark": b"\xef\xbb\xbf" + rim,
+        "a RIM behind blanks": b" \n" * 500 + rim,
+        "a RIM behind too many blanks": b" \n" * 520 + rim,
+        "a RIM behind a word": b"x" + rim,
+    }
+    cases = [devices.asked(name, answers_given=(data, *others)) for name, data in answers.items()]
+    found = judged(in_browser, cases + [devices.asked(name, rims_given=(data, *more)) for name, data in rims.items()])
+    assert found["an answer in hex"] == "verified"
+    assert found["a RIM behind a word"] == "gpu-rim-missing"
+
+
 def test_a_devices_json_is_read_alike(in_browser: Verifier) -> None:
     good = json.loads(devices.device_item().value)
     hexadecimal = {**good, "evidence": devices.GPU.report(devices.NONCE).hex()}

@@ -5,7 +5,10 @@ import { fail } from "./errors";
 import { type JsonValue, isObject } from "./json";
 
 const PLATFORMS: readonly unknown[] = ["az-snp", "az-tdx"];
-const [MAX_SIGNATURE_BYTES, MAX_MESSAGE_BYTES, MAX_PCRS, PCR_BYTES] = [512, 1024, 24, 32];
+const MAX_SIGNATURE_BYTES = 512;
+const MAX_MESSAGE_BYTES = 1024;
+const MAX_PCRS = 24;
+const PCR_BYTES = 32;
 
 /** The paravisor's evidence: alone, of no version, or in the outer object of attestation-rs. */
 export function isAzureJson(document: JsonValue): boolean {

@@ -13,7 +13,9 @@ import { sha256, sha512 } from "./crypto";
 import { isText } from "./envelope";
 import { need, shown } from "./errors";
 
-const [MAX_BINDING_BYTES, MAX_DEVICES, MAX_TEXT] = [16 * 1024, 32, 512];
+const MAX_BINDING_BYTES = 16 * 1024;
+const MAX_DEVICES = 32;
+const MAX_TEXT = 512;
 
 /** True of the hardware only once REPORT_DATA was compared. */
 export interface Binding {

@@ -22,7 +22,10 @@ import { readPemBlocks } from "./pem";
 import { type Found, nothingFound } from "./pool";
 import { type Certificate, parseCertificate } from "./x509";
 
-const [MAX_ENTRIES, MAX_SIGNATURES, MAX_SOURCE, MAX_CHAIN] = [8192, 16, 2048, 8];
+const MAX_ENTRIES = 8192;
+const MAX_SIGNATURES = 16;
+const MAX_SOURCE = 2048;
+const MAX_CHAIN = 8;
 
 /** Whoever reads endorsements passes over what is refused: no word more is needed. */
 function demand(holds: unknown): asserts holds {

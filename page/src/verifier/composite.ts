@@ -11,7 +11,8 @@ import { type Item, itemDigest } from "./envelope";
 import { type AttestError, need, shown } from "./errors";
 
 export const REPORT_DATA_BYTES = 64;
-const [DEVICE_NONCE_BYTES, EXTRA_DATA_BYTES] = [32, 48];
+const DEVICE_NONCE_BYTES = 32;
+const EXTRA_DATA_BYTES = 48;
 
 export type Freshness = "matched" | "mismatched" | "not evaluated";
 

@@ -15,7 +15,9 @@ import type { Found } from "./pool";
 import { beginsTable, parseTable } from "./snp/table";
 import { parseCertificate } from "./x509";
 
-const [MAX_COLLATERAL_BYTES, MAX_CHAIN_CERTIFICATES, MAX_PEM_BLOCKS] = [4 * 1024 * 1024, 16, 4096];
+const MAX_COLLATERAL_BYTES = 4 * 1024 * 1024;
+const MAX_CHAIN_CERTIFICATES = 16;
+const MAX_PEM_BLOCKS = 4096;
 const PEM_HEAD = /(?<![^\n])(?=-----BEGIN [A-Z0-9 ]{1,40}-----)/;
 const PEM_KINDS: Readonly<Record<string, "certificates" | "crls">> = { CERTIFICATE: "certificates", "X509 CRL": "crls" };
 const CHAINS = ["pck_crl_issuer_chain", "tcb_info_issuer_chain", "qe_identity_issuer_chain", "pck_certificate_chain"];
@@ -33,10 +35,8 @@ export async function readEndorsementFile(given: Bytes, found: Found): Promise<v
   const isJson = /^[ \t\n\r\0]*\{/.test(text.slice(0, 64));
   if (beginsTable(data)) return readTable(data, found);
   if (kind) return addDer(kind, data, found);
-  // Only its reader can tell for certain, and is loaded for what may be one.
-  if (text.slice(0, 1024).includes("SoftwareIdentity") && looksLikeRim(data)) {
-    found.rims.push(readRimDocument(data));
-  } else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) found.rims.push(await readRimAnswer(data));
+  if (looksLikeRim(data)) found.rims.push(readRimDocument(data));
+  else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) found.rims.push(await readRimAnswer(data));
   else if (isJson && new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`).test(text)) await readCollateral(data, found);
   else await readPem(percentDecoded(text), found);
 }

@@ -11,7 +11,11 @@ import { type JsonValue, isObject } from "./json";
 
 export const MAX_ENVELOPE_BYTES = 8 * 1024 * 1024;
 export const MAX_ITEM_BYTES = 2 * 1024 * 1024;
-const [MAX_ITEMS, MAX_DEPTH, MAX_NAME, MAX_MEDIA_TYPE, MAX_INDICATOR] = [64, 4, 64, 512, 2 ** 32 - 1];
+const MAX_ITEMS = 64;
+const MAX_DEPTH = 4;
+const MAX_NAME = 64;
+const MAX_MEDIA_TYPE = 512;
+const MAX_INDICATOR = 2 ** 32 - 1;
 const TYPE_KEY = "__cmwc_t";
 
 const own = (name: string): string => `application/vnd.attest.${name}`;

@@ -23,7 +23,8 @@ import { parseCertificate } from "./x509";
 
 export { readEndorsementFile } from "./endorsement_files";
 
-const [MAX_FILES, MAX_CERTIFICATES] = [64, 64];
+const MAX_FILES = 64;
+const MAX_CERTIFICATES = 64;
 
 /** What a file turns out to be. */
 type Form = "cpu" | "envelope" | "hcl" | "tpm" | "td-quote" | "device" | "table" | "bundle" | "certificates";

@@ -16,7 +16,8 @@ import { beginsTable } from "./snp/table";
 
 /** The largest is a bundle. */
 export const MAX_FILE_BYTES = 16 * 1024 * 1024;
-const [MAX_FILES, MAX_ENDORSEMENTS] = [16_384, 16_384];
+const MAX_FILES = 16_384;
+const MAX_ENDORSEMENTS = 16_384;
 
 /** One file. */
 export interface NamedBytes {

@@ -21,7 +21,7 @@ export interface RimDocument {
 
 /** Whether this is a SWID document by its first element; nothing of it is parsed. */
 export function looksLikeRim(data: Bytes): boolean {
-  return SWID.test(latin1(data.subarray(0, 1024)));
+  return SWID.test(latin1(data));
 }
 
 /** Take bytes for a RIM that begin like one: `rim-malformed`. */
