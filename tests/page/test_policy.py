@@ -107,7 +107,7 @@ def test_an_unknown_key_is_refused_wherever_it_stands(page: Verifier) -> None:
         assert code == "policy-invalid"
 
 
-ODD = (
+ODD: tuple[object, ...] = (
     None,
     True,
     False,

@@ -45,7 +45,7 @@ const hasBits: Test<number> = ["every bit of ", (found: number, mask) => (BigInt
 /** Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip. */
 const masked: Test<boolean> = ["", ([key, id]: readonly [string, string], wanted) => (key === "vcek" && !/[^0]/.test(id)) === wanted];
 /** VCEK seeds of Milan can be extracted by software: any report of any TCB can be forged. */
-const sound: Test<null> = ["a product line whose report keys are not public: not Milan", (found: string) => found !== "Milan", () => ""];
+const sound: Test<string> = ["not ", (found: string, wanted) => found !== wanted];
 
 export function snpRows(references: References): Row {
   const rows = section({
@@ -80,8 +80,8 @@ export function snpRows(references: References): Row {
   });
   return (value, path, name) => {
     const found = rows(value, path, name);
-    if (!found.some(({ id }) => /(minimum|exact)_tcb/.test(id))) refuse(join(path, "minimum_tcb"), "a value, or one of exact_tcb", undefined);
-    return [...found, { ...rule(`${path}.product_known_broken`, { value: null }, sound, "product"), otherwise: "warning" }];
+    if (!found.some(({ id }) => /(minimum|exact)_tcb/.test(id))) refuse(join(path, "minimum_tcb"), "this or exact_tcb");
+    return [...found, { ...rule(`${path}.product_known_broken`, { value: "Milan" }, sound, "product"), otherwise: "warning" }];
   };
 }
 
@@ -92,7 +92,7 @@ const STATUSES = ["UpToDate", "SWHardeningNeeded", "ConfigurationNeeded", "Confi
 type Advisories = Record<string, { readonly reason: string; readonly expires: string }>;
 
 const advisory = record({ reason: text, expires: date });
-const advisories: Reader<Advisories> = tableOf((value, path, name) => (/^INTEL-SA-\d{5}$/.test(name) ? advisory(value, path, name) : refuse(path, "an advisory such as INTEL-SA-00837", name)));
+const advisories: Reader<Advisories> = tableOf((value, path, name) => (/^INTEL-SA-\d{5}$/.test(name) ? advisory(value, path, name) : refuse(path, "INTEL-SA-00837 or such", name)));
 const accepted: Test<Advisories> = ["no advisory but ", (found: readonly string[], known, at) => found.every((name) => Object.hasOwn(known, name) && inTime(known[name], at))];
 const since: Test<string> = ["not before ", (found: string, first) => moment(found) >= moment(first)];
 
@@ -112,8 +112,8 @@ const TCB: Readonly<Record<string, Row>> = {
   }),
 };
 
-const zero: Test<boolean> = ["no bit without a name", (found: ClaimJson) => found === 0, () => ""];
-const known: Test<boolean> = ["bits that a TD of today may set", (found: ClaimJson) => found === true, () => ""];
+const zero: Test<boolean> = ["no unnamed bit", (found: ClaimJson) => found === 0];
+const known: Test<boolean> = ["known bits", (found: ClaimJson) => found === true];
 const covered: Test<Record<string, number>> = ["at least version.SVN ", ([version, svn]: readonly [number, number], least) => svn >= (least[version] ?? Number.NaN)];
 const attributes = bits("debug sept_ve_disable migratable pks kl perfmon", { debug: false, sept_ve_disable: true, migratable: false });
 const VERSIONS = Array.from({ length: 256 }, (_, version) => `${version}`);

@@ -14,19 +14,22 @@ const MAX_BYTES = 1 << 20;
 const INK = "(?:[^\\s\\x1c-\\x1f\\x85]|\\ufeff)";
 
 /** Refuse one value; nothing is guessed and nothing is skipped. */
-export function refuse(path: string, expected: string, got?: Json): never {
-  const shown = JSON.stringify(got, (_, value: unknown) => (typeof value === "bigint" ? `${value}` : value)) ?? "nothing";
-  return fail("malformed", "policy-invalid", "", { field: path, expected, got: shown.slice(0, 80) });
+export const refuse = (field: string, expected: string, got?: unknown): never => fail("malformed", "policy-invalid", "", { field, expected, got: told(got).slice(0, 80) });
+
+/** Write a value for people. */
+export function told(value: unknown, between = ", "): string {
+  if (Array.isArray(value)) return value.map((member) => told(member, between)).join(between) || "none";
+  if (typeof value !== "object" || !value) return `${value ?? "absent"}`;
+  return Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : `${name} ${told(member, between)}`)).join(", ") || "none";
 }
 
 export const join = (path: string, name: string): string => (path ? `${path}.${name}` : name);
 
 /** Read a mapping whose keys are all among these. */
 function mapping(value: Json, path: string, known?: readonly string[]): JsonObject {
-  if (!isObject(value)) refuse(path || "document", "a mapping", value);
+  if (!isObject(value)) return refuse(path || "document", "a mapping", value);
   const [unknown] = Object.keys(value).filter((name) => known?.includes(name) === false).sort();
-  if (unknown !== undefined) refuse(join(path, unknown), "a known key", unknown);
-  return value;
+  return unknown === undefined ? value : refuse(join(path, unknown), "a known key", unknown);
 }
 
 /** A mapping of known members, each with a reader of its own. */
@@ -48,10 +51,8 @@ export const tableOf =
 
 export const listOf =
   <T>(read: Reader<T>): Reader<T[]> =>
-  (value, path, name) => {
-    if (!Array.isArray(value) || !value.length) refuse(path, "a list with members", value);
-    return value.map((member, i) => read(member, `${path}[${i}]`, name));
-  };
+  (value, path, name) =>
+    Array.isArray(value) && value.length ? value.map((member, i) => read(member, `${path}[${i}]`, name)) : refuse(path, "a list with members", value);
 
 /** What may be left out, and then says this. */
 export function maybe<T>(read: Reader<T>): Reader<T | undefined>;
@@ -123,8 +124,7 @@ export function once(values: readonly unknown[], path: string, member = ""): voi
 export async function parsed(document: string): Promise<JsonValue> {
   const bytes = utf8(document);
   const found = await refusalOf(() => jsonValue(bytes, "policy"));
-  const problem = bytes.length > MAX_BYTES ? `more than ${MAX_BYTES} bytes` : found instanceof AttestError && found.message;
-  return problem ? fail("malformed", "policy-unreadable", problem) : (found as JsonValue);
+  return bytes.length > MAX_BYTES || found instanceof AttestError ? fail("malformed", "policy-unreadable", "", { expected: `JSON of at most ${MAX_BYTES} bytes`, got: told((found as Error | null)?.message) }) : found;
 }
 
 /** Canonical JSON (RFC 8785) of a document without fractions. */

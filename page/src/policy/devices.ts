@@ -30,7 +30,7 @@ export function azureRows(references: References): Row {
   return (value, path, name) => {
     const found = rows(value, path, name);
     // Nothing else measures what the VM booted.
-    if (!found.some(({ id }) => /\.pcr\d/.test(id) || LOADER.some((list) => id.endsWith(list)))) refuse(path, "pcr0 to pcr23, or the boot loader's lists of event_log", value);
+    if (!found.some(({ id }) => /\.pcr\d/.test(id) || LOADER.some((list) => id.endsWith(list)))) refuse(path, "a register, or the boot loader's lists", value);
     return found;
   };
 }
@@ -56,7 +56,7 @@ function versions(base: number, claim: string): Row {
   const range: Reader<Range> = (value, path, name) => {
     const found = members(value, path, name);
     const { at_least: low = "0", below, exactly } = found;
-    if ((exactly === undefined) === (found.at_least === below)) refuse(path, "at_least, below or both of them; or exactly alone", value);
+    if ((exactly === undefined) === (found.at_least === below)) refuse(path, "bounds, or exactly alone", value);
     if (below !== undefined && of(below) <= of(low)) refuse(join(path, "below"), `a version above ${low}`, below);
     return found;
   };
@@ -90,13 +90,12 @@ function device(rims: readonly string[], measurements: number, rim: Json, tell: 
     let held: string | undefined;
     /** Something was compared, with every RIM, and nothing differs but what is tolerated here. */
     const compared: Test<boolean> = [
-      "every measurement equal to a value that NVIDIA signed",
+      "NVIDIA's reference values",
       ([matched, mismatches, others, ...answers]: readonly [number, readonly Claims[], readonly Claims[], ...(string | null)[]]) =>
         matched !== 0 &&
         !mismatches.length &&
         others.every(({ index, reason }) => reason === NVDEC_WAIVER || `${index}` in waived) &&
         (held !== undefined || answers.slice(rims.length).every((answer) => answer === null || answer === "good")),
-      () => "",
     ];
     const rules = section({
       vbios_versions: versions(16, "vbios_version"),
@@ -156,7 +155,7 @@ const count: Reader<Count> = (value, path, name) => {
 };
 const within: Test<Count> = ["", (found: number, { at_least: low, at_most: high = found }) => low <= found && found <= high];
 /** Nothing may differ. Of no GPU nothing does: how many there must be is another demand. */
-const allOne: Test<boolean> = ["one for all GPUs", (found: readonly string[]) => found.length <= 1, () => ""];
+const allOne: Test<boolean> = ["one for all GPUs", (found: readonly string[]) => found.length <= 1];
 
 /** A CPU of one of these kinds came along. Nothing relaxes it. */
 export const cpuRule = (kinds: readonly string[]): Rule => ({ ...rule("devices.cpu", { value: kinds } as Demand<readonly string[]>, oneOf, "cpu_kind"), path: undefined });
@@ -165,7 +164,7 @@ export const cpuRule = (kinds: readonly string[]): Rule => ({ ...rule("devices.c
 export function deviceRules(value: Json = {}, path: string, gpus: boolean, switches: boolean): Rule[] {
   if (!gpus && !switches) refuse(path, "gpu or nvswitch beside it", value);
   const counted = (claim: string, spoken: boolean): Row =>
-    spoken ? left({ at_least: 1 }, ask(count, within, claim)) : maybe<Rule[]>((said, at) => refuse(at, "the key of such devices beside it", said), []);
+    spoken ? left({ at_least: 1 }, ask(count, within, claim)) : maybe<Rule[]>((said, at) => refuse(at, "gpu or nvswitch beside it", said), []);
   const found = section({
     gpus: counted("gpus", gpus),
     switches: counted("switches", switches),

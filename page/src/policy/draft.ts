@@ -8,8 +8,9 @@ import type { ClaimJson, ItemResult, Result } from "../verifier/api";
 import { rfc3339 } from "../verifier/bytes";
 import { fail } from "../verifier/errors";
 import { type AttestationResult, appraise } from "./appraise";
+import { told } from "./decode";
 import { type Policy, loadPolicy } from "./document";
-import { type Claims, type PolicyCheck, claimOf, told } from "./rules";
+import { type Claims, type PolicyCheck, claimOf } from "./rules";
 
 /** How a row is accepted: exactly this, or this and newer ones. */
 export type Choice = "exact" | "newer";
@@ -60,7 +61,7 @@ function measured(id: string, label: string, value: ClaimJson | undefined, kinds
   return fact(id, label, value, [id], (draft, choice, at) => {
     const exact = choice === "exact";
     if (exact) put(draft, `reference_values.${reference}`, { origin: `the page, ${at}`, values: [value] });
-    put(draft, id, exact ? [reference] : { unchecked: "newer versions have other measurements; their signer vouches for them" });
+    put(draft, id, exact ? [reference] : { unchecked: "the signer vouches for newer versions" });
   }, kinds);
 }
 

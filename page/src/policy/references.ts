@@ -7,9 +7,9 @@ import type { JsonObject } from "../verifier/json";
 import { readPemBlocks } from "../verifier/pem";
 import {
   type Json, type Reader, anything, canonical, choice, date, demand, hexOf, integer, join, like, listOf, maybe, moment, once, parsed, record, refuse, tableOf,
-  text,
+  text, told,
 } from "./decode";
-import { type Row, ask, told } from "./rules";
+import { type Row, ask } from "./rules";
 
 export interface ReferenceValues {
   /** Digests of one size, as hex. */
@@ -124,7 +124,7 @@ async function readSignature(value: Json): Promise<Signature> {
 /** Read a public key: SubjectPublicKeyInfo, whose length tells its kind. */
 function readKey(pem: string): Bytes {
   const [block] = readPemBlocks(pem);
-  return block?.label === "PUBLIC KEY" && block.content.length in ALGORITHMS ? block.content : refused("policy-key-invalid", "an Ed25519, P-256 or P-384 key in PEM", block?.label);
+  return block?.label === "PUBLIC KEY" && block.content.length in ALGORITHMS ? block.content : refused("policy-key-invalid", Object.values(ALGORITHMS), block?.label);
 }
 
 async function holds({ algorithm, signature }: Signature, spki: Bytes, signed: Bytes): Promise<boolean> {
@@ -159,7 +159,7 @@ async function readFiles(files: readonly string[]): Promise<ReadonlyMap<string, 
       const key = keys.get(one.key_id);
       // A stranger's signature counts for nothing, nor does one over something else.
       if (!key || one.name !== name || one.version !== version || one.digest !== digest) continue;
-      if (!(await holds(one, key, signed).catch(() => false))) refused("references-not-accepted", "a signature that holds", one.key_id);
+      if (!(await holds(one, key, signed).catch(() => false))) refused("references-not-accepted", "a signature", one.key_id);
       signers.push(one.key_id);
     }
     found.set(name, [document, signers]);

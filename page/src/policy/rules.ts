@@ -1,7 +1,7 @@
 /** Demands as rules over claims: one claim, one test, one check in the result. */
 
 import type { ClaimJson } from "../verifier/api";
-import { type Demand, type Json, type Reader, boolean, demand, listOf, maybe, record, refuse } from "./decode";
+import { type Demand, type Json, type Reader, boolean, demand, listOf, maybe, record, refuse, told } from "./decode";
 
 export type Claims = { readonly [name: string]: ClaimJson };
 type Found = ClaimJson | undefined;
@@ -45,21 +45,14 @@ export const claimAt =
     return found.includes(undefined) ? undefined : found.length > 1 ? (found as ClaimJson[]) : found[0];
   };
 
-/** Write a value for people. */
-export function told(value: unknown, between = ", "): string {
-  if (Array.isArray(value)) return value.map((member) => told(member, between)).join(between) || "none";
-  if (typeof value !== "object" || !value) return `${value ?? "absent"}`;
-  return Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : `${name} ${told(member, between)}`)).join(", ") || "none";
-}
-
-/** Words in front of what is demanded, and whether what was found meets it. */
+/** Words in front of what is demanded, or for a switch instead of it, and whether what was found meets it. */
 export type Test<T> = readonly [words: string, holds: (found: never, wanted: T, at: number) => boolean, tell?: (wanted: T) => string];
 
 /**
  * The rule of a demand. Its id is its place in the section, with another last word where one is given; without a claim that is
  * named, both are called as the key is, in the singular.
  */
-export function rule<T>(path: string, { value, unchecked }: Demand<T>, [words, holds, tell = (wanted) => told(wanted, " or ")]: Test<T>, claim?: Claim | string, last?: string): Rule {
+export function rule<T>(path: string, { value, unchecked }: Demand<T>, [words, holds, tell = (wanted) => (typeof wanted === "boolean" && words ? "" : told(wanted, " or "))]: Test<T>, claim?: Claim | string, last?: string): Rule {
   const place = path.replace(/.*\]\./, "");
   const id = last ? place.replace(/\w+$/, last) : claim ? place : place.replace(/s$/, "");
   return {
