@@ -1,1 +1,1 @@
-import{a,b,c,d}from"./chunk-QS5ID7U4.js";import"./chunk-J23JDXA7.js";import"./chunk-BF5GGAM3.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};
+import{a,b,c,d}from"./chunk-CCOLDG2J.js";import"./chunk-4KWTLRHW.js";import"./chunk-LCWFHUMW.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};

@@ -1,5 +1,8 @@
 /** The policy document in the page: read, judge, and make one from evidence. */
 
+// Whoever uses it verifies first; what both need is one file this way.
+import "../verifier/index";
+
 export { appraise } from "./appraise";
 export type { AttestationResult } from "./appraise";
 export { propose, rows } from "./draft";

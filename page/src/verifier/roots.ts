@@ -2,6 +2,8 @@
  * The AMD Root Keys, as in attest/endorsements/roots.py: for a chain that brings no certificate of its root, and fetched only then.
  */
 
+// As each of these, so that what is shared is one file.
+import "./api";
 import { type Bytes, base64Bytes } from "./bytes";
 import { rsaSpki } from "./crypto";
 
