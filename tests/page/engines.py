@@ -52,8 +52,9 @@ class DrivenError(AssertionError):
 class Engine:
     """A browser with one window."""
 
-    def __init__(self, name: EngineName, wire: _Wire) -> None:
+    def __init__(self, name: EngineName, wire: _Wire, folder: Path) -> None:
         self.name = name
+        self.folder = folder
         self._wire = wire
 
     def go(self, url: str) -> None:
@@ -67,6 +68,8 @@ class Engine:
 
     def click(self, selector: str) -> None:
         """Click, as a person does: what is covered or disabled is not clicked."""
+        # WebKit's driver clicks only what is in sight.
+        self.run("document.querySelector(arguments[0]).scrollIntoView({ block: 'center' })", selector)
         self._wire.ask("WebDriver:ElementClick", "POST", f"/element/{self._find(selector)}/click", {})
 
     def type(self, selector: str, text: str) -> None:
@@ -82,6 +85,18 @@ class Engine:
                 raise DrivenError(f"{self.name}: never {condition} {arguments}: {told}")
             time.sleep(0.05)
         return found
+
+    def saved(self, name: str) -> bytes:
+        """Wait for a file that the page hands out; both put it below their home without asking."""
+        ends = time.monotonic() + 20
+        while not (found := [one for one in self.folder.rglob(name) if one.stat().st_size]):
+            if time.monotonic() > ends:
+                raise DrivenError(f"{self.name}: {name} was not saved")
+            time.sleep(0.05)
+        (file,) = found
+        data = file.read_bytes()
+        file.unlink()
+        return data
 
     def _find(self, selector: str) -> str:
         given = {"using": "css selector", "value": selector}
@@ -128,7 +143,7 @@ def driven(name: EngineName, folder: Path) -> Iterator[Engine]:
     environment = {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     with ExitStack() as stack, (folder / "log").open("wb") as log:
         start = _firefox if name == "firefox" else _webkit
-        yield Engine(name, start(stack, folder, environment, log))
+        yield Engine(name, start(stack, folder, environment, log), folder)
 
 
 def _mini_browser() -> str | None:
