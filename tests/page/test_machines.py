@@ -94,6 +94,19 @@ def test_a_proof_for_something_else_is_refused(field: str, in_browser: Verifier)
     assert (_code(got), got["freshness"]) == (code, "mismatched")
 
 
+@pytest.mark.parametrize("field", ["context", "role", "audience"])
+def test_a_demand_that_a_caller_forgot_is_not_met(field: str, in_browser: Verifier) -> None:
+    machine = SimulatedMachine.of("snp")
+    files = {f"forgotten {field}": machine(BINDING).to_json(), **machine.endorsement_files(at=AT)}
+    stated = {name: value for name, value in EXPECTED.items() if name != field}
+    in_browser.hold(files)
+    evidence, *endorsements = files
+    asked = Question(
+        input=[evidence], at=rfc3339_text(AT), endorsements=endorsements, anchors="simulation", binding=stated
+    )
+    assert _code(in_browser.ask(asked)) == f"binding-{field}-mismatch"
+
+
 def test_what_is_not_bound_is_refused(in_browser: Verifier) -> None:
     asked = _Asked(in_browser, "snp", gpus=1)
     unknown = EvidenceItem(name="dpu0", media_type="application/vnd.example.dpu", value=b"?")

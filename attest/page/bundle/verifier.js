@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{da as a}from"./chunk-LCWFHUMW.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{da as a}from"./chunk-XAMFHFPV.js";export{a as verifyEvidence};

@@ -6,9 +6,9 @@
 
 import { type Binding, type ExpectedBinding, bindingGpuNonce, bindingReportData, requireBinding } from "./binding";
 import { type Bytes, compareBytes, hex, padded, utf8 } from "./bytes";
-import { type Check, type Told, taken } from "./checks";
+import { type Check, type Told, same, taken } from "./checks";
 import { type Item, itemDigest } from "./envelope";
-import { type AttestError, need, shown } from "./errors";
+import { type AttestError, need } from "./errors";
 
 export const REPORT_DATA_BYTES = 64;
 const DEVICE_NONCE_BYTES = 32;
@@ -48,7 +48,7 @@ export async function judgeComposite(presented: Presented, expected: Expected): 
   const committed = binding && (await bindingReportData(binding));
   const asked = binding && (await bindingGpuNonce(binding));
   const judges: readonly (readonly [id: string, clause: string, applies: unknown, judge: () => Told | Promise<Told>])[] = [
-    ["binding.report_data", "DESIGN 7, REPORT_DATA", binding, () => same("binding-report-data-mismatch", "REPORT_DATA", committed, reportData)],
+    ["binding.report_data", "DESIGN 7, REPORT_DATA", binding, () => same(reportData ? "binding-report-data-mismatch" : "binding-uncommitted", "REPORT_DATA", committed, reportData)],
     // An old quote of the same TPM beside fresh user data would show registers of a time long past.
     ["binding.extra_data", "DESIGN 7, Azure; azure-cvm.md 8", binding && nonce, () => same("binding-extra-data-mismatch", "extraData", committed?.slice(0, EXTRA_DATA_BYTES), nonce)],
     ["binding.devices", "DESIGN 7, devices", binding ?? (reportData && others.length), () => requireDevices(binding, others)],
@@ -73,13 +73,6 @@ function requireMeetable({ reportData, binding, deviceNonces }: Presented, expec
   need(binding || !deviceNonces.length || size === DEVICE_NONCE_BYTES, "binding", "nonce-length", DEVICE_NONCE_BYTES, size, { field: "nonce" });
 }
 
-/** Require the same bytes; evidence without a CPU report has none. */
-function same(code: string, field: string, wanted: Bytes | undefined, got: Bytes | undefined): Told {
-  need(got, "binding", "binding-uncommitted", wanted, "no CPU evidence", { field: "binding" });
-  need(shown(wanted) === hex(got), "binding", code, wanted, got, { field });
-  return [wanted, got];
-}
-
 /** Require that every device was asked under this nonce, and no other. */
 function sameOfDevices(code: string, wanted: Bytes | undefined, nonces: Presented["deviceNonces"]): Told {
   for (const [name, nonce] of nonces) same(code, name, wanted, nonce);
@@ -91,8 +84,7 @@ async function requireDevices(binding: Binding | undefined, others: readonly Ite
   if (!binding) return [`a binding that lists ${others.length} devices`, "none", "not evaluated"];
   const sorted = [...others].sort((a, b) => compareBytes(utf8(a.name), utf8(b.name)));
   const [expected, got] = [binding.devices.map(hex), (await Promise.all(sorted.map(itemDigest))).map(hex)];
-  need(`${expected}` === `${got}`, "binding", "binding-devices-mismatch", expected, got, { field: "binding.devices" });
-  return [expected, got];
+  return same("binding-devices-mismatch", "binding.devices", expected, got);
 }
 
 /** Require an answer to this very question: by the binding, or by each report itself when there is none. */
