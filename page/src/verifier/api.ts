@@ -166,8 +166,7 @@ export async function verifyEvidence(input: Uint8Array | object | readonly (Uint
     return verify(log ? requireSound([...evidence, log]) : evidence, { endorsements: pool, anchors, at, unchecked, tolerances }, expected);
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
-  const { simulated, freshness, items, ignored, digest, checks, certificates } = found;
-  return { ...head, outcome: "verified", simulated, freshness, error: null, evidence_digest: digest, ignored_items: ignored, items, checks: told(checks), certificates };
+  return { ...head, outcome: "verified", error: null, ...found, checks: told(found.checks) };
 }
 
 function told(checks: readonly MadeCheck[]): CheckResult[] {

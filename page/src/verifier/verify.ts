@@ -1,11 +1,11 @@
 /** Is this evidence genuine? One call over all evidence of one Attester: `attest.verification`, in the same order. */
 
-import type { CertificateResult } from "./api";
+import type { Result } from "./api";
 import { parseBinding } from "./binding";
 import { shownChain } from "./certificates";
 import { type Check, type Unchecked, ofItem, taken } from "./checks";
 import type { Claims } from "./claims";
-import { type Composite, type Expected, type Presented, judgeComposite } from "./composite";
+import { type Expected, type Presented, judgeComposite } from "./composite";
 import { type Evidence, type Item, MEDIA, evidenceDigest } from "./envelope";
 import { AttestError, need, refusalOf, shown } from "./errors";
 import { CPU_FORMATS, DEVICE_FORMATS, type Given, type ParsedCpu, type ParsedDevice, type Registers, type Verified } from "./formats";
@@ -14,23 +14,10 @@ import { eventLogFormat } from "./lazy";
 import { merged } from "./pool";
 import { readEndorsements } from "./recognition";
 
-export interface VerifiedItem {
-  readonly name: string;
-  readonly kind: string;
-  readonly claims: Claims;
-}
-
-export interface VerifiedEvidence {
-  readonly items: readonly VerifiedItem[];
-  readonly certificates: readonly CertificateResult[];
-  readonly simulated: boolean;
-  readonly freshness: Composite["freshness"];
+/** What a result says of genuine evidence, and every check; without what was asked. */
+export type VerifiedEvidence = Pick<Result, "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items"> & {
   readonly checks: readonly Check[];
-  /** Hex of the digest over all items. */
-  readonly digest: string;
-  /** Names of items of unknown kinds; nothing was concluded from them, though a binding still lists them. */
-  readonly ignored: readonly string[];
-}
+};
 
 /** What the evidence holds, read; nothing is judged yet. */
 interface Read {
@@ -86,8 +73,8 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
     simulated: [...verified.values()].some(({ simulated }) => simulated),
     freshness,
     checks,
-    digest: shown(await evidenceDigest(evidence)),
-    ignored: presented.others.map(({ name }) => name).filter((name) => !verified.has(name)),
+    evidence_digest: shown(await evidenceDigest(evidence)),
+    ignored_items: presented.others.map(({ name }) => name).filter((name) => !verified.has(name)),
   };
 }
 
