@@ -14,7 +14,7 @@ from attest import Evidence, ExpectedBinding, TrustAnchors, VerifiedEvidence, ap
 from attest.encoding import rfc3339_text
 from attest.evidence.binding import Binding
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_INTEL_QUOTE, EvidenceItem
+from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, EvidenceItem
 from attest.simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 from attest.simulator.machines import MachineKind, SimulatedMachine
 from attest.simulator.nvidia import bound_evidence
@@ -42,6 +42,23 @@ async ([result, choice, before, at]) => {
 
 
 @dataclass(frozen=True, kw_only=True)
+class _LoggedTd:
+    """A TD that shows the log of its boot."""
+
+    td: SimulatedTd
+
+    def __call__(self, binding: Binding) -> Evidence:
+        def items(report_data: bytes) -> tuple[EvidenceItem, ...]:
+            quote = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=self.td.quote(report_data))
+            return (quote, EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=self.td.event_log()))
+
+        return bound_evidence(binding, (), items)
+
+    def endorsement_files(self, *, at: datetime) -> Mapping[str, bytes]:
+        return {"intel.json": self.td.platform.collateral("tdx", at=at).to_json()}
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Enclave:
     """An SGX enclave that answers for itself, as a simulated machine does."""
 
@@ -63,7 +80,7 @@ class _Enclave:
 class _Seen:
     """A machine's evidence, verified in the page and in Python."""
 
-    def __init__(self, in_browser: Verifier, machine: SimulatedMachine | _Enclave) -> None:
+    def __init__(self, in_browser: Verifier, machine: SimulatedMachine | _Enclave | _LoggedTd) -> None:
         self._page = in_browser.page
         evidence, files = machine(BINDING), machine.endorsement_files(at=AT)
         name = f"page policy {next(_NUMBERS)}"
@@ -156,6 +173,20 @@ def test_what_a_machine_does_not_meet_is_relaxed_where_the_policy_demands_it(in_
     assert open_rows == ["policy.tdx.td_attributes.debug"]
     assert "accepted in the page" in json.loads(found["text"])["tdx"]["td_attributes"]["debug"]["unchecked"]
     assert seen.failed(found["text"]) == []
+
+
+def test_what_a_log_tells_is_accepted_as_it_is(in_browser: Verifier) -> None:
+    seen = _Seen(in_browser, _LoggedTd(td=SimulatedTd(platform=SimulatedPlatform.of())))
+    before = json.loads(seen.proposed("exact")["text"])
+    before["tdx"]["event_log"] = {"kernel_command_lines": ["quiet"], "grub_commands": ["boot"], "secure_boot": True}
+    found = seen.proposed("exact", json.dumps(before))
+    failed = [row["id"] for row in found["rows"] if row["outcome"] == "fail"]
+    assert failed == [f"policy.tdx.event_log.{name}" for name in ("kernel_command_lines", "grub_commands")]
+    log = json.loads(found["text"])["tdx"]["event_log"]
+    assert log["kernel_command_lines"] == ["/vmlinuz root=/dev/vda1 ro console=ttyS0"]
+    assert log["secure_boot"] is True
+    assert seen.failed(found["text"]) == []
+    assert "unchecked" not in json.dumps(log)
 
 
 @pytest.mark.parametrize(("kind", "gpus"), MACHINES)

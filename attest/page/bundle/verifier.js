@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{da as a}from"./chunk-C5X4KYHW.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{ka as a}from"./chunk-UPJOYFL2.js";export{a as verifyEvidence};

@@ -1,7 +1,12 @@
 /** What a policy demands of CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become. */
 
 import type { ClaimJson } from "../verifier/api";
+import { PLATFORM_STATUSES } from "../verifier/intel/status";
 import { isObject } from "../verifier/json";
+import { ATTRIBUTE_BITS } from "../verifier/sgx/structure";
+import { PLATFORM_BITS, POLICY_BITS } from "../verifier/snp/claims";
+import { PRODUCTS, type Product, partsOf } from "../verifier/snp/tcb";
+import { TD_ATTRIBUTE_BITS } from "../verifier/tdx/structure";
 import { NOTHING, type Reader, choice, date, hexOf, integer, join, listOf, maybe, moment, once, orNothing, record, refuse, tableOf, text } from "./decode";
 import { RUNTIME, ofLog } from "./eventlog";
 import { type References, inTime, measured } from "./references";
@@ -14,13 +19,12 @@ const alike = (keys: string, row: Row): Record<string, Row> => Object.fromEntrie
 
 // -- SEV-SNP
 
-const PRODUCTS = ["Milan", "Genoa", "Turin"];
 type Tcb = Readonly<Record<string, number>>;
 
 /** All components of the product line: one that is left out would silently be zero. */
 const tcbOf: Reader<Tcb> = (value, path, product) => {
-  const levels = ["bootloader", "tee", "snp", "microcode", ...(product === "Turin" ? ["fmc"] : [])];
-  return record(Object.fromEntries(levels.map((level) => [level, byte])))(value, path, product);
+  const levels = partsOf(product as Product).map(([level]) => [level, byte] as const);
+  return record(Object.fromEntries(levels))(value, path, product);
 };
 
 const tcbsOf: Reader<Tcb[]> = (value, path, product) => {
@@ -53,12 +57,8 @@ export function snpRows(references: References): Row {
     measurement: measured(references, 48),
     vmpl: left([0], among(integer(0, 3))),
     signing_key: left(["vcek", "vlek"], among(choice(["vcek", "vlek"]))),
-    guest_policy: bits(
-      "debug migrate_ma smt single_socket cxl_allow mem_aes_256_xts rapl_dis ciphertext_hiding_dram page_swap_disable",
-      { debug: false, migrate_ma: false },
-      "policy",
-    ),
-    platform_info: bits("alias_check_complete smt_en tsme_en ecc_en rapl_dis ciphertext_hiding_dram_en tio_en", { alias_check_complete: true }),
+    guest_policy: bits(Object.keys(POLICY_BITS), { debug: false, migrate_ma: false }, "policy"),
+    platform_info: bits(Object.keys(PLATFORM_BITS), { alias_check_complete: true }),
     provisional_firmware: flag(false),
     rollback_protection: flag(true, undefined, "firmware_rollback_protected"),
     masked_chip_id: flag(false, "signing_key chip_id", undefined, masked),
@@ -87,8 +87,8 @@ export function snpRows(references: References): Row {
 
 // -- TDX and SGX
 
-const STATUSES = ["UpToDate", "SWHardeningNeeded", "ConfigurationNeeded", "ConfigurationAndSWHardeningNeeded", "OutOfDate", "OutOfDateConfigurationNeeded",
-  "TDRelaunchAdvised", "TDRelaunchAdvisedConfigurationNeeded"];
+/** Of which "Revoked" is a failed verification: no policy can allow it. */
+const STATUSES = [...PLATFORM_STATUSES.filter((status) => status !== "Revoked"), "TDRelaunchAdvised", "TDRelaunchAdvisedConfigurationNeeded"];
 type Advisories = Record<string, { readonly reason: string; readonly expires: string }>;
 
 const advisory = record({ reason: text, expires: date });
@@ -108,14 +108,14 @@ const TCB: Readonly<Record<string, Row>> = {
     fmspcs: among(hexOf(6)),
     ppids: among(hexOf(16)),
     denied_ppids: denied(hexOf(16), "ppid"),
-    platform: bits("dynamic_platform cached_keys smt_enabled"),
+    platform: bits(["dynamic_platform", "cached_keys", "smt_enabled"]),
   }),
 };
 
 const zero: Test<boolean> = ["no unnamed bit", (found: ClaimJson) => found === 0];
 const known: Test<boolean> = ["known bits", (found: ClaimJson) => found === true];
 const covered: Test<Record<string, number>> = ["at least version.SVN ", ([version, svn]: readonly [number, number], least) => svn >= (least[version] ?? Number.NaN)];
-const attributes = bits("debug sept_ve_disable migratable pks kl perfmon", { debug: false, sept_ve_disable: true, migratable: false });
+const attributes = bits(Object.keys(TD_ATTRIBUTE_BITS), { debug: false, sept_ve_disable: true, migratable: false });
 const VERSIONS = Array.from({ length: 256 }, (_, version) => `${version}`);
 
 export const tdxRows =
@@ -124,7 +124,7 @@ export const tdxRows =
     section({
       mr_td: measured(references, 48),
       // What is demanded of a TD's own debug bit is demanded of all that make its memory readable.
-      td_attributes: (...given) => attributes(...given).flatMap((bit, i) => (i ? bit : [bit, { ...bit, id: "policy.tdx.under_debug", claim: claimAt("td_attributes.under_debug") }])),
+      td_attributes: (...given) => attributes(...given).flatMap((bit) => (!/\.debug$/.test(bit.id) ? bit : [bit, { ...bit, id: "policy.tdx.under_debug", claim: claimAt("td_attributes.under_debug") }])),
       unnamed_attributes: flag(false, "td_attributes.unnamed", undefined, zero),
       unknown_xfam: flag(false, "xfam_known", undefined, known),
       // Left out, it is demanded that none is bound, unless the policy says which ones may be.
@@ -141,7 +141,7 @@ export const tdxRows =
 export const sgxRows = (references: References): Row =>
   section({
     mr_enclave: measured(references, 32),
-    attributes: bits("debug init mode64bit provision_key einittoken_key cet kss aex_notify", { debug: false }),
+    attributes: bits(Object.keys(ATTRIBUTE_BITS), { debug: false }),
     ...TCB,
     ...spare({
       mr_signer: among(hexOf(32)),

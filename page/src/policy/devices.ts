@@ -16,7 +16,7 @@ const atMost: Test<number> = ["at most ", (found: number, most) => found <= most
 
 export function azureRows(references: References): Row {
   const rows = section({
-    vm_configuration: bits("secure_boot tpm_enabled console_enabled tpm_persisted filtered_vpci_devices_allowed", { secure_boot: true, tpm_enabled: true, console_enabled: false }),
+    vm_configuration: bits("secure_boot tpm_enabled console_enabled tpm_persisted filtered_vpci_devices_allowed".split(" "), { secure_boot: true, tpm_enabled: true, console_enabled: false }),
     ...spare({
       ...Object.fromEntries(PCRS.map((index) => [`pcr${index}`, measured(references, 32, `pcrs.${index}`)])),
       vm_unique_ids: ask(lower, caseless, "vm_configuration.vm_unique_id"),

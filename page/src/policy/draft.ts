@@ -190,14 +190,14 @@ function rowOf({ id, label, reported, kinds, judged: ids }: Fact, judged: Attest
 
 /** Write the policy that accepts what was chosen, over the one that is there: `policy-invalid` where that cannot be. */
 export async function propose(result: Result, choices: Choices, before: Policy | undefined, at: number): Promise<string> {
-  const text = written(before, factsOf(result), choices, at);
+  const text = written(before, factsOf(result), choices, at, before && appraise(result, before, at).failed);
   const { failed } = appraise(result, await loadPolicy(text, before?.files), at);
   if (failed.length) fail("malformed", "policy-invalid", "", { expected: "a policy that the machine meets", got: failed.map(({ id }) => id).join(", ") });
   return text;
 }
 
 /** Without choices: everything that a row speaks of, exactly. */
-function written(before: Policy | undefined, facts: readonly Fact[], choices: Choices, at: number): string {
+function written(before: Policy | undefined, facts: readonly Fact[], choices: Choices, at: number, open: readonly PolicyCheck[] = []): string {
   const moment = rfc3339(at - (at % 1000));
   const draft: Draft = before ? structuredClone(before.document) : { schema: "attest.policy/1", name: "accepted-in-the-page", version: 0 };
   put(draft, "version", Number(draft.version) + 1);
@@ -208,7 +208,10 @@ function written(before: Policy | undefined, facts: readonly Fact[], choices: Ch
   }
   for (const id of chosen) {
     const place = placeOf(id.replace("policy.", ""));
-    if (place && id !== place) put(draft, place, { unchecked: `${RELAXED} ${moment}` });
+    if (!place || id === place) continue;
+    // What a log tells is listed; everything else that is accepted here is a relaxation.
+    const found = /event_log\.(?!app)/.test(place) && open.find((check) => rowId(check) === id)?.found;
+    put(draft, place, Array.isArray(found) && found.length ? found : { unchecked: `${RELAXED} ${moment}` });
   }
   return JSON.stringify(draft, undefined, 1);
 }

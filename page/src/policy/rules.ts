@@ -32,6 +32,8 @@ export interface PolicyCheck {
   /** The branch of the policy that the check stands in. */
   readonly branch?: string | undefined;
   readonly path?: string | undefined;
+  /** What was judged, as it is. */
+  readonly found?: Found;
 }
 
 /** Read a claim by its dotted name; what is absent is undefined. */
@@ -72,7 +74,7 @@ export function judge({ id, path, claim, expected, holds, otherwise, relaxed, to
   const missing = tolerated && (tolerated === "eventlog" ? claims[tolerated] : value) === undefined;
   const reason = relaxed ?? (missing ? reasons.get(tolerated) : undefined);
   const outcome = reason !== undefined ? "not evaluated" : value !== undefined && holds(value, at) ? "pass" : (otherwise ?? "fail");
-  return { id, path, outcome, expected: reason === undefined ? expected : `unchecked: ${reason}`, got: told(value), ...place };
+  return { id, path, found: value, outcome, expected: reason === undefined ? expected : `unchecked: ${reason}`, got: told(value), ...place };
 }
 
 // -- keys of a section: each is read into its rules
@@ -130,9 +132,9 @@ export const filled =
     value && !Object.keys(value).length ? refuse(path, "members", value) : row(value, path, name);
 
 /** Named bits that must be set or clear; the strict ones even when nobody mentions them. */
-export const bits = (names: string, strict: Readonly<Record<string, boolean>> = {}, claims?: string): Row =>
+export const bits = (names: readonly string[], strict: Readonly<Record<string, boolean>> = {}, claims?: string): Row =>
   filled((value = {}, path, key) => {
-    const rows = names.split(" ").map((name): [string, Row] => {
+    const rows = names.map((name): [string, Row] => {
       const [only, claim] = [strict[name], `${claims ?? key}.${name}`];
       return [name, only === undefined ? maybe(ask(boolean, is, claim), []) : flag(only, claim)];
     });

@@ -7,7 +7,7 @@ import type { SnpReport } from "./structure";
 import { type Product, type Tcbs, covers, tcbText } from "./tcb";
 
 /** Named bits of POLICY. Bits 15:0 are the ABI version, bit 17 must be one, 63:26 must be zero. */
-const POLICY_BITS = {
+export const POLICY_BITS = {
   smt: 16,
   migrate_ma: 18,
   debug: 19,
@@ -20,7 +20,7 @@ const POLICY_BITS = {
 };
 
 /** Named bits of PLATFORM_INFO. Others are kept and shown: real Turin machines set bit 6. */
-const PLATFORM_BITS = {
+export const PLATFORM_BITS = {
   smt_en: 0,
   tsme_en: 1,
   ecc_en: 2,
