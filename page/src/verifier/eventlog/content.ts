@@ -49,14 +49,13 @@ export async function verification(event: LogEvent, hash: Hash): Promise<Verific
   if (await hashes(variable?.value)) return "value only";
   if (isWhole || isBootVariable) {
     const got = await digestOf(hash, variable?.value ?? data);
-    refuse("verification", "eventlog-data-mismatch", digest, got, { check: "eventlog.data", field: `event ${number}`, clause: "intel-tdx-sgx.md 19" });
+    refuse("verification", "eventlog-data-mismatch", digest, got, { field: `event ${number}` });
   }
   const grub = grubParts(event);
+  if (!grub) return "unverified";
+  const { from, text } = grub;
   // GRUB and its forks hash the text up to its NUL or with it.
-  for (const length of grub ? [grub.text.length, grub.text.length + 1] : []) {
-    if (await hashes(data.slice(grub?.from, (grub?.from ?? 0) + length))) return "value only";
-  }
-  return "unverified";
+  return (await hashes(text)) || (await hashes(data.slice(from, from + text.length + 1))) ? "value only" : "unverified";
 }
 
 // -- data of single kinds
@@ -76,8 +75,8 @@ export function uefiVariable(data: Bytes): UefiVariable | undefined {
   const nameEnds = VARIABLE_HEAD_BYTES + 2 * nameLength;
   const name = data.length === nameEnds + size ? utf16Text(data.slice(VARIABLE_HEAD_BYTES, nameEnds)) : undefined;
   // The first three parts of a GUID are little-endian.
-  const parts = [data.slice(0, 4).reverse(), data.slice(4, 6).reverse(), data.slice(6, 8).reverse(), data.slice(8, 10), data.slice(10, 16)];
-  return name === undefined ? name : { guid: parts.map(hex).join("-"), name, value: data.slice(nameEnds) };
+  const guid = hex(data.slice(0, 16)).replace(/(..)(..)(..)(..)(..)(..)(..)(..)(....)/, "$4$3$2$1-$6$5-$8$7-$9-");
+  return name === undefined ? name : { guid, name, value: data.slice(nameEnds) };
 }
 
 /** The id of a tagged event; undefined for other events and for one too short to have an id. */

@@ -32,8 +32,6 @@ export interface VerifiedEventLog {
   readonly events: readonly Proven[];
 }
 
-const FACTS = { check: "eventlog.registers", clause: "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19" };
-
 /**
  * Check that a log leads to signed registers and that its data is what was measured.
  *
@@ -71,9 +69,9 @@ async function requireReplay({ kind, events, startupLocality }: EventLog, signed
     for (const phase of phases) if (!equal(value, wanted)) await extend(await digest(kind.hash, utf8(phase)));
     if (equal(value, wanted)) proven.add(name);
     else if (growth && tolerant && (own.length || growth === "system")) unjudged.push(name);
-    else need(growth === "system alone" && !own.length, "binding", "eventlog-register-mismatch", wanted, replayed, { ...FACTS, field: name });
+    else need(growth === "system alone" && !own.length, "binding", "eventlog-register-mismatch", wanted, replayed, { field: name });
   }
   const judged = proven.size && (!extended.length || extended.some((name) => proven.has(name)));
-  need(judged, "binding", "eventlog-registers-unsigned", extended, [...signed.keys()], { ...FACTS, field: "registers" });
+  need(judged, "binding", "eventlog-registers-unsigned", extended, [...signed.keys()], { field: "registers" });
   return { proven, unjudged };
 }
