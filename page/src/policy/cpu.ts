@@ -5,21 +5,18 @@ import { PLATFORM_STATUSES } from "../verifier/intel/status";
 import { isObject } from "../verifier/json";
 import { ATTRIBUTE_BITS } from "../verifier/sgx/structure";
 import { PLATFORM_BITS, POLICY_BITS } from "../verifier/snp/claims";
-import { PRODUCTS, type Product, partsOf } from "../verifier/snp/tcb";
+import { PRODUCTS, type Product, type Tcb, covers, partsOf } from "../verifier/snp/tcb";
 import { TD_ATTRIBUTE_BITS } from "../verifier/tdx/structure";
-import { NOTHING, type Reader, choice, date, hexOf, integer, join, listOf, maybe, moment, once, orNothing, record, refuse, tableOf, text } from "./decode";
+import { NOTHING, type Reader, choice, date, hexOf, integer, join, listOf, mapped, maybe, moment, once, orNothing, record, refuse, tableOf, text } from "./decode";
 import { RUNTIME, ofLog } from "./eventlog";
 import { type References, inTime, measured } from "./references";
-import { type Row, type Test, among, ask, atLeast, bits, claimAt, denied, excused, firm, flag, is, left, mustBe, rule, section, spare } from "./rules";
+import { type Row, type Test, among, ask, atLeast, bits, claimAt, denied, digests, excused, firm, flag, is, left, mustBe, rule, section, spare } from "./rules";
 
 const byte = integer(0, 255);
 const [U16, U32, EXACT] = [0xffff, 2 ** 32 - 1, Number.MAX_SAFE_INTEGER];
-/** Keys that are all read alike. */
-const alike = (keys: string, row: Row): Record<string, Row> => Object.fromEntries(keys.split(" ").map((key) => [key, row]));
 
 // -- SEV-SNP
 
-type Tcb = Readonly<Record<string, number>>;
 
 /** All components of the product line: one that is left out would silently be zero. */
 const tcbOf: Reader<Tcb> = (value, path, product) => {
@@ -34,12 +31,11 @@ const tcbsOf: Reader<Tcb[]> = (value, path, product) => {
 };
 
 type OnLine = readonly [tcb: Tcb, product: string];
-const levels = (tcb: Tcb | undefined, meets: (level: number, name: string) => boolean): boolean => !!tcb && Object.entries(tcb).every(([name, level]) => meets(level, name));
-const covers: Test<Record<string, Tcb>> = ["at least ", ([tcb, product]: OnLine, least) => levels(least[product], (level, name) => (tcb[name] ?? -1) >= level)];
-const equals: Test<Record<string, Tcb[]>> = ["exactly ", ([tcb, product]: OnLine, listed) => !!listed[product]?.some((one) => levels(one, (level, name) => tcb[name] === level))];
+const reaches: Test<Record<string, Tcb>> = ["at least ", ([tcb, product]: OnLine, { [product]: least }) => !!least && covers(tcb, least)];
+const equals: Test<Record<string, Tcb[]>> = ["exactly ", ([tcb, product]: OnLine, { [product]: listed = [] }) => listed.some((one) => covers(tcb, one) && covers(one, tcb))];
 
 const tcbRows = (which: string): Record<string, Row> => ({
-  [`minimum_${which}tcb`]: ask(tableOf(tcbOf, PRODUCTS), covers, `${which || "reported_"}tcb product`),
+  [`minimum_${which}tcb`]: ask(tableOf(tcbOf, PRODUCTS), reaches, `${which || "reported_"}tcb product`),
   [`exact_${which}tcb`]: ask(tableOf(tcbsOf, PRODUCTS), equals, `${which || "reported_"}tcb product`),
 });
 
@@ -47,7 +43,7 @@ type Abi = Readonly<Record<"major" | "minor", number>>;
 const abi: Test<Abi> = ["at least ", ([major, minor]: readonly [number, number], least) => major * 256 + minor >= least.major * 256 + least.minor];
 const hasBits: Test<number> = ["every bit of ", (found: number, mask) => (BigInt(found) & BigInt(mask)) === BigInt(mask)];
 /** Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip. */
-const masked: Test<boolean> = ["", ([key, id]: readonly [string, string], wanted) => (key === "vcek" && !/[^0]/.test(id)) === wanted];
+const masked: Test<boolean> = ["", ([key, isZero]: readonly [string, boolean], wanted) => (key === "vcek" && isZero) === wanted];
 /** VCEK seeds of Milan can be extracted by software: any report of any TCB can be forged. */
 const sound: Test<string> = ["not ", (found: string, wanted) => found !== wanted];
 
@@ -61,12 +57,9 @@ export function snpRows(references: References): Row {
     platform_info: bits(Object.keys(PLATFORM_BITS), { alias_check_complete: true }),
     provisional_firmware: flag(false),
     rollback_protection: flag(true, undefined, "firmware_rollback_protected"),
-    masked_chip_id: flag(false, "signing_key chip_id", undefined, masked),
+    masked_chip_id: flag(false, "signing_key chip_id_masked", undefined, masked),
     ...spare({
-      host_data: among(hexOf(32)),
-      ...alike("id_key_digests author_key_digests", among(hexOf(48))),
-      ...alike("family_ids image_ids", among(hexOf(16))),
-      chip_ids: among(hexOf(64)),
+      ...digests({ host_data: 32, id_key_digests: 48, author_key_digests: 48, family_ids: 16, image_ids: 16, chip_ids: 64 }),
       csp_ids: among(text),
       denied_chip_ids: denied(hexOf(64), "chip_id"),
       minimum_abi: ask(record<Abi>({ major: byte, minor: byte }), abi, "policy.abi_major policy.abi_minor"),
@@ -105,8 +98,7 @@ const TCB: Readonly<Record<string, Row>> = {
   ...spare({
     minimum_tcb_date: tcb(ask(date, since, "tcb_date")),
     minimum_tcb_evaluation_data_number: tcb((...given) => ["tcb_", "qe_identity_"].flatMap((what) => number(what)(...given))),
-    fmspcs: among(hexOf(6)),
-    ppids: among(hexOf(16)),
+    ...digests({ fmspcs: 6, ppids: 16 }),
     denied_ppids: denied(hexOf(16), "ppid"),
     platform: bits(["dynamic_platform", "cached_keys", "smt_enabled"]),
   }),
@@ -131,8 +123,8 @@ export const tdxRows =
       service_td: (said = isObject(value) && Array.isArray(value["mr_service_td"]) ? undefined : false, ...at) => maybe(ask(mustBe(false), is, "service_td_bound"), [])(said, ...at),
       ...TCB,
       ...spare({
-        ...alike("rtmr0 rtmr1 rtmr2 rtmr3", measured(references, 48)),
-        ...alike("mr_service_td mr_seam mr_config_id mr_owner mr_owner_config", among(hexOf(48))),
+        ...mapped({ rtmr0: 48, rtmr1: 48, rtmr2: 48, rtmr3: 48 }, (size) => measured(references, size)),
+        ...digests({ mr_service_td: 48, mr_seam: 48, mr_config_id: 48, mr_owner: 48, mr_owner_config: 48 }),
         minimum_tdx_module_svn: ask(tableOf(byte, VERSIONS), covered, "tdx_module.major_version tdx_module.svn"),
         event_log: ofLog(48, RUNTIME),
       }),
@@ -144,9 +136,8 @@ export const sgxRows = (references: References): Row =>
     attributes: bits(Object.keys(ATTRIBUTE_BITS), { debug: false }),
     ...TCB,
     ...spare({
-      mr_signer: among(hexOf(32)),
+      ...digests({ mr_signer: 32, config_id: 64 }),
       isv_prod_id: among(integer(0, U16)),
       minimum_isv_svn: firm(integer(0, U16), atLeast, "isv_svn"),
-      config_id: among(hexOf(64)),
     }),
   });

@@ -32,21 +32,24 @@ function mapping(value: Json, path: string, known?: readonly string[]): JsonObje
   return unknown === undefined ? value : refuse(join(path, unknown), "a known key", unknown);
 }
 
+/** The same names with something else under each. */
+export const mapped = <T, R>(table: Readonly<Record<string, T>>, make: (member: T, name: string) => R): Record<string, R> =>
+  Object.fromEntries(Object.entries(table).map(([name, member]) => [name, make(member, name)]));
+
 /** A mapping of known members, each with a reader of its own. */
 export const record =
   <T>(table: { readonly [K in keyof T]: Reader<T[K]> }): Reader<T> =>
   (value, path) => {
     const members = mapping(value, path, Object.keys(table));
-    return Object.fromEntries(Object.entries<Reader<unknown>>(table).map(([name, read]) => [name, read(members[name], join(path, name), name)])) as T;
+    return mapped(table as Readonly<Record<string, Reader<unknown>>>, (read, name) => read(members[name], join(path, name), name)) as T;
   };
 
 /** A mapping with at least one member, its keys free or from a closed set. */
 export const tableOf =
   <T>(read: Reader<T>, keys?: readonly string[]): Reader<Record<string, T>> =>
   (value, path) => {
-    const members = Object.entries(mapping(value, path, keys));
-    if (!members.length) refuse(path, "members", value);
-    return Object.fromEntries(members.map(([name, member]) => [name, read(member, join(path, name), name)]));
+    const found = mapped(mapping(value, path, keys), (member, name) => read(member, join(path, name), name));
+    return Object.keys(found).length ? found : refuse(path, "members", value);
   };
 
 export const listOf =

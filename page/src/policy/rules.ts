@@ -1,7 +1,7 @@
 /** Demands as rules over claims: one claim, one test, one check in the result. */
 
 import type { ClaimJson } from "../verifier/api";
-import { type Demand, type Json, type Reader, boolean, demand, listOf, maybe, record, refuse, told } from "./decode";
+import { type Demand, type Json, type Reader, boolean, demand, hexOf, listOf, mapped, maybe, record, refuse, told } from "./decode";
 
 export type Claims = { readonly [name: string]: ClaimJson };
 type Found = ClaimJson | undefined;
@@ -104,9 +104,9 @@ export const excused =
     row(...given).map((found) => ({ ...found, tolerated }));
 
 /** Sections that may be left out. */
-export const optional = (rows: Readonly<Record<string, Row>>): Record<string, Reader<Rule[] | undefined>> => Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, maybe(row)]));
+export const optional = (rows: Readonly<Record<string, Row>>): Record<string, Reader<Rule[] | undefined>> => mapped(rows, (row) => maybe(row));
 /** Keys that may be left out. */
-export const spare = (rows: Readonly<Record<string, Row>>): Record<string, Row> => Object.fromEntries(Object.entries(rows).map(([key, row]) => [key, maybe(row, [])]));
+export const spare = (rows: Readonly<Record<string, Row>>): Record<string, Row> => mapped(rows, (row) => maybe(row, []));
 
 /** All rules of a section, by its table of keys. */
 export function section(rows: Readonly<Record<string, Row>>): Row {
@@ -146,5 +146,7 @@ export const atLeast: Test<number> = ["at least ", (found: number, least) => fou
 
 /** A list of values of which one has to be there. */
 export const among = (read: Reader<string | number>, claim?: string): Row => ask(listOf(read), oneOf, claim);
+/** Keys that take lists of hex, each with the bytes of a value. */
+export const digests = (sizes: Readonly<Record<string, number>>): Record<string, Row> => mapped(sizes, (size) => among(hexOf(size)));
 /** Values none of which may be there. */
 export const denied = (read: Reader<string>, claim: string): Row => firm(listOf(read), ["none of ", (found: string, wanted) => !wanted.includes(found)], claim);
