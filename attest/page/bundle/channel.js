@@ -1,1 +1,1 @@
-import{a,b,c,d,e,f}from"./chunk-3CFBL6QB.js";import"./chunk-4KWTLRHW.js";import"./chunk-RA4AJB3G.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};
+import{a,b,c,d,e,f}from"./chunk-K5MXMDW5.js";import"./chunk-4KWTLRHW.js";import"./chunk-COJSV6U7.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};

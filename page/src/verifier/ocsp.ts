@@ -12,13 +12,13 @@
  * Spec: RFC 6960, section 3.2; specs/nvidia-gpu.md, section 8.
  */
 
-import { type Bytes, equal, hex, rfc3339 } from "./bytes";
-import { type Crl, requireCurrentCrl } from "./crl";
-import { ECDSA_SHA256, ECDSA_SHA384, algorithmOf, signatureHolds } from "./crypto";
-import { DerError, DerReader, TAG, all, oid, onlyElement, wholeBits } from "./der";
-import { AttestError, type Facts, fail, refusal, refusalOf } from "./errors";
-import type { OcspAnswer, OcspHash } from "./ocsp_answers";
+import { type Bytes, NO_BYTES, equal, hex, rfc3339 } from "./bytes";
 import { hasUsage } from "./chain";
+import { type Crl, requireCurrentCrl } from "./crl";
+import { algorithmOf, signatureHolds } from "./crypto";
+import { TAG, all, oid, onlyElement, onlySequence, unlessDefect, wholeBits } from "./der";
+import { AttestError, need, refusalOf, refuse } from "./errors";
+import type { OcspAnswer } from "./ocsp_answers";
 import { type Certificate, type Issuer, extensionOf } from "./x509";
 
 const BASIC_CONSTRAINTS = "2.5.29.19";
@@ -26,22 +26,15 @@ const KEY_USAGE = "2.5.29.15";
 const EXTENDED_KEY_USAGE = "2.5.29.37";
 const OCSP_SIGNING = "1.3.6.1.5.5.7.3.9";
 const DIGITAL_SIGNATURE = 0;
-const CLAUSE = "RFC 6960, section 3.2; nvidia-gpu.md 8";
 /** Of two answers of one moment the worse one counts. */
-const SEVERITY = ["good", "unknown", "revoked"];
+const SEVERITY = "good unknown revoked";
 
-/** What shows that a certificate is not revoked. */
-export type Status = OcspAnswer | Crl;
-
-export function isAnswer(status: Status): status is OcspAnswer {
-  return "status" in status;
-}
+/** What shows that a certificate is not revoked: an answer, or a list, which has no status. */
+export type Status = Pick<OcspAnswer, "thisUpdate"> & Partial<OcspAnswer>;
 
 /** An answer that somebody signed who may, and from when to when it may be used; `ends` is excluded. */
-interface Genuine {
-  readonly answer: OcspAnswer;
+interface Genuine extends OcspAnswer {
   readonly begins: number;
-  readonly ends: number;
 }
 
 /** What to judge by. */
@@ -63,97 +56,57 @@ export interface Weighed {
  *
  * @param issuer who issued it, already verified.
  */
-export async function requireNotRevoked(certificate: Certificate, issuer: Issuer, weighed: Weighed): Promise<Status> {
-  const { at } = weighed;
-  const facts = { field: certificate.name, clause: CLAUSE };
-  const named = await answersAbout(certificate, issuer, weighed.answers);
-  const genuine = (await Promise.all(named.map((answer) => genuineOf(answer, issuer)))).filter((found) => found !== undefined);
-  genuine.sort((one, other) => rank(one.answer, other.answer));
+export async function requireNotRevoked(certificate: Certificate, issuer: Issuer, { answers, crls, at, hold }: Weighed): Promise<Status> {
+  const facts = { field: certificate.name };
+  // (1) What was said of this certificate by who may, the oldest first.
+  const about = await Promise.all(answers.map((answer) => isAbout(answer, certificate, issuer)));
+  const named = answers.filter((_, i) => about[i]);
+  const signed = await Promise.all(named.map((answer) => genuineOf(answer, issuer)));
+  const genuine = signed.filter((found) => found !== undefined);
+  genuine.sort((a, b) => a.thisUpdate - b.thisUpdate || SEVERITY.indexOf(a.status) - SEVERITY.indexOf(b.status));
   const current = genuine.filter(({ begins, ends }) => begins <= at && at < ends);
-  const held = refuseNegatives(genuine, current, facts, weighed.hold);
-  const list = await listOf(certificate, issuer, weighed);
-  const newest = current.at(-1)?.answer;
-  if (newest) {
-    if (newest.status === "unknown") throw refusal("chain", "certificate-status-unknown", "status good", told(newest), facts);
-    return held ?? newest;
+  // (2) What was revoked stays so, but for a hold that was taken back since, or that is tolerated.
+  let held: OcspAnswer | undefined;
+  for (const answer of genuine.filter(({ status }) => status === "revoked")) {
+    const onHold = answer.reason === "certificateHold";
+    if (onHold && current.some(({ status, thisUpdate }) => status === "good" && thisUpdate > answer.thisUpdate)) continue;
+    need(onHold && hold !== undefined, "revoked", "certificate-revoked", "good", `revoked, ${answer.reason}, ${rfc3339(answer.thisUpdate)}`, facts);
+    held = answer;
   }
-  if (list && !(list instanceof AttestError)) return held ?? list;
+  const list = await refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [certificate.serial], at }));
+  if (list instanceof AttestError && list.kind === "revoked") throw list;
+  // (3) The newest answer that is current; else a current list.
+  const newest = current.at(-1);
+  need(newest?.status !== "unknown", "chain", "certificate-status-unknown", "good", "unknown", facts);
+  if (newest) return held ?? newest;
+  if (!(list instanceof AttestError)) return held ?? list;
+  // (4) What there is instead.
   const latest = genuine.at(-1);
-  const wanted = `an OCSP answer that is current at ${rfc3339(at)}`;
+  const [wanted, again] = [`an answer for ${rfc3339(at)}`, { ...facts, retryable: true }];
   if (latest) {
-    const { begins, ends } = latest;
-    const code = at < begins ? "ocsp-not-yet-valid" : "ocsp-expired";
-    const dates = `${rfc3339(begins)} to ${rfc3339(Math.floor(ends / 1000) * 1000)}`;
-    throw refusal("endorsement", code, wanted, dates, { ...facts, retryable: true });
+    const dates = `${rfc3339(latest.begins)} to ${rfc3339(Math.floor(latest.ends / 1000) * 1000)}`;
+    refuse("endorsement", at < latest.begins ? "ocsp-not-yet-valid" : "ocsp-expired", wanted, dates, again);
   }
-  if (named.length) throw refusal("chain", "ocsp-signature-invalid", `a signature by ${issuer.name} or its responder`, "another", facts);
-  throw list ?? refusal("endorsement", "ocsp-missing", wanted, "none", { ...facts, retryable: true });
+  need(!named.length, "chain", "ocsp-signature-invalid", `a signature by ${issuer.name} or its responder`, "another", facts);
+  if (list.code !== "crl-missing") throw list;
+  return refuse("endorsement", "ocsp-missing", wanted, "none", again);
 }
 
-/** What an answer says, in words. */
-function told({ status, reason = "no reason stated", thisUpdate }: OcspAnswer): string {
-  return `status ${status}${status === "revoked" ? ` (${reason})` : ""} in the OCSP answer of ${rfc3339(thisUpdate)}`;
-}
-
-function rank(one: OcspAnswer, other: OcspAnswer): number {
-  return one.thisUpdate - other.thisUpdate || SEVERITY.indexOf(one.status) - SEVERITY.indexOf(other.status);
-}
-
-/** The answers whose CertID names this certificate of this issuer in all three fields. */
-async function answersAbout(certificate: Certificate, issuer: Issuer, answers: readonly OcspAnswer[]): Promise<OcspAnswer[]> {
-  const names = new Map<OcspHash, string>();
-  const named: OcspAnswer[] = [];
-  for (const answer of answers) {
-    if (answer.serial !== certificate.serial) continue;
-    const name = names.get(answer.hash) ?? (await issuerHashes(issuer, answer.hash));
-    names.set(answer.hash, name);
-    if (answer.issuerHashes === name) named.push(answer);
-  }
-  return named;
-}
-
-/** How OCSP names an issuer: digests of its DER Name and of the content of its key's BIT STRING. */
-async function issuerHashes(issuer: Issuer, hash: OcspHash): Promise<string> {
-  const digests = [issuer.subject, keyBits(issuer.spki)].map((data) => crypto.subtle.digest(hash, data));
-  return (await Promise.all(digests)).map((digest) => hex(new Uint8Array(digest))).join("");
+/** Whether the CertID of an answer names this certificate of this issuer in all three fields. */
+async function isAbout({ serial, hash, issuerHashes }: OcspAnswer, certificate: Certificate, { subject, spki }: Issuer): Promise<boolean> {
+  if (serial !== certificate.serial) return false;
+  // OCSP names an issuer by digests of its DER Name and of the content of its key's BIT STRING.
+  const digests = await Promise.all([subject, keyBits(spki)].map((data) => crypto.subtle.digest(hash, data)));
+  return issuerHashes === digests.map((digest) => hex(new Uint8Array(digest))).join("");
 }
 
 function keyBits(spki: Bytes): Bytes {
-  try {
-    const inside = new DerReader(onlyElement(spki, TAG.sequence).body);
+  const read = (): Bytes => {
+    const inside = onlySequence(spki);
     inside.next();
-    return wholeBits(inside.next(TAG.bitString), "key");
-  } catch (error) {
-    if (!(error instanceof DerError)) throw error;
-    return fail("chain", "public-key-invalid", "");
-  }
-}
-
-/** Refuse what was revoked, and return the hold that is tolerated, if one stands. */
-function refuseNegatives(
-  genuine: readonly Genuine[],
-  current: readonly Genuine[],
-  facts: Facts,
-  hold: string | undefined,
-): OcspAnswer | undefined {
-  let held: OcspAnswer | undefined;
-  for (const { answer } of genuine) {
-    if (answer.status !== "revoked") continue;
-    const onHold = answer.reason === "certificateHold";
-    const newer = (other: Genuine): boolean => other.answer.status === "good" && other.answer.thisUpdate > answer.thisUpdate;
-    if (onHold && current.some(newer)) continue; // taken back since
-    if (!onHold || hold === undefined) throw refusal("revoked", "certificate-revoked", "status good", told(answer), facts);
-    held = answer;
-  }
-  return held;
-}
-
-/** A current list of the issuer, or what is wrong with those in its name; undefined when there are none. */
-async function listOf(certificate: Certificate, issuer: Issuer, { crls, at }: Weighed): Promise<Crl | AttestError | undefined> {
-  if (!crls.some((crl) => equal(crl.issuer, issuer.subject))) return undefined;
-  const found = await refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [certificate.serial], at }));
-  if (found instanceof AttestError && found.kind === "revoked") throw found;
-  return found;
+    return wholeBits(inside.next(TAG.bitString));
+  };
+  return unlessDefect(read, () => refuse("chain", "public-key-invalid"));
 }
 
 // -- who may answer
@@ -164,39 +117,34 @@ async function listOf(certificate: Certificate, issuer: Issuer, { crls, at }: We
  */
 async function genuineOf(answer: OcspAnswer, issuer: Issuer): Promise<Genuine | undefined> {
   const { tbs, signature, algorithm, thisUpdate, ends } = answer;
-  for (const certificate of answer.certificates) {
-    if (!(await isResponderOf(certificate, issuer))) continue;
-    if (!(await signatureHolds(tbs, signature, algorithm, certificate.spki))) continue;
+  for (const { spki, notBefore, notAfter } of await respondersOf(answer, issuer)) {
+    if (!(await signatureHolds(tbs, signature, algorithm, spki))) continue;
     // The last moment of a certificate is included, the end of an answer is not.
-    const begins = Math.max(thisUpdate, certificate.notBefore);
-    return { answer, begins, ends: Math.min(ends, certificate.notAfter + 1) };
+    return { ...answer, begins: Math.max(thisUpdate, notBefore), ends: Math.min(ends, notAfter + 1) };
   }
-  return (await signatureHolds(tbs, signature, algorithm, issuer.spki)) ? { answer, begins: thisUpdate, ends } : undefined;
+  return (await signatureHolds(tbs, signature, algorithm, issuer.spki)) ? { ...answer, begins: thisUpdate } : undefined;
 }
 
-/** Whether the issuer certified a responder: its name, its signature, OCSPSigning, and nothing unknown. */
-async function isResponderOf(certificate: Certificate, issuer: Issuer): Promise<boolean> {
+/** The responders in an answer that the issuer certified: its name, its signature, OCSPSigning, and nothing unknown. */
+async function respondersOf({ certificates }: OcspAnswer, { subject, spki }: Issuer): Promise<Certificate[]> {
   const understood = [BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE];
-  const named = algorithmOf(certificate.algorithm);
-  return (
-    equal(certificate.issuer, issuer.subject) &&
-    (named === ECDSA_SHA256 || named === ECDSA_SHA384) &&
-    certificate.extensions.every((extension) => !extension.critical || understood.includes(extension.oid)) &&
-    mayAnswer(certificate) &&
-    signatureHolds(certificate.tbs, certificate.signature, certificate.algorithm, issuer.spki)
+  const able = certificates.filter(
+    (certificate) =>
+      equal(certificate.issuer, subject) &&
+      algorithmOf(certificate.algorithm)?.startsWith("ECDSA") &&
+      certificate.extensions.every((extension) => !extension.critical || understood.includes(extension.oid)) &&
+      mayAnswer(certificate),
   );
+  const hold = await Promise.all(able.map(({ tbs, signature, algorithm }) => signatureHolds(tbs, signature, algorithm, spki)));
+  return able.filter((_, i) => hold[i]);
 }
 
 /** Whether a certificate has the purpose OCSPSigning, and no keyUsage that forbids to sign. */
 function mayAnswer(certificate: Certificate): boolean {
-  const purposes = extensionOf(certificate, EXTENDED_KEY_USAGE);
-  if (!purposes) return false;
-  try {
-    const listed = all(onlyElement(purposes.value, TAG.sequence).body, (reader) => oid(reader.next(TAG.oid)));
-    const maySign = !extensionOf(certificate, KEY_USAGE) || hasUsage(certificate, DIGITAL_SIGNATURE);
-    return maySign && listed.includes(OCSP_SIGNING);
-  } catch (error) {
-    if (error instanceof DerError) return false;
-    throw error;
-  }
+  const read = (): boolean => {
+    const purposes = extensionOf(certificate, EXTENDED_KEY_USAGE);
+    const listed = all(purposes ? onlyElement(purposes.value, TAG.sequence).body : NO_BYTES, (reader) => oid(reader.next(TAG.oid)));
+    return listed.includes(OCSP_SIGNING) && (!extensionOf(certificate, KEY_USAGE) || hasUsage(certificate, DIGITAL_SIGNATURE));
+  };
+  return unlessDefect(read, () => false);
 }

@@ -1,12 +1,13 @@
 /** Reading answers about the revocation of one certificate (OCSP, RFC 6960, section 4.2.1). `ocsp.ts` judges them. */
 
 import { type Bytes, hex } from "./bytes";
-import { DerReader, TAG, all, defect, integer, oid, onlyElement, reading, time, wholeBits } from "./der";
-import { AttestError } from "./errors";
+import { algorithmOf } from "./crypto";
+import { DerReader, TAG, all, defect, integer, oid, onlyElement, onlySequence, reading, time, wholeBits } from "./der";
+import { AttestError, refuse } from "./errors";
 import { type Certificate, commonNameOf, parseCertificate, readExtensions } from "./x509";
 
 /** An answer has a certificate or two and some hundred bytes of its own. */
-export const MAX_OCSP_BYTES = 16 * 1024;
+const MAX_OCSP_BYTES = 16 * 1024;
 /** In one answer: the responder's, and perhaps its issuers. Each one costs a signature check or two. */
 const MAX_CERTIFICATES = 4;
 /** How long an answer without nextUpdate counts, in milliseconds: a day, as in `attest.endorsements.ocsp_answers`. */
@@ -14,26 +15,16 @@ const MAX_AGE = 24 * 60 * 60 * 1000;
 
 const BASIC_RESPONSE = "1.3.6.1.5.5.7.48.1.1";
 const NONCE = "1.3.6.1.5.5.7.48.1.2";
-const ALGORITHMS = ["300a06082a8648ce3d040302", "300a06082a8648ce3d040303"];
 /** What responders name issuers with. SHA-1 secures nothing here: the signature is checked with the issuer's own key. */
 const HASHES: Readonly<Record<string, OcspHash>> = {
   "1.3.14.3.2.26": "SHA-1",
   "2.16.840.1.101.3.4.2.1": "SHA-256",
   "2.16.840.1.101.3.4.2.2": "SHA-384",
 };
-const REASONS: readonly (string | undefined)[] = [
-  "unspecified",
-  "keyCompromise",
-  "cACompromise",
-  "affiliationChanged",
-  "superseded",
-  "cessationOfOperation",
-  "certificateHold",
-  undefined,
-  "removeFromCRL",
-  "privilegeWithdrawn",
-  "aACompromise",
-];
+/** RFC 5280's, by number; nobody has the seventh. */
+const REASONS = "unspecified keyCompromise cACompromise affiliationChanged superseded cessationOfOperation certificateHold  removeFromCRL privilegeWithdrawn aACompromise".split(" ");
+
+const STATUSES: Readonly<Record<number, OcspStatus>> = { 0x80: "good", 0x82: "unknown", 0xa1: "revoked" };
 
 export type OcspHash = "SHA-1" | "SHA-256" | "SHA-384";
 export type OcspStatus = "good" | "revoked" | "unknown";
@@ -54,8 +45,6 @@ export interface OcspAnswer {
   readonly status: OcspStatus;
   /** Why, in RFC 5280's words (`certificateHold`), for a revoked one that states it. */
   readonly reason: string | undefined;
-  /** Since when, for a revoked one. */
-  readonly revokedAt: number | undefined;
   /** First moment at which it is current, included. */
   readonly thisUpdate: number;
   /** End of its currency, excluded: nextUpdate, or a day after thisUpdate. */
@@ -72,32 +61,31 @@ export function parseOcsp(der: Bytes): OcspAnswer {
   try {
     return reading("ocsp", () => readResponse(der));
   } catch (error) {
-    if (!(error instanceof AttestError) || error.code === "ocsp-malformed") throw error;
-    throw new AttestError("malformed", "ocsp-malformed", "", { field: "ocsp" });
+    // One of its certificates may be what cannot be read.
+    if (error instanceof AttestError) refuse("malformed", "ocsp-malformed", "DER", error.facts.got, { field: "ocsp" });
+    throw error;
   }
 }
 
 function readResponse(der: Bytes): OcspAnswer {
   if (der.length > MAX_OCSP_BYTES) defect("size");
-  const outer = new DerReader(onlyElement(der, TAG.sequence).body);
-  const refusal = hex(outer.next(TAG.enumerated).body);
-  if (refusal !== "00") defect("refusal");
-  const response = new DerReader(onlyElement(outer.next(0xa0).body, TAG.sequence).body);
+  const outer = onlySequence(der);
+  if (hex(outer.next(TAG.enumerated).body) !== "00") defect("refusal");
+  const response = onlySequence(outer.next(0xa0).body);
   outer.end();
   if (oid(response.next(TAG.oid)) !== BASIC_RESPONSE) defect("type");
-  const basic = new DerReader(onlyElement(response.next(TAG.octetString).body, TAG.sequence).body);
+  const basic = onlySequence(response.next(TAG.octetString).body);
   response.end();
-  const tbs = basic.next(TAG.sequence);
+  const tbs = basic.next(TAG.sequence).whole;
   const algorithm = basic.next(TAG.sequence).whole;
-  const signature = wholeBits(basic.next(TAG.bitString), "signature");
+  const signature = wholeBits(basic.next(TAG.bitString));
   const inside = basic.maybe(0xa0);
   basic.end();
-  if (!ALGORITHMS.includes(hex(algorithm))) defect("algorithm");
-  const listed = inside ? all(onlyElement(inside.body, TAG.sequence).body, (reader) => reader.next().whole) : [];
+  if (!algorithmOf(algorithm)?.startsWith("ECDSA")) defect("algorithm");
+  const certificates = inside ? all(onlyElement(inside.body, TAG.sequence).body, (reader) => parseCertificate(reader.next().whole)) : [];
   // An empty list would be another spelling of none.
-  if (listed.length > MAX_CERTIFICATES || (inside && !listed.length)) defect("certificates");
-  const certificates = listed.map(parseCertificate);
-  return { der, tbs: tbs.whole, algorithm, signature, certificates, ...readData(new DerReader(tbs.body)) };
+  if (certificates.length > MAX_CERTIFICATES || (inside && !certificates.length)) defect("certificates");
+  return { der, tbs, algorithm, signature, certificates, ...readData(onlySequence(tbs)) };
 }
 
 type Stated = Omit<OcspAnswer, "der" | "tbs" | "algorithm" | "signature" | "certificates">;
@@ -110,11 +98,9 @@ function readData(data: DerReader): Stated {
   else defect("responder");
   time(data.next(TAG.generalizedTime));
   const responses = all(data.next(TAG.sequence).body, (reader) => reader.sequence());
-  requireNoCritical(data.maybe(0xa1)?.body);
-  data.end();
+  requireNoCritical(data);
   const [single, ...more] = responses;
-  if (!single || more.length) defect("responses");
-  return readSingle(single);
+  return !single || more.length ? defect("responses") : readSingle(single);
 }
 
 function readSingle(single: DerReader): Stated {
@@ -126,36 +112,32 @@ function readSingle(single: DerReader): Stated {
   const issuerHashes = hex(id.next(TAG.octetString).body) + hex(id.next(TAG.octetString).body);
   const serial = integer(id.next(TAG.integer));
   id.end();
-  const status = readStatus(single);
+  const { tag, body } = single.next();
+  const status = STATUSES[tag] ?? defect("status");
+  if (status !== "revoked" && body.length) defect("status");
+  const reason = status === "revoked" ? readReason(new DerReader(body)) : undefined;
   const thisUpdate = time(single.next(TAG.generalizedTime));
   const next = single.maybe(0xa0);
   const ends = next ? time(onlyElement(next.body, TAG.generalizedTime)) : thisUpdate + MAX_AGE;
-  requireNoCritical(single.maybe(0xa1)?.body);
-  single.end();
-  return { hash, issuerHashes, serial, ...status, thisUpdate, ends };
+  requireNoCritical(single);
+  return { hash, issuerHashes, serial, status, reason, thisUpdate, ends };
 }
 
-function readStatus(single: DerReader): Pick<OcspAnswer, "status" | "reason" | "revokedAt"> {
-  const { tag, body } = single.next();
-  if (tag === 0xa1) {
-    const revoked = new DerReader(body);
-    const revokedAt = time(revoked.next(TAG.generalizedTime));
-    const stated = revoked.maybe(0xa0);
-    revoked.end();
-    const reason = stated && readReason(onlyElement(stated.body, TAG.enumerated).body);
-    return { status: "revoked", reason, revokedAt };
-  }
-  if ((tag !== 0x80 && tag !== 0x82) || body.length) defect("status");
-  return { status: tag === 0x80 ? "good" : "unknown", reason: undefined, revokedAt: undefined };
+/** Since when, and perhaps why. */
+function readReason(revoked: DerReader): string | undefined {
+  time(revoked.next(TAG.generalizedTime));
+  const stated = revoked.maybe(0xa0);
+  revoked.end();
+  if (!stated) return undefined;
+  const [reason, ...more] = onlyElement(stated.body, TAG.enumerated).body;
+  return (!more.length && REASONS[reason!]) || defect("reason");
 }
 
-function readReason(body: Bytes): string {
-  return (body.length === 1 && REASONS[body[0] ?? -1]) || defect("reason");
-}
-
-/** Refuse critical extensions beside the nonce, which is not looked at: a stored answer is judged by its dates. */
-function requireNoCritical(content: Bytes | undefined): void {
-  for (const { oid: identifier, critical, value } of content ? readExtensions(content) : []) {
+/** Refuse critical extensions beside the nonce, which is not looked at: a stored answer is judged by its dates. Nothing is behind them. */
+function requireNoCritical(reader: DerReader): void {
+  const extensions = reader.maybe(0xa1);
+  reader.end();
+  for (const { oid: identifier, critical, value } of extensions ? readExtensions(extensions.body) : []) {
     if (identifier === NONCE) onlyElement(value, TAG.octetString);
     else if (critical) defect(identifier);
   }

@@ -79,8 +79,8 @@ export function readExtension(reader: DerReader): Extension {
   return { oid: id, critical, value };
 }
 
-/** The CN of a DER Name; undefined when there is none, two, or one that is no printable ASCII. */
-export function commonNameOf(name: Bytes): string | undefined {
+/** The CN of a DER Name, or another attribute; undefined when there is none, two, or one that is no printable ASCII. */
+export function commonNameOf(name: Bytes, wanted = "2.5.4.3"): string | undefined {
   const [only, ...more] = all(onlyElement(name, TAG.sequence).body, (names) => {
     const { body } = names.next(TAG.set);
     requireSetOrder(all(body, (reader) => reader.next()));
@@ -88,7 +88,7 @@ export function commonNameOf(name: Bytes): string | undefined {
       const attribute = reader.sequence();
       const [kind, value] = [oid(attribute.next(TAG.oid)), attribute.next()];
       attribute.end();
-      return kind === "2.5.4.3" ? [latin1(value.body)] : [];
+      return kind === wanted ? [latin1(value.body)] : [];
     });
   }).flat(2);
   return more.length || /[^ -~]/.test(only ?? "") ? undefined : only;

@@ -5,7 +5,7 @@ import type { Dated } from "../chain";
 import type { Told, Unchecked } from "../checks";
 import type { AttestError } from "../errors";
 import type { Given, Tolerances } from "../formats";
-import { type Status, isAnswer } from "../ocsp";
+import type { Status } from "../ocsp";
 import type { Certificate } from "../x509";
 import type { DeviceModel, GpuLeaf } from "./certificates";
 import type { DevicePath, Root } from "./chain";
@@ -60,13 +60,15 @@ export function tolerate(attempt: Attempt, failure: AttestError, ...names: reado
 /** Say why something was left unchecked. */
 export const reasons = ({ used }: Attempt): string => `unchecked: ${[...used].map(({ reason }) => reason).join("; ")}`;
 
+/** Whether this is an answer about a certificate on hold, which is tolerated. A list has no status. */
+export const isHeld = ({ status = "good" }: Status): boolean => status !== "good";
+
 /** Tell what shows that certificates are not revoked, or which decision left it unchecked. */
 export function tellStatuses(attempt: Attempt, statuses: readonly Status[]): Told {
   const expected = "none revoked";
   if (!statuses.length) return [expected, reasons(attempt), "not evaluated"];
-  const got = statuses.map((status) => `${isAnswer(status) ? status.status : "not listed"} on ${rfc3339(status.thisUpdate)}`).join("; ");
-  const held = statuses.some((status) => isAnswer(status) && status.status !== "good");
-  return held ? [expected, `${got}: ${tolerancesOf(attempt).heldRimSigners}`, "warning"] : [expected, got];
+  const got = statuses.map(({ status, thisUpdate }) => `${status ?? "not listed"} on ${rfc3339(thisUpdate)}`).join("; ");
+  return statuses.some(isHeld) ? [expected, `${got}: ${tolerancesOf(attempt).heldRimSigners}`, "warning"] : [expected, got];
 }
 
 /** The window in which all of them are valid, both bounds included; it may end before it begins. */

@@ -7,12 +7,12 @@
  * Spec: specs/nvidia-gpu.md, sections 6 and 7; TCG DICE attestation architecture, section 6.1.
  */
 
-import { type Bytes, hex, latin1, utf8Text } from "../bytes";
+import { type Bytes, hex, utf8Text } from "../bytes";
 import { hasUsage } from "../chain";
 import { usableKey } from "../crypto";
-import { type DerReader, TAG, all, bits, defect, integer, oid, onlyElement, onlySequence, unlessDefect } from "../der";
+import { type DerReader, TAG, all, bits, defect, integer, oid, onlySequence, unlessDefect } from "../der";
 import { type Shown, need, refuse } from "../errors";
-import { type Certificate, extensionOf } from "../x509";
+import { type Certificate, commonNameOf, extensionOf } from "../x509";
 
 export type DeviceKind = "nvidia-gpu" | "nvidia-switch";
 export type Architecture = "hopper" | "blackwell" | "ls10";
@@ -134,12 +134,10 @@ export async function requireP384({ name, spki }: Certificate, code = "public-ke
  * @throws AttestError `gpu-identity-malformed`.
  */
 export function readIdentity({ subject, serial }: Certificate): string {
-  // The name was read before, for its CN.
-  const attributes = all(onlyElement(subject).body, (names) => all(names.next(TAG.set).body, (reader) => reader.sequence())).flat();
-  const texts = attributes.flatMap((attribute) => (oid(attribute.next(TAG.oid)) === SERIAL_NUMBER ? [latin1(attribute.next().body).toLowerCase()] : []));
-  const digits = serial.toString(16);
-  need(texts.length === 1 && /^[0-9a-f]{18}$/.test(texts[0]!) && BigInt(`0x${texts[0]}`) === serial, "chain", "gpu-identity-malformed", digits, texts);
-  return texts[0]!;
+  const text = commonNameOf(subject, SERIAL_NUMBER) ?? "";
+  const isSerial = /^[0-9A-Fa-f]{18}$/.test(text) && BigInt(`0x${text}`) === serial;
+  need(isSerial, "chain", "gpu-identity-malformed", `9 bytes in hex, ${serial.toString(16)}`, text);
+  return text.toLowerCase();
 }
 
 /** Type byte and start of the CN of L4; both have to agree. */

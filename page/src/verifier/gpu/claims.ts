@@ -7,8 +7,9 @@
 
 import { rfc3339 } from "../bytes";
 import { type ClaimTree, type Claims, nestedClaims } from "../claims";
-import { type Status, isAnswer } from "../ocsp";
-import { isMatch, type Source } from "./measurements";
+import type { Status } from "../ocsp";
+import { isHeld } from "./attempt";
+import { type Source, isMatch } from "./measurements";
 import { nvidiaClaims } from "./nvidia_claims";
 import type { VerifiedGpu } from "./verify";
 
@@ -65,8 +66,8 @@ const stated = (value: number | undefined, wanted: number): boolean | undefined 
 
 /** Say what the answers about a chain come to: `good`, or why a tolerated one is on hold; undefined without any. */
 export function revocationOf(statuses: readonly Status[]): string | undefined {
-  const held = statuses.find((status) => isAnswer(status) && status.status !== "good");
-  return held && isAnswer(held) ? (held.reason ?? "unspecified") : statuses.length ? "good" : undefined;
+  const held = statuses.find(isHeld);
+  return held ? (held.reason ?? "unspecified") : statuses.length ? "good" : undefined;
 }
 
 function rimMembers(v: Subject, source: Source): ClaimTree {
