@@ -1,1 +1,1 @@
-import{a,b,c,d}from"./chunk-5LM3QN47.js";import"./chunk-4KWTLRHW.js";import"./chunk-COJSV6U7.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};
+import{a,b,c,d}from"./chunk-UDEPZPXB.js";import"./chunk-4KWTLRHW.js";import"./chunk-A4GBO5ZP.js";export{a as appraise,b as loadPolicy,d as propose,c as rows};

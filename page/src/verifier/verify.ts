@@ -58,7 +58,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   }
   // (3) Judge the devices as a set, once each of them is what it says.
   if (devices.some(([, parsed]) => parsed !== cpu) && !failures.length) {
-    const set = judgeSet([...verified], given.unchecked);
+    const set = await judgeSet([...verified], given.unchecked);
     checks.push(...set.checks);
     failures.push(...set.failures);
   }

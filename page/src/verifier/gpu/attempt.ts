@@ -3,7 +3,7 @@
 import { rfc3339 } from "../bytes";
 import type { Dated } from "../chain";
 import type { Told, Unchecked } from "../checks";
-import type { AttestError } from "../errors";
+import { type AttestError, need } from "../errors";
 import type { Given, Tolerances } from "../formats";
 import type { Status } from "../ocsp";
 import type { Certificate } from "../x509";
@@ -30,6 +30,9 @@ export interface Attempt {
   readonly used: Set<Unchecked>;
 }
 
+/** One that passed, with everything that a device has: a step that nothing lacked found it. */
+export type Passed = Attempt & Required<Pick<Attempt, "leaf" | "identity" | "model" | "root">> & { readonly path: Required<Pick<DevicePath, "device">> };
+
 /**
  * One check: its id without `nvidia.`; where it is specified; whether what it needs was found; and what it demands, which
  * throws, or keeps what it found and tells what was demanded and found.
@@ -40,6 +43,12 @@ export type Step = readonly [
   ready: (attempt: Attempt) => unknown,
   run: (attempt: Attempt) => Told | Promise<Told>,
 ];
+
+/** Require two texts to be the same, and tell them. */
+export function same(code: string, expected: string, got: string): Told {
+  need(expected === got, "binding", code, expected, got);
+  return [expected, got];
+}
 
 export const isSwitch = ({ model }: Attempt): boolean => model?.kind === "nvidia-switch";
 

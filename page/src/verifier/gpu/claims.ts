@@ -8,12 +8,10 @@
 import { rfc3339 } from "../bytes";
 import { type ClaimTree, type Claims, nestedClaims } from "../claims";
 import type { Status } from "../ocsp";
-import { isHeld } from "./attempt";
+import { type Passed, isHeld, isSwitch } from "./attempt";
 import { type Source, isMatch } from "./measurements";
 import { nvidiaClaims } from "./nvidia_claims";
-import type { VerifiedGpu } from "./verify";
-
-export type Subject = Omit<VerifiedGpu, "claims">;
+import { versionOf } from "./references";
 
 const MODES = ["spt", "mpt", "protected-pcie"];
 const LOCKED = 1;
@@ -22,43 +20,43 @@ const ON = 0xaa;
 const DEFAULT_BLACKWELL = "GB100";
 
 /** Return all claims, nested by their dotted names. */
-export function gpuClaims(v: Subject): Claims {
-  const { opaque, leaf, measurements, architecture, product } = v;
+export function gpuClaims(attempt: Passed): Claims {
+  const { evidence, path, leaf, model, identity, comparison } = attempt;
+  const { nonce, opaque } = evidence.report;
   const { featureFlag, protectedPcie, project, projectSku, chipSku, lockStatus } = opaque;
-  const isSwitch = v.kind === "nvidia-switch";
   return nestedClaims({
-    architecture,
-    product,
-    device_identity: v.identity,
-    hwmodel: v.device.commonName,
+    architecture: model.architecture,
+    product: model.product,
+    device_identity: identity,
+    hwmodel: path.device!.commonName,
     // The device makes a new L5 for each firmware: this names no device for longer than its firmware lasts.
     ueid: String(leaf.certificate.serial),
     fwid: leaf.fwid,
     fwid_matched: opaque.fwid && true,
-    nonce: v.nonce,
-    driver_version: v.driverVersion,
-    vbios_version: v.vbiosVersion,
-    ...(isSwitch
+    nonce,
+    vbios_version: versionOf(opaque, model, "vbios"),
+    ...(isSwitch(attempt)
       ? { lock_status: lockStatus, locked: stated(lockStatus, LOCKED) }
       : {
+          driver_version: opaque.driverVersion,
           mode: MODES[featureFlag!],
           feature_flag: featureFlag,
           protected_pcie: stated(protectedPcie, ON),
           project,
           project_sku: projectSku,
           chip_sku: chipSku,
-          nvml: v.evidence.settings,
+          nvml: evidence.settings,
         }),
     opaque_version: opaque.version,
     unknown_opaque_types: opaque.unknown,
-    "measurements.compared": measurements?.length,
-    "measurements.matched": measurements?.filter(isMatch).length,
-    "measurements.mismatches": measurements && [], // one that was not waived would have refused
+    "measurements.compared": comparison?.length,
+    "measurements.matched": comparison?.filter(isMatch).length,
+    "measurements.mismatches": comparison && [], // one that was not waived would have refused
     // Where, in which RIM, what was expected, what is there, and why that passes.
-    "measurements.waived": measurements?.filter(({ reason }) => reason).map((result) => ({ ...result, rim: rimId(v, result.source) })),
-    ...rimMembers(v, "driver"),
-    ...rimMembers(v, "vbios"),
-    nvidia: nvidiaClaims(v),
+    "measurements.waived": comparison?.filter(({ reason }) => reason).map((result) => ({ ...result, rim: rimId(attempt, result.source) })),
+    ...rimMembers(attempt, "driver"),
+    ...rimMembers(attempt, "vbios"),
+    nvidia: nvidiaClaims(attempt),
   });
 }
 
@@ -70,37 +68,35 @@ export function revocationOf(statuses: readonly Status[]): string | undefined {
   return held ? (held.reason ?? "unspecified") : statuses.length ? "good" : undefined;
 }
 
-function rimMembers(v: Subject, source: Source): ClaimTree {
-  const rim = v.rims[source];
+function rimMembers(attempt: Passed, source: Source): ClaimTree {
+  const rim = attempt.rims[source];
   if (!rim) return {};
-  const { parsed, window, statuses } = rim;
-  const [issued, expires] = window!.map(rfc3339);
-  const members = {
-    id: rimId(v, source),
-    version: parsed.version,
-    sha256: parsed.sha256,
-    signer: parsed.certificates[0]!.name,
-    revocation: revocationOf(statuses),
-    issued,
-    expires,
-    not_after: expires,
-  };
-  return Object.fromEntries(Object.entries(members).map(([name, value]) => [`${source}_rim.${name}`, value]));
+  const { version, sha256, certificates } = rim.parsed;
+  const [issued, expires] = rim.window!.map(rfc3339);
+  const revocation = revocationOf(rim.statuses);
+  return prefixed(`${source}_rim.`, { id: rimId(attempt, source), version, sha256, signer: certificates[0]!.name, revocation, issued, expires, not_after: expires });
+}
+
+export function prefixed(prefix: string, claims: ClaimTree): ClaimTree {
+  return Object.fromEntries(Object.entries(claims).map(([name, value]) => [prefix + name, value]));
 }
 
 /**
  * The id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one. The project, SKU and chip SKU of
  * an LS10 are constants; the chip of a Blackwell is that of opaque field 35.
  */
-function rimId({ opaque, driverVersion, vbiosVersion, architecture, product }: Subject, source: Source): string | undefined {
-  const { project, projectSku, chipSku, chipInfo = DEFAULT_BLACKWELL } = opaque;
-  const chip = architecture === "hopper" ? product : chipInfo;
-  const version = vbiosVersion?.replaceAll(".", "").toUpperCase();
-  const [kind, ...parts] =
-    architecture === "ls10"
-      ? ["NV_SWITCH_BIOS_5612_0002_890", version]
-      : source === "vbios"
-        ? ["NV_GPU_VBIOS", project?.toUpperCase(), projectSku?.toUpperCase(), chipSku?.toUpperCase(), version]
-        : [chip.startsWith("GH") ? "NV_GPU_DRIVER" : "NV_GPU_CC_DRIVER", chip, driverVersion];
-  return parts.every((part) => part && /^[0-9A-Za-z.-]{1,24}$/.test(part) && /[^.]/.test(part)) ? [kind, ...parts].join("_") : undefined;
+function rimId(attempt: Passed, source: Source): string | undefined {
+  const { model, evidence } = attempt;
+  const { opaque } = evidence.report;
+  const version = versionOf(opaque, model, source);
+  const bios = version?.replaceAll(".", "");
+  const chip = model.architecture === "hopper" ? model.product : (opaque.chipInfo ?? DEFAULT_BLACKWELL);
+  const [kind, ...parts] = isSwitch(attempt)
+    ? ["NV_SWITCH_BIOS_5612_0002_890", bios]
+    : source === "vbios"
+      ? ["NV_GPU_VBIOS", opaque.project, opaque.projectSku, opaque.chipSku, bios]
+      : [chip.startsWith("GH") ? "NV_GPU_DRIVER" : "NV_GPU_CC_DRIVER", chip, version];
+  const isId = parts.every((part) => part && /^[0-9A-Za-z.-]{1,24}$/.test(part) && /[^.]/.test(part));
+  const id = [kind, ...parts].join("_");
+  return isId ? (source === "driver" ? id : id.toUpperCase()) : undefined;
 }

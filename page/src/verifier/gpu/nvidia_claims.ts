@@ -11,44 +11,46 @@
 import { hex, rfc3339 } from "../bytes";
 import type { ClaimTree, ClaimValue } from "../claims";
 import type { Status } from "../ocsp";
-import { windowOf } from "./attempt";
-import { type Subject, revocationOf } from "./claims";
-import type { JudgedRim } from "./references";
+import { type Passed, isSwitch, windowOf } from "./attempt";
+import { prefixed, revocationOf } from "./claims";
+import { type JudgedRim, versionOf } from "./references";
 
 /** NVIDIA's enterprise number, the manufacturer in every RIM. */
 const OEM_ID = "5703";
 const STEPS = ["fetched", "schema-validated", "signature-verified", "version-match", "measurements-available"];
 
 /** Return the claims of a device as NVIDIA's verifiers name them. */
-export function nvidiaClaims(v: Subject): ClaimTree {
-  const { opaque, kind, rims } = v;
+export function nvidiaClaims(attempt: Passed): ClaimTree {
+  const { evidence, path, leaf, model, rims, statuses, comparison } = attempt;
+  const { opaque, nonce } = evidence.report;
   const { driver, vbios } = rims;
-  const isSwitch = kind === "nvidia-switch";
+  const onSwitch = isSwitch(attempt);
+  const version = versionOf(opaque, model, "vbios");
   // What was measured is what NVIDIA published: all of it, with every RIM at hand; a mismatch was refused.
-  const isComplete = v.measurements && vbios && (isSwitch || driver);
+  const isComplete = comparison && vbios && (onSwitch || driver);
   const common = {
     "arch-check": true,
     // What verification established, without which there would be no verified device.
     ...prefixed("attestation-report-", {
       parsed: true,
       "signature-verified": true,
-      "cert-chain": chain(windowOf(v.certificates)[1], v.statuses),
+      "cert-chain": chain(windowOf(path.certificates)[1], statuses),
       "cert-chain-fwid-match": opaque.fwid && true,
     }),
   };
   return {
-    hwmodel: v.device.commonName,
-    ueid: String(v.leaf.certificate.serial),
+    hwmodel: path.device!.commonName,
+    ueid: String(leaf.certificate.serial),
     oemid: OEM_ID,
-    eat_nonce: hex(v.nonce),
-    "x-nvidia-device-type": isSwitch ? "nvswitch" : "gpu",
-    ...(isSwitch
-      ? prefixed("x-nvidia-switch-", { ...common, "bios-version": v.vbiosVersion, ...rim("bios", vbios), pdi: opaque.ownPdi, "gpu-pdis": connected(opaque.gpuPdis) })
+    eat_nonce: hex(nonce),
+    "x-nvidia-device-type": onSwitch ? "nvswitch" : "gpu",
+    ...(onSwitch
+      ? prefixed("x-nvidia-switch-", { ...common, "bios-version": version, ...rim("bios", vbios), pdi: opaque.ownPdi, "gpu-pdis": connected(opaque.gpuPdis) })
       : prefixed("x-nvidia-gpu-", {
           ...common,
           "claims-version": "3.0",
-          "driver-version": v.driverVersion,
-          "vbios-version": v.vbiosVersion,
+          "driver-version": opaque.driverVersion,
+          "vbios-version": version,
           ...rim("driver", driver),
           ...rim("vbios", vbios),
           "vbios-index-no-conflict": driver && vbios && true, // or it would have been refused
@@ -56,10 +58,6 @@ export function nvidiaClaims(v: Subject): ClaimTree {
         })),
     ...(isComplete ? { measres: "success", secboot: true, dbgstat: "disabled" } : { measres: "not-run" }),
   };
-}
-
-function prefixed(prefix: string, claims: ClaimTree): ClaimTree {
-  return Object.fromEntries(Object.entries(claims).map(([name, value]) => [prefix + name, value]));
 }
 
 /** Name each device at the other end once; zero is a link that is off. */

@@ -12,21 +12,24 @@ import { type Bytes, hex, latin1 } from "../bytes";
 import { type Shown, need } from "../errors";
 
 const CHECK = "nvidia.format";
-const DRIVER_VERSION = 3;
-const OLD_GPU_PDIS = 4;
-const BIOS_VERSION = 6;
-const NVDEC0 = 11;
-const CHIP_SKU = 15;
-const PROJECT = 17;
-const PROJECT_SKU = 18;
-const FWID = 20;
-const PROTECTED_PCIE = 21;
-const PDIS = 22;
-const LOCK_STATUS = 25;
-const GPU_PDIS = 26;
-const OPAQUE_VERSION = 34;
-const CHIP_INFO = 35;
-const FEATURE_FLAG = 36;
+/** Types of entries. */
+const enum TYPE {
+  DRIVER_VERSION = 3,
+  OLD_GPU_PDIS = 4,
+  BIOS_VERSION = 6,
+  NVDEC0 = 11,
+  CHIP_SKU = 15,
+  PROJECT = 17,
+  PROJECT_SKU = 18,
+  FWID = 20,
+  PROTECTED_PCIE = 21,
+  PDIS = 22,
+  LOCK_STATUS = 25,
+  GPU_PDIS = 26,
+  OPAQUE_VERSION = 34,
+  CHIP_INFO = 35,
+  FEATURE_FLAG = 36,
+}
 
 const TEXT = /^[ -~]*\0*$/;
 const ON_OR_OFF = /^[\x55\xaa]$/;
@@ -35,24 +38,24 @@ const TWO_BYTES = /^[^]{2}$/;
 const EIGHT_GPUS = /^[^]{128}$/;
 /** What the entries have to be that are interpreted, byte for byte. */
 const FORMS: Readonly<Record<number, RegExp>> = {
-  [DRIVER_VERSION]: TEXT,
+  [TYPE.DRIVER_VERSION]: TEXT,
   // A GPU writes it as numbers, a switch as text.
-  [BIOS_VERSION]: /^(?:[^]{8}|[ -~]+\0*)$/,
-  [NVDEC0]: ON_OR_OFF,
-  [CHIP_SKU]: TEXT,
+  [TYPE.BIOS_VERSION]: /^(?:[^]{8}|[ -~]+\0*)$/,
+  [TYPE.NVDEC0]: ON_OR_OFF,
+  [TYPE.CHIP_SKU]: TEXT,
   16: TEXT,
-  [PROJECT]: TEXT,
-  [PROJECT_SKU]: TEXT,
+  [TYPE.PROJECT]: TEXT,
+  [TYPE.PROJECT_SKU]: TEXT,
   19: TEXT,
-  [FWID]: /^[^]{48}$/,
-  [PROTECTED_PCIE]: ON_OR_OFF,
+  [TYPE.FWID]: /^[^]{48}$/,
+  [TYPE.PROTECTED_PCIE]: ON_OR_OFF,
   // A switch's own id, or one for each link of a GPU.
-  [PDIS]: /^(?:[^]{8}|[^]{144})$/,
-  [LOCK_STATUS]: TWO_BYTES,
-  [GPU_PDIS]: EIGHT_GPUS,
-  [OPAQUE_VERSION]: TWO_BYTES,
-  [CHIP_INFO]: TEXT,
-  [FEATURE_FLAG]: TWO_BYTES,
+  [TYPE.PDIS]: /^(?:[^]{8}|[^]{144})$/,
+  [TYPE.LOCK_STATUS]: TWO_BYTES,
+  [TYPE.GPU_PDIS]: EIGHT_GPUS,
+  [TYPE.OPAQUE_VERSION]: TWO_BYTES,
+  [TYPE.CHIP_INFO]: TEXT,
+  [TYPE.FEATURE_FLAG]: TWO_BYTES,
 };
 
 /** What a device says of itself; undefined means "not present in the report". Digests and ids in hex. */
@@ -124,35 +127,35 @@ export function parseOpaque(data: Bytes): OpaqueData {
     wellFormed(!value || form.test(latin1(value)), field(type), String(form), value);
   };
   // (3) The version says whether the entries mean what we think.
-  required(OPAQUE_VERSION, TWO_BYTES);
+  required(TYPE.OPAQUE_VERSION, TWO_BYTES);
   const number = (type: number): number | undefined => maybe(type, /^/, unsigned);
-  const version = number(OPAQUE_VERSION) ?? 0;
+  const version = number(TYPE.OPAQUE_VERSION) ?? 0;
   supported(version < 2, version);
   // (4) Values that are interpreted.
   for (const type of entries.keys()) required(type, FORMS[type] ?? /^/);
-  if (version) required(FEATURE_FLAG, /^[\0-\x02]\0$/);
+  if (version) required(TYPE.FEATURE_FLAG, /^[\0-\x02]\0$/);
   // A text of NULs alone states nothing.
   const text = (type: number): string | undefined => maybe(type, /^/, latin1)?.split("\0")[0] || undefined;
   // BIOS 96.10.52 wrote the ids of a switch's GPUs under another type.
-  const [old, listed] = [OLD_GPU_PDIS, GPU_PDIS].map((type) => maybe(type, EIGHT_GPUS, (value) => pdis(value.slice(0, 64))));
+  const [old, listed] = [TYPE.OLD_GPU_PDIS, TYPE.GPU_PDIS].map((type) => maybe(type, EIGHT_GPUS, (value) => pdis(value.slice(0, 64))));
   wellFormed(!old || !listed, "opaque data", "one list of GPUs", "types 4 and 26");
   return {
-    driverVersion: text(DRIVER_VERSION),
-    project: text(PROJECT),
-    projectSku: text(PROJECT_SKU),
-    chipSku: text(CHIP_SKU),
-    chipInfo: text(CHIP_INFO),
-    nvdec0: number(NVDEC0),
-    fwid: maybe(FWID, /^/, hex),
-    protectedPcie: number(PROTECTED_PCIE),
+    driverVersion: text(TYPE.DRIVER_VERSION),
+    project: text(TYPE.PROJECT),
+    projectSku: text(TYPE.PROJECT_SKU),
+    chipSku: text(TYPE.CHIP_SKU),
+    chipInfo: text(TYPE.CHIP_INFO),
+    nvdec0: number(TYPE.NVDEC0),
+    fwid: maybe(TYPE.FWID, /^/, hex),
+    protectedPcie: number(TYPE.PROTECTED_PCIE),
     version,
-    featureFlag: version ? number(FEATURE_FLAG) : undefined,
-    ownPdi: maybe(PDIS, /^[^]{8}$/, hex),
-    switchPdis: maybe(PDIS, /[^]{9}/, (value) => pdis(value.slice().reverse()).reverse()),
+    featureFlag: version ? number(TYPE.FEATURE_FLAG) : undefined,
+    ownPdi: maybe(TYPE.PDIS, /^[^]{8}$/, hex),
+    switchPdis: maybe(TYPE.PDIS, /[^]{9}/, (value) => pdis(value.slice().reverse()).reverse()),
     gpuPdis: old ?? listed,
-    lockStatus: number(LOCK_STATUS),
+    lockStatus: number(TYPE.LOCK_STATUS),
     unknown: [...entries.keys()].filter((type) => !((type >= 1 && type <= 27) || (type >= 32 && type <= 36))),
-    bios: entries.get(BIOS_VERSION),
+    bios: entries.get(TYPE.BIOS_VERSION),
   };
 }
 

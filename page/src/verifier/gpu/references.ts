@@ -55,7 +55,6 @@ export function versionOf({ bios, driverVersion }: OpaqueData, { kind }: DeviceM
 
 /** The RIMs that claim to be the wanted one; what cannot be read is passed over, and then missing. */
 async function fittingRims({ kind, product }: DeviceModel, wanted: string, { rims }: Given["endorsements"]): Promise<ParsedRim[]> {
-  const edition = kind === "nvidia-switch" ? "SWITCH" : "GPU";
   const version = wanted.toLowerCase();
   const fitting: ParsedRim[] = [];
   for (const document of rims) {
@@ -63,7 +62,7 @@ async function fittingRims({ kind, product }: DeviceModel, wanted: string, { rim
     if (fitting.length === MAX_ISSUES || !latin1(document.der).toLowerCase().includes(version)) continue;
     const rim = await refusalOf(() => readRim(document));
     if (rim instanceof AttestError) continue;
-    if (rim.edition === edition && rim.product === product && rim.version.toLowerCase() === version) fitting.push(rim);
+    if (kind === `nvidia-${rim.edition.toLowerCase()}` && rim.product === product && rim.version.toLowerCase() === version) fitting.push(rim);
   }
   return fitting;
 }
@@ -164,7 +163,7 @@ function rimSteps(source: Source): readonly Step[] {
       (attempt) => {
         const { signature, parsed } = of(attempt);
         if (signature) throw signature;
-        return ["an XML signature over the whole document", signerText(parsed.certificates[0]!)];
+        return ["an XML signature of the whole", signerText(parsed.certificates[0]!)];
       },
     ],
     [
@@ -173,7 +172,7 @@ function rimSteps(source: Source): readonly Step[] {
       found,
       (attempt): Told => {
         const { chain, parsed } = of(attempt);
-        const expected = "signers that lead to a pinned root, all valid";
+        const expected = "a pinned root, all valid";
         if (!chain) return [expected, `${names(parsed.certificates)}, ${windowText(parsed.certificates)}`];
         tolerate(attempt, chain, "rim");
         isPutAside(attempt);
@@ -204,7 +203,7 @@ function measured(attempt: Attempt): Told {
   const tell = (of: (result: (typeof differing)[0]) => unknown): string => differing.map((result) => `${result.index} (${result.source}): ${of(result)}`).join("; ");
   need(!differing.length, "verification", "gpu-measurement-mismatch", tell(({ expected }) => expected.join(" or ")), tell(({ got }) => got ?? "none"));
   const usable = SOURCES.filter((source) => stale[source] && !rims[source]!.isPutAside);
-  const expected = "every measurement one of its reference values";
+  const expected = "reference values";
   if (!usable.length) return [expected, reasons(attempt), "not evaluated"];
   const results = compared(Object.fromEntries(usable.map((source) => [source, stale[source]])));
   attempt.comparison = results;
@@ -222,8 +221,8 @@ export const REFERENCE_STEPS: readonly Step[] = [
     ({ rims }) => comparable(rims.driver) && comparable(rims.vbios),
     (attempt) => {
       const found = conflicts(comparables(attempt));
-      need(!found.length, "verification", "gpu-rim-conflict", "no index in both RIMs", found);
-      return ["no index in both RIMs", "none"];
+      need(!found.length, "verification", "gpu-rim-conflict", "no index in both", found);
+      return ["no index in both", "none"];
     },
   ],
   ["measurements", "nvidia-gpu.md 10", ({ rims }) => comparable(rims.driver) ?? comparable(rims.vbios), measured],

@@ -15,40 +15,18 @@ import { requireValid } from "../chain";
 import { type Check, type Told, check, taken } from "../checks";
 import { AttestError, need, refusalOf } from "../errors";
 import type { Given, ParsedDevice, Verified } from "../formats";
-import type { Status } from "../ocsp";
-import type { Certificate } from "../x509";
-import { type Attempt, type Step, reasons, signerText, tellStatuses, tolerate, windowText } from "./attempt";
-import { type DeviceModel, type GpuLeaf, readIdentity, readLeaf, readModel } from "./certificates";
+import { type Attempt, type Passed, type Step, reasons, same, signerText, tellStatuses, tolerate, windowText } from "./attempt";
+import { readIdentity, readLeaf, readModel } from "./certificates";
 import { findPath, findRoot, names, reportSignedBy, requireLink } from "./chain";
 import { gpuClaims } from "./claims";
 import { type ParsedGpuEvidence, parseDevice } from "./evidence";
-import type { Result, Source } from "./measurements";
-import type { OpaqueData } from "./opaque";
-import { type JudgedRim, REFERENCE_STEPS, statusesOf, throwWorst, versionOf } from "./references";
+import { SOURCES } from "./measurements";
+import { REFERENCE_STEPS, statusesOf, throwWorst } from "./references";
 import { parseReport } from "./structure";
 
 /** A report that an NVIDIA device signed, with everything that vouches for it. Built after the last check only. */
-export interface VerifiedGpu extends Verified, DeviceModel {
-  readonly kind: DeviceModel["kind"];
-  readonly evidence: ParsedGpuEvidence;
-  readonly opaque: OpaqueData;
-  readonly nonce: Bytes;
-  readonly leaf: GpuLeaf;
-  /** L4. */
-  readonly device: Certificate;
-  /** L5, L4, L3 and L2. */
-  readonly certificates: readonly Certificate[];
-  /** Type byte and PDI in hex. */
-  readonly identity: string;
-  /** The RIMs that are relied on. */
-  readonly rims: { readonly [S in Source]?: JudgedRim };
-  /** The comparison with these RIMs, without any mismatch that was not waived; undefined without a RIM. */
-  readonly measurements: readonly Result[] | undefined;
-  /** As the report states it; undefined for a switch. */
-  readonly driverVersion: string | undefined;
-  /** Likewise; of a switch, its BIOS. */
-  readonly vbiosVersion: string | undefined;
-  readonly statuses: readonly Status[];
+export interface VerifiedGpu extends Verified {
+  readonly attempt: Passed;
 }
 
 /** A raw report. */
@@ -65,11 +43,6 @@ function device(evidence: ParsedGpuEvidence): ParsedDevice {
   return { nonce: evidence.report.nonce, verify: (given) => verifyGpu(evidence, given) };
 }
 
-function same(code: string, expected: string, got: string): Told {
-  need(expected === got, "binding", code, expected, got);
-  return [expected, got];
-}
-
 async function chain(attempt: Attempt): Promise<Told> {
   const { certificates, roots, device: l4, failure, leaf } = attempt.path;
   // What is no device is refused below, or with the architecture; here it only chooses RIMs.
@@ -81,7 +54,7 @@ async function chain(attempt: Attempt): Promise<Told> {
   attempt.root = await findRoot("nvidia-device-root", certificates.at(-1)!, roots, attempt.given.anchors);
   attempt.identity = readIdentity(l4!);
   const { anchor } = attempt.root;
-  return ["four certificates that lead to a pinned root", `${names([...certificates, anchor])}, key ${anchor.pin}`];
+  return ["a pinned root", `${names([...certificates, anchor])}, key ${anchor.pin}`];
 }
 
 /** Ask about L4, L3 and L2; L5 is made by the device itself, and nobody can revoke it. */
@@ -171,31 +144,14 @@ async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<Ver
     if (failure) failures.push(Object.assign(failure, { checks }));
   }
   throwWorst(failures);
-  return verified(attempt, checks);
+  return verified(attempt as Passed, checks);
 }
 
-/** All that was found; nothing is lacking once every step passed. */
-function verified({ evidence, path, ...attempt }: Attempt, checks: readonly Check[]): VerifiedGpu {
-  const { opaque, nonce } = evidence.report;
-  const [root, model] = [attempt.root!, attempt.model!];
-  const rims = Object.fromEntries(Object.entries(attempt.rims).filter(([, { isPutAside }]) => !isPutAside));
-  const found = {
-    ...model,
-    simulated: [root, ...Object.values(rims).map((rim) => rim.root)].some((each) => each?.anchor.simulated),
-    checks,
-    evidence,
-    opaque,
-    nonce,
-    leaf: attempt.leaf!,
-    device: path.device!,
-    certificates: path.certificates,
-    chain: [...path.certificates, root.issuer],
-    identity: attempt.identity!,
-    rims,
-    measurements: attempt.comparison,
-    driverVersion: model.kind === "nvidia-gpu" ? opaque.driverVersion : undefined,
-    vbiosVersion: versionOf(opaque, model, "vbios"),
-    statuses: attempt.statuses,
-  };
-  return { ...found, claims: gpuClaims(found) };
+/** All that was found: nothing that a device needs is lacking once every step passed. */
+function verified(attempt: Passed, checks: readonly Check[]): VerifiedGpu {
+  const { root, model, rims, path } = attempt;
+  for (const source of SOURCES) if (rims[source]?.isPutAside) delete rims[source];
+  const { kind } = model;
+  const simulated = [root, rims.driver?.root, rims.vbios?.root].some((each) => each?.anchor.simulated);
+  return { kind, simulated, checks, chain: [...path.certificates, root.issuer], claims: gpuClaims(attempt), attempt };
 }
