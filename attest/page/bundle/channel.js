@@ -1,1 +1,1 @@
-import{a,b,c,d,e,f}from"./chunk-2C7EI7DJ.js";import"./chunk-4KWTLRHW.js";import"./chunk-A4GBO5ZP.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};
+import{a,b,c,d,e,f}from"./chunk-7ET65VRP.js";import"./chunk-4KWTLRHW.js";import"./chunk-XTNGHWF7.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};

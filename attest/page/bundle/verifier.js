@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{la as a}from"./chunk-A4GBO5ZP.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{ma as a}from"./chunk-XTNGHWF7.js";export{a as verifyEvidence};

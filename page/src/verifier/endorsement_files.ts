@@ -7,11 +7,11 @@ import { type Bytes, hex, hexBytes, latin1, trimmedEnd, unhex, utf8 } from "./by
 import { parseCrl } from "./crl";
 import { fail, refusalOf } from "./errors";
 import { type JsonObject, isObject, jsonValue } from "./json";
-import * as intel from "./intel/intel";
+import { intelDocument, parsePcsAnswer, parseQeIdentity, parseTcbInfo } from "./intel/intel";
 import { parseOcsp } from "./ocsp_answers";
-import { looksLikeRim, readRimAnswer, readRimDocument } from "./rims";
 import { readPemBlocks } from "./pem";
 import type { Found } from "./pool";
+import { looksLikeRim, readRimAnswer, readRimDocument } from "./rims";
 import { beginsTable, parseTable } from "./snp/table";
 import { parseCertificate } from "./x509";
 
@@ -121,25 +121,24 @@ async function readCollateral(data: Bytes, found: Found): Promise<void> {
   const value = jsonValue(text, "collateral");
   if (!isObject(value)) return;
   const has = (name: string): boolean => name in value;
-  if (ANSWERS.some(has)) return addDocument(found, (intel) => intel.parsePcsAnswer(text));
+  if (ANSWERS.some(has)) return addDocument(parsePcsAnswer(text), found);
   for (const name of CHAINS) await refusalOf(() => void found.certificates.push(...chain(textOf(value, name))));
   for (const name of LISTS) await refusalOf(() => void found.crls.push(...lists(textOf(value, name))));
   for (const [name, kind] of Object.entries(DOCUMENTS)) {
-    await refusalOf(async () => {
+    await refusalOf(() => {
       const body = utf8(textOf(value, name));
       const signature = `${name}_signature`;
       if (!body.length) return;
       // The signed text with its signature beside it, or the whole answer of the PCS where there is none.
-      await addDocument(found, (intel) => (has(signature) ? intel.intelDocument(kind, body, textOf(value, signature)) : intel.parsePcsAnswer(body)));
+      addDocument(has(signature) ? intelDocument(kind, body, textOf(value, signature)) : parsePcsAnswer(body), found);
     });
   }
 }
 
-/** Require that a document can be read: one that cannot is missing. */
-async function addDocument(found: Found, read: (it: typeof intel) => Found["documents"][number]): Promise<void> {
-  const document = read(intel);
-  if (document.kind === "tcb-info") intel.parseTcbInfo(document.body);
-  else intel.parseQeIdentity(document.body);
+/** Add a document that can be read: one that cannot is missing. */
+function addDocument(document: Found["documents"][number], found: Found): void {
+  if (document.kind === "tcb-info") parseTcbInfo(document.body);
+  else parseQeIdentity(document.body);
   found.documents.push(document);
 }
 
