@@ -56,7 +56,7 @@ function versions(base: number, claim: string): Row {
   const range: Reader<Range> = (value, path, name) => {
     const found = members(value, path, name);
     const { at_least: low = "0", below, exactly } = found;
-    if ((exactly === undefined) === (found.at_least === below)) refuse(path, "bounds, or exactly alone", value);
+    if ((exactly === undefined) === ((found.at_least ?? below) === undefined)) refuse(path, "bounds, or exactly alone", value);
     if (below !== undefined && of(below) <= of(low)) refuse(join(path, "below"), `a version above ${low}`, below);
     return found;
   };
@@ -161,9 +161,9 @@ const allOne: Test<boolean> = ["one for all GPUs", (found: readonly string[]) =>
 export const cpuRule = (kinds: readonly string[]): Rule => ({ ...rule("devices.cpu", { value: kinds } as Demand<readonly string[]>, oneOf, "cpu_kind"), path: undefined });
 
 /** The rules over all devices, which a body that speaks of GPUs or switches has even where it does not say them. */
-export function deviceRules(value: Json = {}, path: string, gpus: boolean, switches: boolean): Rule[] {
+export function deviceRules(value: Json = {}, path: string, gpus: number, switches: number): Rule[] {
   if (!gpus && !switches) refuse(path, "gpu or nvswitch beside it", value);
-  const counted = (claim: string, spoken: boolean): Row =>
+  const counted = (claim: string, spoken: number): Row =>
     spoken ? left({ at_least: 1 }, ask(count, within, claim)) : maybe<Rule[]>((said, at) => refuse(at, "gpu or nvswitch beside it", said), []);
   const found = section({
     gpus: counted("gpus", gpus),

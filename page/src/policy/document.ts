@@ -59,7 +59,6 @@ const head = record({ ...HEAD, ...unread([...Object.keys(KINDS), "azure", "devic
 
 /** A body that was read; what it leaves out is undefined. */
 interface Body {
-  readonly azure: Rule[] | undefined;
   readonly devices: Json;
   readonly any_of: Judge[] | undefined;
   readonly all_of: Judge[] | undefined;
@@ -89,61 +88,77 @@ export async function loadPolicy(document: string, files: readonly string[] = []
   };
 }
 
+/** Evidence is verified once for all branches: what one of them tolerates, all would. */
+function agreed(take: (tolerated: Tolerated) => void): Tell {
+  let first: readonly [path: string, tolerated: string] | undefined;
+  return (path, tolerated) => {
+    const told = canonical(tolerated as unknown as Json);
+    first ??= [path, told];
+    if (first[1] !== told) refuse(path, `what ${first[0]} tolerates`);
+    take(tolerated);
+  };
+}
+
+/** Ask the same of the CPU's report within Azure evidence. */
+const within = (rules: readonly Rule[], prefix: string): Rule[] => rules.map((rule) => ({ ...rule, claim: (claims) => rule.claim((claims[prefix] ?? {}) as Claims) }));
+
+/** The rules for each kind of Attester that a body speaks of. */
+const leavesOf = ({ azure, ...sections }: Partial<Record<string, Rule[]>>): [kind: string, rules: Rule[]][] =>
+  Object.entries(KINDS).flatMap(([key, kind]): [string, Rule[]][] => {
+    const rules = sections[key];
+    if (!rules) return [];
+    return [azure && /snp|tdx/.test(key) ? [`azure-${key}`, [...azure, ...within(rules, key)]] : [kind, rules]];
+  });
+
 /** Read all bodies of a policy. @param rim why that is unchecked for all of it */
 function bodies(top: Json, references: References, rim: string | undefined): Pick<Policy, "judge" | "tolerances"> {
   const tolerances = { gpus: NOTHING_TOLERATED, switches: NOTHING_TOLERATED };
-  /** Evidence is verified once for all branches: what one of them tolerates, all would. */
-  const tell = (kind: "gpus" | "switches"): Tell => {
-    let first: readonly [path: string, tolerated: string] | undefined;
-    return (path, tolerated) => {
-      const told = canonical(tolerated as unknown as Json);
-      first ??= [path, told];
-      if (first[1] !== told) refuse(path, `what ${first[0]} tolerates`);
-      tolerances[kind] = tolerated;
-    };
-  };
   const strict: Json = rim === undefined ? true : { unchecked: rim };
   const rows: Readonly<Record<string, Row>> = {
     azure: azureRows(references),
     snp: snpRows(references),
     tdx: tdxRows(references),
     sgx: sgxRows(references),
-    gpu: gpuRows(strict, tell("gpus")),
-    nvswitch: switchRows(strict, tell("switches")),
+    gpu: gpuRows(strict, agreed((tolerated) => (tolerances.gpus = tolerated))),
+    nvswitch: switchRows(strict, agreed((tolerated) => (tolerances.switches = tolerated))),
   };
   let branches = 0;
 
+  /** Read the branches of a combinator in a body so deep. */
+  const listed = (word: string, path: string, depth: number): Reader<Judge[]> => (list, place, _) => {
+    if (depth > 3) refuse(place, "branches at most 4 deep");
+    const names: unknown[] = [];
+    const found = listOf((member, at) => {
+      if (++branches > 64) refuse(at, "at most 64 branches");
+      const name = maybe(branchName)((member as JsonObject | null)?.["name"], join(at, "name"), "");
+      names.push(name);
+      return body(member, at, `${join(path, word)}[${name ?? names.length - 1}]`, depth + 1, { name: anything });
+    })(list, place, _);
+    once(names, place, ".name");
+    return found;
+  };
+
+  const atLeast = (path: string, depth: number): Reader<Judge> => (value, place, _) => {
+    const { of, count } = record({ of: listed("at_least", path, depth), count: anything })(value, place, _);
+    return choiceOf(path, "at_least", integer(1, of.length)(count, join(place, "count"), _), of);
+  };
+
   /** Read one body. `at` is its place in the document, `path` the name that its checks carry, `beside` what else may stand there. */
   function body(value: Json, at: string, path: string, depth: number, beside: Table): Judge {
-    const listed = (word: string): Reader<Judge[]> => (list, place) => {
-      if (depth > 3) refuse(place, "branches at most 4 deep");
-      const names: unknown[] = [];
-      const found = listOf((member, where) => {
-        if (++branches > 64) refuse(where, "at most 64 branches");
-        const name = maybe(branchName)((member as JsonObject | null)?.["name"], join(where, "name"), "");
-        return body(member, where, `${join(path, word)}[${name ?? names.length}]`, depth + 1, { name: () => names.push(name) });
-      })(list, place, "");
-      once(names, place, ".name");
-      return found;
-    };
-    const some: Reader<Judge> = (inner, place) => {
-      const { of, count } = record({ of: listed("at_least"), count: anything })(inner, place, "");
-      return choiceOf(path, "at_least", integer(1, of.length)(count, join(place, "count"), ""), of);
-    };
-    const table = { ...beside, ...optional(rows), devices: anything, any_of: maybe(listed("any_of")), all_of: maybe(listed("all_of")), at_least: maybe(some) };
-    const { azure, devices, any_of: any, all_of: every = [], at_least: least, ...sections } = record(table)(value, at, "") as Body & Readonly<Record<string, Rule[] | undefined>>;
-    const leaves = Object.entries(KINDS).flatMap(([key, kind]): [string, Rule[]][] => {
-      const rules = sections[key];
-      return rules ? [azure && /snp|tdx/.test(key) ? [`azure-${key}`, [...azure, ...within(rules, key)]] : [kind, rules]] : [];
-    });
+    const of = (word: string): Reader<Judge[] | undefined> => maybe(listed(word, path, depth));
+    const table = { ...beside, ...optional(rows), devices: anything, any_of: of("any_of"), all_of: of("all_of"), at_least: maybe(atLeast(path, depth)) };
+    const { devices, any_of: any, all_of: every = [], at_least: least, ...sections } = record(table)(value, at, "") as Body & Partial<Record<string, Rule[]>>;
+    const leaves = leavesOf(sections);
     const kinds = leaves.map(([kind]) => kind);
-    const [cpus, gpus, switches] = [kinds.filter((kind) => !/nvidia/.test(kind)), kinds.includes("nvidia-gpu"), kinds.includes("nvidia-switch")];
-    if (azure && !kinds.some((kind) => /azure/.test(kind))) refuse(join(at, "azure"), "snp or tdx beside it");
-    if (azure && sections["tdx"]?.some(({ id }) => id.includes("event_log"))) refuse(join(at, "tdx.event_log"), "azure.event_log");
+    if (sections["azure"]) {
+      if (!kinds.some((kind) => /azure/.test(kind))) refuse(join(at, "azure"), "snp or tdx beside it");
+      if (sections["tdx"]?.some(({ id }) => /event_log/.test(id))) refuse(join(at, "tdx.event_log"), "azure.event_log");
+    }
     const choices = [...(any ? [choiceOf(path, "any_of", 1, any)] : []), ...every, ...(least ? [least] : [])];
     if (!kinds.length && !choices.length) refuse(join(at, "snp"), "a section, or branches");
-    const spoken = gpus || switches || devices !== undefined;
-    const together = spoken ? deviceRules(devices, join(at, "devices"), gpus, switches) : [];
+    const [cpus, gpus, switches] = [/^(?!nvidia)/, /gpu/, /switch/].map((kind) => kinds.filter((one) => kind.test(one))) as [string[], string[], string[]];
+    const spoken = gpus.length + switches.length || devices !== undefined;
+    const together = spoken ? deviceRules(devices, join(at, "devices"), gpus.length, switches.length) : [];
     // Without branches, evidence of another kind of CPU is refused as a kind that nobody speaks of.
     if (cpus.length && (spoken || depth || choices.length)) together.push(cpuRule(cpus));
     return all(path, [...[["", together] as const, ...leaves].map(([kind, rules]) => leaf(path, kind, rules)), ...choices]);
@@ -151,6 +166,3 @@ function bodies(top: Json, references: References, rim: string | undefined): Pic
 
   return { judge: body(top, "", "", 0, unread(Object.keys(HEAD))), tolerances };
 }
-
-/** Ask the same of the CPU's report within Azure evidence. */
-const within = (rules: readonly Rule[], prefix: string): Rule[] => rules.map((rule) => ({ ...rule, claim: (claims) => rule.claim((claims[prefix] ?? {}) as Claims) }));
