@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Protocol, cast
 
-from tests.page.browser import Verifier
+from tests.page.browser import PREPARE, Verifier, serving
 
 EngineName = Literal["firefox", "webkit"]
 START_SECONDS: Final = 60
@@ -109,10 +109,24 @@ class _EnginePage:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def evaluate(self, function: str, *arguments: object) -> Any:  # noqa: ANN401
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        # In the page's own realm, where imports are the page's.
-        return self._engine.run("return window.eval(arguments[0])", f"({function})({given})")
+    def reload(self) -> None:
+        self._engine.run("location.reload()")
+        self._engine.wait("document.readyState === 'complete' && !window.attest")
+
+    def evaluate(self, text: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Evaluate an expression, and call what is a function; in the page's own realm, where imports are its own."""
+        called = f"((found) => typeof found === 'function' ? found(...{json.dumps(arguments)}) : found)(\n{text}\n)"
+        return self._engine.run("return window.eval(arguments[0])", called)
+
+
+@contextmanager
+def verifier_in(name: EngineName, folder: Path) -> Iterator[Verifier]:
+    """Start a browser with the bundle in a page, as ``tests.page.browser.verifier`` does."""
+    with driven(name, folder) as engine, serving() as url:
+        engine.go(url)
+        found = verifier_of(engine)
+        found.page.evaluate(PREPARE)
+        yield found
 
 
 def verifier_of(engine: Engine) -> Verifier:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import pytest_socket
-from playwright.sync_api import BrowserContext, Page, Route
+from playwright.sync_api import BrowserContext, Error, Page, Route
 
 from attest.page import page_files
 from attest.page.serving import page_server
@@ -107,6 +107,13 @@ def test_without_ml_kem_messages_are_sealed_by_x25519_and_the_page_says_so(
     assert "by X25519 alone: this browser has no ML-KEM" in visit.text("#key")
     stores_and_asks(visit)
     assert "Sealed to key 1" in visit.text("#log")
+
+
+def test_html_is_refused_by_the_browser(context: BrowserContext, site: PagedSite) -> None:
+    visit = visit_of(context, site.url)
+    assert visit.page.evaluate("'trustedTypes' in globalThis")
+    with pytest.raises(Error, match="TrustedHTML"):
+        visit.page.evaluate("document.createElement('div').innerHTML = '<b>x</b>'")
 
 
 @pytest.mark.parametrize("lacks", [WITHOUT_X25519, WITHOUT_X25519 + WITHOUT_ML_KEM], ids=["X25519", "both"])
