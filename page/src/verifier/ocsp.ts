@@ -26,6 +26,8 @@ const KEY_USAGE = "2.5.29.15";
 const EXTENDED_KEY_USAGE = "2.5.29.37";
 const OCSP_SIGNING = "1.3.6.1.5.5.7.3.9";
 const DIGITAL_SIGNATURE = 0;
+/** The reason certificateHold. */
+const HOLD = 6;
 /** Of two answers of one moment the worse one counts. */
 const SEVERITY = "good unknown revoked";
 
@@ -68,9 +70,9 @@ export async function requireNotRevoked(certificate: Certificate, issuer: Issuer
   // (2) What was revoked stays so, but for a hold that was taken back since, or that is tolerated.
   let held: OcspAnswer | undefined;
   for (const answer of genuine.filter(({ status }) => status === "revoked")) {
-    const onHold = answer.reason === "certificateHold";
+    const onHold = answer.reason === HOLD;
     if (onHold && current.some(({ status, thisUpdate }) => status === "good" && thisUpdate > answer.thisUpdate)) continue;
-    need(onHold && hold !== undefined, "revoked", "certificate-revoked", "good", `revoked, ${answer.reason}, ${rfc3339(answer.thisUpdate)}`, facts);
+    need(onHold && hold !== undefined, "revoked", "certificate-revoked", "good", `revoked for reason ${answer.reason}, ${rfc3339(answer.thisUpdate)}`, facts);
     held = answer;
   }
   const list = await refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [certificate.serial], at }));

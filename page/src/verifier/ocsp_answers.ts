@@ -21,9 +21,7 @@ const HASHES: Readonly<Record<string, OcspHash>> = {
   "2.16.840.1.101.3.4.2.1": "SHA-256",
   "2.16.840.1.101.3.4.2.2": "SHA-384",
 };
-/** RFC 5280's, by number; nobody has the seventh. */
-const REASONS = "unspecified keyCompromise cACompromise affiliationChanged superseded cessationOfOperation certificateHold  removeFromCRL privilegeWithdrawn aACompromise".split(" ");
-
+const LAST_REASON = 10;
 const STATUSES: Readonly<Record<number, OcspStatus>> = { 0x80: "good", 0x82: "unknown", 0xa1: "revoked" };
 
 export type OcspHash = "SHA-1" | "SHA-256" | "SHA-384";
@@ -43,8 +41,8 @@ export interface OcspAnswer {
   readonly issuerHashes: string;
   readonly serial: bigint;
   readonly status: OcspStatus;
-  /** Why, in RFC 5280's words (`certificateHold`), for a revoked one that states it. */
-  readonly reason: string | undefined;
+  /** Why, by the number in RFC 5280, for a revoked one that states it. */
+  readonly reason: number | undefined;
   /** First moment at which it is current, included. */
   readonly thisUpdate: number;
   /** End of its currency, excluded: nextUpdate, or a day after thisUpdate. */
@@ -124,13 +122,14 @@ function readSingle(single: DerReader): Stated {
 }
 
 /** Since when, and perhaps why. */
-function readReason(revoked: DerReader): string | undefined {
+function readReason(revoked: DerReader): number | undefined {
   time(revoked.next(TAG.generalizedTime));
   const stated = revoked.maybe(0xa0);
   revoked.end();
   if (!stated) return undefined;
   const [reason, ...more] = onlyElement(stated.body, TAG.enumerated).body;
-  return (!more.length && REASONS[reason!]) || defect("reason");
+  // Nobody has the seventh.
+  return more.length || !(reason! <= LAST_REASON) || reason === 7 ? defect("reason") : reason;
 }
 
 /** Refuse critical extensions beside the nonce, which is not looked at: a stored answer is judged by its dates. Nothing is behind them. */

@@ -26,8 +26,7 @@ export function looksLikeRim(data: Bytes): boolean {
 
 /** Take bytes for a RIM that begin like one: `rim-malformed`. */
 export function readRimDocument(xml: Bytes): RimDocument {
-  if (xml.length <= MAX_RIM_BYTES && looksLikeRim(xml)) return { der: xml };
-  throw malformed("SoftwareIdentity");
+  return xml.length <= MAX_RIM_BYTES && looksLikeRim(xml) ? { der: xml } : malformed();
 }
 
 /**

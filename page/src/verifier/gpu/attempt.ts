@@ -6,7 +6,6 @@ import type { Told, Unchecked } from "../checks";
 import { type AttestError, need } from "../errors";
 import type { Given, Tolerances } from "../formats";
 import type { Status } from "../ocsp";
-import type { Certificate } from "../x509";
 import type { DeviceModel, GpuLeaf } from "./certificates";
 import type { DevicePath, Root } from "./chain";
 import type { ParsedGpuEvidence } from "./evidence";
@@ -86,6 +85,3 @@ export function windowOf(all: readonly Dated[]): readonly [from: number, to: num
 }
 
 export const windowText = (all: readonly Dated[]): string => windowOf(all).map(rfc3339).join(" to ");
-
-/** A key by its certificate. */
-export const signerText = ({ name, serial }: Certificate): string => `verifies with ${name}, serial 0x${serial.toString(16)}`;

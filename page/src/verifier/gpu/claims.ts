@@ -64,8 +64,7 @@ const stated = (value: number | undefined, wanted: number): boolean | undefined 
 
 /** Say what the answers about a chain come to: `good`, or why a tolerated one is on hold; undefined without any. */
 export function revocationOf(statuses: readonly Status[]): string | undefined {
-  const held = statuses.find(isHeld);
-  return held ? (held.reason ?? "unspecified") : statuses.length ? "good" : undefined;
+  return statuses.some(isHeld) ? "certificateHold" : statuses.length ? "good" : undefined;
 }
 
 function rimMembers(attempt: Passed, source: Source): ClaimTree {

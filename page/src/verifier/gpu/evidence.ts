@@ -88,9 +88,7 @@ async function readChain(pem: Bytes): Promise<Certificate[]> {
   const count = text.split("-----BEGIN ").length - 1;
   const chain = await refusalOf(() => readPemBlocks(text).map(({ label, content }) => (label === "CERTIFICATE" ? [parseCertificate(content)] : [])).flat());
   if (!(chain instanceof AttestError) && chain.length === count && count > 0 && count <= MAX_CHAIN_CERTIFICATES) return chain;
-  const facts = { check: "nvidia.chain", field: "device.certificate", clause: "nvidia-gpu.md 6.1" };
-  const got = chain instanceof AttestError ? chain.message : `${chain.length} among ${count} blocks`;
-  return refuse("chain", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES} certificates in PEM and no other block`, got, facts);
+  return refuse("chain", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES} certificates`, `${count} blocks`, { check: "nvidia.chain" });
 }
 
 /** Require an object with these members, as the rules say, and no other; an optional one may be absent. */
@@ -107,5 +105,5 @@ function requireMembers(value: JsonValue, path: string, required: Rules, optiona
 }
 
 function allowed(condition: unknown, field: string, expected: string, got = "another value"): asserts condition {
-  need(condition, "malformed", "gpu-device-malformed", expected, got, { check: "nvidia.format", field, clause: "nvidia-gpu.md 16" });
+  need(condition, "malformed", "gpu-device-malformed", expected, got, { check: "nvidia.format", field });
 }

@@ -93,7 +93,7 @@ export interface OpaqueData {
 
 /** Require a report to be what its format says: `gpu-report-malformed`. */
 export function wellFormed(condition: unknown, field: string, expected: Shown, got: Shown): asserts condition {
-  need(condition, "malformed", "gpu-report-malformed", expected, got, { field, check: CHECK, clause: "nvidia-gpu.md 2 to 4" });
+  need(condition, "malformed", "gpu-report-malformed", expected, got, { field, check: CHECK });
 }
 
 /** Unsigned, little-endian. */
@@ -107,7 +107,7 @@ export const unsigned = (value: Bytes): number => value.reduceRight((sum, byte) 
  */
 export function parseOpaque(data: Bytes): OpaqueData {
   const supported = (condition: boolean, got: Shown): void =>
-    need(condition, "unsupported", "gpu-opaque-unsupported", "version 0 or 1", got, { check: CHECK, clause: "nvidia-gpu.md 4.3" });
+    need(condition, "unsupported", "gpu-opaque-unsupported", "version 0 or 1", got, { check: CHECK });
   // (1) Which layout: the newer one begins with its name, and would be an entry of 16,708 bytes here.
   supported(!latin1(data).startsWith("NVDAOD"), data.slice(0, 11));
   // (2) Framing: entries follow each other without gaps, and end with the data.

@@ -14,7 +14,7 @@ import { AttestError, need, refusal, refusalOf, refuse } from "../errors";
 import type { Given } from "../formats";
 import { type Status, requireNotRevoked } from "../ocsp";
 import type { Certificate, Issuer } from "../x509";
-import { type Attempt, type Step, decisionsOn, isSwitch, reasons, signerText, tellStatuses, tolerancesOf, tolerate, windowOf, windowText } from "./attempt";
+import { type Attempt, type Step, decisionsOn, isSwitch, reasons, tellStatuses, tolerancesOf, tolerate, windowOf, windowText } from "./attempt";
 import type { DeviceModel } from "./certificates";
 import { type Root, names } from "./chain";
 import { type References, SOURCES, type Source, compare, conflicts, isMatch, mismatches } from "./measurements";
@@ -31,11 +31,9 @@ export interface JudgedRim {
   readonly root?: Root;
   /** When all four certificates are valid: those of the root are the dates that are held, else those of the embedded one. */
   readonly window?: readonly [from: number, to: number];
-  readonly signature?: AttestError | undefined;
-  readonly chain?: AttestError | undefined;
-  /** Why it is not shown that no signer is revoked; absent also where `root` is. */
-  readonly revocation?: AttestError;
-  /** What shows it, for L4, L3 and L2; empty when nothing does. */
+  /** What is wrong with its signature, its chain and its window, and that it is not shown that no signer is revoked. */
+  readonly failures: readonly [signature?: AttestError | undefined, chain?: AttestError | undefined, revocation?: AttestError | undefined];
+  /** What shows that, for L4, L3 and L2; empty when nothing does. */
   readonly statuses: readonly Status[];
   /** It is stale, and that is tolerated: nothing rests on it. */
   isPutAside?: boolean;
@@ -67,16 +65,12 @@ async function fittingRims({ kind, product }: DeviceModel, wanted: string, { rim
   return fitting;
 }
 
-function failures({ signature, chain, revocation }: JudgedRim): AttestError[] {
-  return [signature, chain, revocation].filter((failure) => failure !== undefined);
-}
-
 /**
  * The RIM, if NVIDIA said this and did not take it back, be it out of date: a measurement that differs from a stale RIM
  * is a finding all the same; one that equals it proves nothing, because being stale is a failure of its own.
  */
 function comparable(judged: JudgedRim | undefined): ParsedRim | undefined {
-  return judged?.root && failures(judged).every(({ kind }) => kind === "endorsement") ? judged.parsed : undefined;
+  return judged?.root && judged.failures.every((failure) => !failure || failure.kind === "endorsement") ? judged.parsed : undefined;
 }
 
 /**
@@ -88,30 +82,31 @@ function comparable(judged: JudgedRim | undefined): ParsedRim | undefined {
 async function chooseRim(attempt: Attempt, source: Source, version: string | undefined): Promise<JudgedRim | undefined> {
   const fitting = version === undefined ? [] : await fittingRims(attempt.model!, version, attempt.given.endorsements);
   const judged = await Promise.all(fitting.map((rim) => judge(rim, attempt)));
+  const revocationTolerated = decisionsOn(attempt, "revocation").length;
   const rank = (rim: JudgedRim): number => {
-    const tolerated = rim.revocation?.kind === "endorsement" && decisionsOn(attempt, "revocation").length ? rim.revocation : undefined;
-    const codes = failures(rim).filter((failure) => failure !== tolerated).map(({ exitCode }) => exitCode);
-    const results = compare(attempt.evidence.report, { [source]: comparable(rim) }, tolerancesOf(attempt).waived);
-    return (codes.length && Math.min(...codes)) * 2 + +!!mismatches(results).length;
+    const codes = rim.failures.map((failure, i) => (!failure || (i === 2 && revocationTolerated && failure.kind === "endorsement") ? 9 : failure.exitCode));
+    const differs = mismatches(compare(attempt.evidence.report, { [source]: comparable(rim) }, tolerancesOf(attempt).waived)).length;
+    // The lower the exit code, the worse; the best has none.
+    return (Math.min(...codes, 9) % 9) * 2 + +!!differs;
   };
   return judged.sort((one, other) => rank(one) - rank(other))[0];
 }
 
 async function judge(parsed: ParsedRim, attempt: Attempt): Promise<JudgedRim> {
   const { anchors, at } = attempt.given;
-  const valid = parsed.signature === "valid";
-  const signature = valid ? undefined : refusal("signature", "rim-signature-invalid", "valid", parsed.signature);
+  const signature = parsed.isSigned ? undefined : refusal("signature", "rim-signature-invalid", "valid", "another");
   const root = await refusalOf(() => findSigners(parsed, anchors));
-  if (root instanceof AttestError) return { parsed, signature, chain: root, statuses: [] };
+  if (root instanceof AttestError) return { parsed, failures: [signature, root], statuses: [] };
   const signers = parsed.certificates.slice(0, 3);
   const window = windowOf([...signers, root.issuer]);
   const [from, to] = window;
   // Outside its window a RIM is a stale endorsement: NVIDIA issues the same id anew.
-  const dates = (code: string): AttestError => refusal("endorsement", code, window.map(rfc3339).join(" to "), rfc3339(at), { retryable: true });
-  const chain = at < from ? dates("rim-not-yet-valid") : at > to ? dates("rim-expired") : undefined;
-  if (!valid) return { parsed, signature, chain, statuses: [] };
+  const code = at < from ? "rim-not-yet-valid" : at > to && "rim-expired";
+  const chain = code ? refusal("endorsement", code, window.map(rfc3339).join(" to "), rfc3339(at), { retryable: true }) : undefined;
+  if (signature) return { parsed, failures: [signature, chain], statuses: [] };
   const found = await refusalOf(() => statusesOf(signers, root.issuer, attempt.given, tolerancesOf(attempt).heldRimSigners));
-  return { parsed, root, window, chain, ...(found instanceof AttestError ? { revocation: found, statuses: [] } : { statuses: found }) };
+  const [revocation, statuses] = found instanceof AttestError ? [found, []] : [undefined, found];
+  return { parsed, root, window, failures: [signature, chain, revocation], statuses };
 }
 
 /**
@@ -137,13 +132,21 @@ export function throwWorst(refused: readonly AttestError[]): void {
 
 /** The four checks of one RIM. A switch has no driver. */
 function rimSteps(source: Source): readonly Step[] {
-  const id = `${source}_rim`;
-  const of = ({ rims }: Attempt): JudgedRim => rims[source]!; // there where `found` says so
-  const found = ({ rims }: Attempt): unknown => rims[source];
-  const isPutAside = (attempt: Attempt): boolean => (of(attempt).isPutAside = true);
+  const step = (i: number, name: string, clause: string, ready: keyof JudgedRim, tolerated: readonly string[], tell: (rim: JudgedRim, attempt: Attempt) => Told): Step => [
+    `${source}_rim_${name}`,
+    clause,
+    ({ rims }) => rims[source]?.[ready],
+    (attempt) => {
+      const rim = attempt.rims[source]!;
+      const failure = rim.failures[i];
+      if (!failure) return tell(rim, attempt);
+      if (tolerate(attempt, failure, ...tolerated) === "rim") rim.isPutAside = true;
+      return ["valid", reasons(attempt), "not evaluated"];
+    },
+  ];
   return [
     [
-      id,
+      `${source}_rim`,
       "nvidia-gpu.md 9.2, 12",
       (attempt) => attempt.model && !(isSwitch(attempt) && source === "driver"),
       async (attempt) => {
@@ -156,39 +159,9 @@ function rimSteps(source: Source): readonly Step[] {
         return [wanted, reasons(attempt), "not evaluated"];
       },
     ],
-    [
-      `${id}_signature`,
-      "W3C XML Signature; nvidia-gpu.md 9.3",
-      found,
-      (attempt) => {
-        const { signature, parsed } = of(attempt);
-        if (signature) throw signature;
-        return ["an XML signature of the whole", signerText(parsed.certificates[0]!)];
-      },
-    ],
-    [
-      `${id}_chain`,
-      "nvidia-gpu.md 9.4",
-      found,
-      (attempt): Told => {
-        const { chain, parsed } = of(attempt);
-        const expected = "a pinned root, all valid";
-        if (!chain) return [expected, `${names(parsed.certificates)}, ${windowText(parsed.certificates)}`];
-        tolerate(attempt, chain, "rim");
-        isPutAside(attempt);
-        return [expected, reasons(attempt), "not evaluated"];
-      },
-    ],
-    [
-      `${id}_revocation`,
-      "RFC 6960; nvidia-gpu.md 8",
-      (attempt) => of(attempt)?.root,
-      (attempt) => {
-        const { revocation, statuses } = of(attempt);
-        if (revocation && tolerate(attempt, revocation, "revocation", "rim") === "rim") isPutAside(attempt);
-        return tellStatuses(attempt, statuses);
-      },
-    ],
+    step(0, "signature", "W3C XML Signature; nvidia-gpu.md 9.3", "parsed", [], ({ parsed }) => ["valid", parsed.certificates[0]!.name]),
+    step(1, "chain", "nvidia-gpu.md 9.4", "parsed", ["rim"], ({ parsed: { certificates } }) => ["valid", `${names(certificates)}, ${windowText(certificates)}`]),
+    step(2, "revocation", "RFC 6960; nvidia-gpu.md 8", "root", ["revocation", "rim"], ({ statuses }, attempt) => tellStatuses(attempt, statuses)),
   ];
 }
 

@@ -15,7 +15,7 @@ import { TAG, bits, onlyElement, unlessDefect } from "../der";
 import { afresh, need } from "../errors";
 import type { RimDocument } from "../rims";
 import { type Certificate, extensionOf } from "../x509";
-import { type SignatureState, readSignedDocument } from "../xml/signature";
+import { type SignedDocument, readSignedDocument } from "../xml/signature";
 import { requireP384 } from "./certificates";
 import { type Root, findRoot } from "./chain";
 import { type RimContent, readContent } from "./rim_document";
@@ -23,12 +23,9 @@ import { type RimContent, readContent } from "./rim_document";
 const KEY_USAGE = "2.5.29.15";
 
 /** A readable RIM. Its text is a stranger's word: good for choosing among RIMs, not for relying on. */
-export interface ParsedRim extends RimContent {
+export interface ParsedRim extends RimContent, Omit<SignedDocument, "root"> {
   /** Digest of the document in hex, which tells issues of one id apart. */
   readonly sha256: string;
-  /** As embedded, signer first; the signature was verified with the key of the first. */
-  readonly certificates: readonly Certificate[];
-  readonly signature: SignatureState;
 }
 
 /** Few, because a RIM may have 256 KiB, and the Attester may present what it likes. */
@@ -52,12 +49,9 @@ export async function readRim(document: RimDocument): Promise<ParsedRim> {
   return afresh(rim);
 }
 
-async function readAnew(document: RimDocument, digest: string): Promise<ParsedRim> {
-  const { root, certificates, state } = await readSignedDocument(document.der);
-  const content = await readContent(root);
-  // Nothing can be compared with values that nobody signed.
-  const referenceValues = state === "valid" ? content.referenceValues : new Map<number, readonly string[]>();
-  return { ...content, referenceValues, sha256: digest, certificates, signature: state };
+async function readAnew({ der }: RimDocument, sha256: string): Promise<ParsedRim> {
+  const { root, ...signed } = await readSignedDocument(der);
+  return { ...(await readContent(root)), ...signed, sha256 };
 }
 
 // -- who signed

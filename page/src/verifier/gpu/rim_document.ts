@@ -83,7 +83,7 @@ function read(root: XmlElement): RimContent {
   attributes(entity, "Entity", { " name": TEXT, " role": TEXT });
   const meta = attributes(metaElement, "Meta", META);
   const product = meta(" product");
-  if (identity(" name") !== product || product !== meta(`${RIM}PlatformModel`)) throw malformed("product");
+  if (identity(" name") !== product || product !== meta(`${RIM}PlatformModel`)) malformed();
   return {
     product,
     edition: meta(" edition") as RimEdition,
@@ -103,7 +103,7 @@ function attributes(element: XmlElement, name: string, patterns: Patterns, child
     elements(element).length === children &&
     known.every(([attribute, pattern]) => new RegExp(`^(?:${pattern})$`).test(of(attribute))) &&
     known.filter(([attribute]) => found.has(attribute)).length === found.size;
-  if (!fits) throw malformed(name);
+  if (!fits) malformed();
   return of;
 }
 
@@ -118,11 +118,11 @@ function referenceValues(payload: XmlElement): ReferenceValues {
     const digests = Object.fromEntries(names.map((name) => [name, "[0-9a-f]{96}"]));
     const of = attributes(resource, "Resource", { ...RESOURCE, ...digests });
     const index = Number(of(" index"));
-    if (of(" alternatives") !== String(names.length) || seen.has(index)) throw malformed(`Resource[${index}]`);
+    if (of(" alternatives") !== String(names.length) || seen.has(index)) malformed();
     seen.add(index);
     if (of(" active") === "True") active.set(index, names.map(of));
   }
   // Nothing would be compared, and nothing would differ.
-  if (!active.size) throw malformed("Payload");
+  if (!active.size) malformed();
   return active;
 }

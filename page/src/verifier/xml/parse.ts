@@ -9,7 +9,7 @@
  */
 
 import { type Bytes, utf8Text } from "../bytes";
-import { AttestError } from "../errors";
+import { refuse } from "../errors";
 
 /** The largest RIM seen has 26 KiB. */
 export const MAX_RIM_BYTES = 256 * 1024;
@@ -53,9 +53,9 @@ const DECLARED = /^(?:xmlns=|xmlns(?!:xml(?:ns)?=)[^=]*=(?!http:\/\/www\.w3\.org
 type Groups = Iterable<readonly [string, string, string, string, string, string]>;
 const NAMES: Readonly<Record<string, string>> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "\t": "#x9", "\n": "#xA", "\r": "#xD" };
 
-/** Make the refusal of a RIM that is not what the specification says. Such a RIM is passed over, so few words do. */
-export function malformed(field: string): AttestError {
-  return new AttestError("malformed", "rim-malformed", "", { field });
+/** Refuse a RIM that is not what the specification says. Such a RIM is passed over, so its code has to do. */
+export function malformed(): never {
+  return refuse("malformed", "rim-malformed");
 }
 
 /**
@@ -72,20 +72,20 @@ export function parseXml(xml: Bytes): XmlElement {
   for (const [whole, data, end, written, stated, empty] of source.matchAll(TAG) as Groups) {
     const parent = open.at(-1) as XmlElement; // `document` is never closed: its name is empty
     at += whole.length;
-    if ((open.length < 2 ? NO_BLANK : /]]>/).test(data)) throw malformed("text");
+    if ((open.length < 2 ? NO_BLANK : /]]>/).test(data)) malformed();
     parent.nodes.push(unescaped(data));
     if (end) {
-      if (end !== parent.written || empty) throw malformed(end);
+      if (end !== parent.written || empty) malformed();
       open.pop();
       continue;
     }
     const element = elementOf(written, stated, parent.scope);
     parent.nodes.push(element);
-    if (open.length > MAX_DEPTH || ++count > MAX_ELEMENTS) throw malformed("elements");
+    if (open.length > MAX_DEPTH || ++count > MAX_ELEMENTS) malformed();
     if (!empty) open.push(element);
   }
   const [root, ...more] = elements(document);
-  if (!root || more.length || open.length > 1 || NO_BLANK.test(source.slice(at))) throw malformed(`character ${at}`);
+  if (!root || more.length || open.length > 1 || NO_BLANK.test(source.slice(at))) malformed();
   return root;
 }
 
@@ -113,7 +113,7 @@ export function isBlank(element: XmlElement): boolean {
 function plainText(xml: Bytes): string {
   const content = (xml.length <= MAX_RIM_BYTES ? utf8Text(xml) : undefined)?.replace(DECLARATION, "");
   // In well-formed XML a bare < begins a tag, and with ! or ? behind it one of the things that are refused here.
-  if (content === undefined || /<[!?]/.test(content) || NO_CHARACTER.test(content)) throw malformed("markup");
+  if (content === undefined || /<[!?]/.test(content) || NO_CHARACTER.test(content)) malformed();
   return content.replace(/\r\n?/g, "\n");
 }
 
@@ -128,7 +128,7 @@ function elementOf(written: string, stated: string, outer: Scope): XmlElement {
       given.push([name, value]);
       continue;
     }
-    if (declared.has(name) || !DECLARED.test(`${name}=${value}`)) throw malformed(name);
+    if (declared.has(name) || !DECLARED.test(`${name}=${value}`)) malformed();
     declared.add(name);
     scope.set(name.slice(6), value);
   }
@@ -136,7 +136,7 @@ function elementOf(written: string, stated: string, outer: Scope): XmlElement {
   // that sorting puts behind them: this orders by namespace, then by name.
   const sorted = given.map(([name, value]) => [meaning(name, scope, ""), name, value] as const).sort();
   const attributes = new Map(sorted.map(([name, , value]) => [name, value]));
-  if (attributes.size < given.length || given.length > MAX_ATTRIBUTES || scope.size > MAX_NAMESPACES) throw malformed(written);
+  if (attributes.size < given.length || given.length > MAX_ATTRIBUTES || scope.size > MAX_NAMESPACES) malformed();
   return {
     written,
     tag: meaning(written, scope, scope.get("") ?? ""),
@@ -150,21 +150,17 @@ function elementOf(written: string, stated: string, outer: Scope): XmlElement {
 function meaning(written: string, scope: Scope, unprefixed: string): string {
   const [name, prefix] = written.split(":").reverse();
   // The prefix `xml` is never in scope here: its attributes are where canonical XML 1.0 and 1.1 differ.
-  return `${(prefix === undefined ? unprefixed : scope.get(prefix)) ?? refuse(written)} ${name}`;
-}
-
-function refuse(field: string): never {
-  throw malformed(field);
+  return `${(prefix === undefined ? unprefixed : scope.get(prefix)) ?? malformed()} ${name}`;
 }
 
 /** Expand character references and the five entities that XML has by itself. */
 function unescaped(data: string): string {
   return data.replace(/&(?:(#x[\dA-Fa-f]+|#\d+|lt|gt|amp|quot|apos);)?/g, (_, name: string | undefined) => {
     const number = name?.startsWith("#") ? Number(name.replace("#", "0")) : -1;
-    if (name === undefined || number > 0x10ffff) return refuse("reference");
+    if (name === undefined || number > 0x10ffff) return malformed();
     if (number < 0) return Object.keys(NAMES).find((character) => NAMES[character] === name) as string; // one of the five
     const found = String.fromCodePoint(number);
-    return NO_CHARACTER.test(found) ? refuse("reference") : found;
+    return NO_CHARACTER.test(found) ? malformed() : found;
   });
 }
 

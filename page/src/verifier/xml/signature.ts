@@ -19,20 +19,14 @@ const MAX_CERTIFICATES = 8;
 const SIGNATURE_BYTES = 96;
 const DIGEST_BYTES = 48;
 
-/**
- * `valid`: both halves hold. `signed-info-invalid`: SignatureValue is not the first certificate's over SignedInfo.
- * `digest-mismatch`: SignedInfo is signed, the document is another. `unverifiable`: the first certificate has no P-384
- * key.
- */
-export type SignatureState = "valid" | "signed-info-invalid" | "digest-mismatch" | "unverifiable";
-
 /** A document and what its signature says. */
 export interface SignedDocument {
-  /** Without the Signature: of exactly the bytes that were signed if `state` is `valid`, else as nobody vouches for it. */
+  /** Without the Signature: of exactly the bytes that were signed if `isSigned`, else as nobody vouches for it. */
   readonly root: XmlElement;
   /** In the order of KeyInfo; the first one's key is the one that verified. */
   readonly certificates: readonly Certificate[];
-  readonly state: SignatureState;
+  /** SignatureValue is the first certificate's, of P-384, over SignedInfo, and that has the document's digest. */
+  readonly isSigned: boolean;
 }
 
 /**
@@ -49,20 +43,19 @@ export async function readSignedDocument(xml: Bytes): Promise<SignedDocument> {
   const named = (name: string): XmlElement[] => all.filter(({ tag }) => tag === DS + name);
   const certificates = named("X509Certificate");
   const fits = signature && isBlank(root) && named("Signature").length === 1 && certificates.length <= MAX_CERTIFICATES;
-  if (!fits || JSON.stringify(outline(signature)) !== JSON.stringify(shape(certificates.length))) throw malformed("Signature");
+  if (!fits || JSON.stringify(outline(signature)) !== JSON.stringify(shape(certificates.length))) malformed();
   const [info, value, digest] = ["SignedInfo", "SignatureValue", "DigestValue"].flatMap(named) as [XmlElement, XmlElement, XmlElement];
   const read = await refusalOf(() => ({
     value: decoded(value),
     digest: decoded(digest),
     certificates: certificates.map((element) => parseCertificate(decoded(element))),
   }));
-  if (read instanceof AttestError || read.value.length !== SIGNATURE_BYTES || read.digest.length !== DIGEST_BYTES) throw malformed("Signature");
+  if (read instanceof AttestError || read.value.length !== SIGNATURE_BYTES || read.digest.length !== DIGEST_BYTES) malformed();
   const { spki } = read.certificates[0] as Certificate; // the shape has one at least
   const signed = utf8(canonical(root, signature));
-  const holds = await refusalOf(() => (keyKind(spki) === "P-384" ? ecdsaHolds(spki, "SHA-384", read.value, utf8(canonical(info))) : undefined));
-  const same = equal(await sha384(signed), read.digest);
-  const state = holds === true ? (same ? "valid" : "digest-mismatch") : holds === false ? "signed-info-invalid" : "unverifiable";
-  return { root: parseXml(signed), certificates: read.certificates, state };
+  const holds = await refusalOf(() => keyKind(spki) === "P-384" && ecdsaHolds(spki, "SHA-384", read.value, utf8(canonical(info))));
+  const isSigned = holds === true && equal(await sha384(signed), read.digest);
+  return { root: parseXml(signed), certificates: read.certificates, isSigned };
 }
 
 // -- the shape of the signature
@@ -71,31 +64,29 @@ const DS = "http://www.w3.org/2000/09/xmldsig# ";
 const MORE = "http://www.w3.org/2001/04/xmldsig-more#";
 const C14N = "http://www.w3.org/2006/12/xml-c14n11";
 
-/** An element as JSON can compare it: its name, its attributes, whether it has text, and its children. */
-type Outline = readonly [name: string, attributes: readonly string[], hasText: boolean, ...children: unknown[]];
-
-function outline(element: XmlElement): Outline {
-  return [element.tag, [...element.attributes].flat(), !isBlank(element), ...elements(element).map(outline)];
+/** Every element in the order of the document: how deep it lies, its name, its attributes, and whether it has no text. */
+function outline(element: XmlElement, depth = 0): string[] {
+  const own = `${depth}${element.tag}${JSON.stringify([...element.attributes])}${isBlank(element)}`;
+  return [own, ...elements(element).flatMap((child) => outline(child, depth + 1))];
 }
 
-const part = (name: string, ...children: readonly Outline[]): Outline => [DS + name, [], false, ...children];
-const algorithm = (name: string, identifier: string): Outline => [DS + name, [" Algorithm", identifier], false];
-const encoded = (name: string): Outline => [DS + name, [], true];
-
-function shape(certificates: number): Outline {
-  const transforms = part("Transforms", algorithm("Transform", `${DS.trim()}enveloped-signature`), algorithm("Transform", C14N));
-  const reference = [transforms, algorithm("DigestMethod", `${MORE}sha384`), encoded("DigestValue")];
-  return part(
-    "Signature",
-    part(
-      "SignedInfo",
-      algorithm("CanonicalizationMethod", C14N),
-      algorithm("SignatureMethod", `${MORE}ecdsa-sha384`),
-      [`${DS}Reference`, [" URI", ""], false, ...reference],
-    ),
-    encoded("SignatureValue"),
-    part("KeyInfo", part("X509Data", ...Array.from({ length: Math.max(certificates, 1) }, () => encoded("X509Certificate")))),
-  );
+function shape(certificates: number): string[] {
+  return [
+    `0${DS}Signature[]true`,
+    `1${DS}SignedInfo[]true`,
+    `2${DS}CanonicalizationMethod[[" Algorithm","${C14N}"]]true`,
+    `2${DS}SignatureMethod[[" Algorithm","${MORE}ecdsa-sha384"]]true`,
+    `2${DS}Reference[[" URI",""]]true`,
+    `3${DS}Transforms[]true`,
+    `4${DS}Transform[[" Algorithm","${DS.trim()}enveloped-signature"]]true`,
+    `4${DS}Transform[[" Algorithm","${C14N}"]]true`,
+    `3${DS}DigestMethod[[" Algorithm","${MORE}sha384"]]true`,
+    `3${DS}DigestValue[]false`,
+    `1${DS}SignatureValue[]false`,
+    `1${DS}KeyInfo[]true`,
+    `2${DS}X509Data[]true`,
+    ...Array.from({ length: certificates || 1 }, () => `3${DS}X509Certificate[]false`),
+  ];
 }
 
 /** Decode strictly, white space aside. */
