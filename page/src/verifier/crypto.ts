@@ -1,6 +1,6 @@
 /** Digests and signatures by WebCrypto: a closed table of algorithms. Nothing here knows a date, a name or an anchor. */
 
-import { type Bytes, concat, equal, hex, latin1, unhex } from "./bytes";
+import { type Bytes, concat, hex, latin1, unhex } from "./bytes";
 import { ecdsaRaw, tlv } from "./der";
 import { afresh, need, refuse } from "./errors";
 
@@ -25,11 +25,13 @@ const CURVES = {
 /** SubjectPublicKeyInfo of an uncompressed point (without its leading 04), or of any key that such a head begins. */
 export const ecSpki = (curve: Curve, point: Uint8Array): Bytes => concat(unhex(CURVES[curve][0]), point);
 
-/** SubjectPublicKeyInfo of an RSA key. */
-export function rsaSpki(modulus: Uint8Array, exponent: Uint8Array = Uint8Array.of(1, 0, 1)): Bytes {
-  const numbers = [modulus, exponent].map((number) => tlv("02", number[0]! > 127 ? "00" : "", hex(number)));
-  return unhex(tlv("30", "300d06092a864886f70d0101010500", tlv("03", "00", tlv("30", ...numbers))));
+function rsaHex(...numbers: readonly Uint8Array[]): string {
+  const written = numbers.map((number) => tlv("02", number[0]! > 127 ? "00" : "", hex(number)));
+  return tlv("30", "300d06092a864886f70d0101010500", tlv("03", "00", tlv("30", ...written)));
 }
+
+/** SubjectPublicKeyInfo of an RSA key with the exponent 65537. */
+export const rsaSpki = (modulus: Uint8Array): Bytes => unhex(rsaHex(modulus, Uint8Array.of(1, 0, 1)));
 
 /** Whether this is an RSA key of 2048 to 8192 bits: all its lengths take two bytes then, and the modulus begins at byte 33. */
 function isRsa(spki: Bytes): boolean {
@@ -37,7 +39,7 @@ function isRsa(spki: Bytes): boolean {
   const [modulus, exponent] = [spki.slice(32, end), spki.slice(end + 2)].map((number) => number.slice(+!number[0])) as [Bytes, Bytes];
   const size = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
   // Writing it again is what refuses other encodings.
-  return size >= 2048 && size <= 8192 && hex(exponent) > "01" && equal(rsaSpki(modulus, exponent), spki);
+  return size >= 2048 && size <= 8192 && hex(exponent) > "01" && rsaHex(modulus, exponent) === hex(spki);
 }
 
 /** Kind of a key by its SubjectPublicKeyInfo; `public-key-invalid` for a kind or size that vendors do not use. */
@@ -50,14 +52,12 @@ export function keyKind(spki: Bytes): KeyKind {
   return "RSA";
 }
 
-interface Parameters {
-  readonly name: "ECDSA" | "RSA-PSS" | "RSASSA-PKCS1-v1_5";
-  readonly hash: Hash;
-  readonly namedCurve: KeyKind;
-  readonly saltLength: number;
-}
+type Scheme = "ECDSA" | "RSA-PSS" | "RSASSA-PKCS1-v1_5";
 
-async function importKey(spki: Bytes, parameters: Parameters): Promise<CryptoKey> {
+/** Everything that WebCrypto asks of a key and of a signature; each call takes what it knows. */
+const parametersOf = (name: Scheme, hash: Hash, namedCurve: KeyKind) => ({ name, hash, namedCurve, saltLength: +hash.slice(4) / 8 });
+
+async function importKey(spki: Bytes, parameters: ReturnType<typeof parametersOf>): Promise<CryptoKey> {
   try {
     return await crypto.subtle.importKey("spki", spki, parameters, false, ["verify"]);
   } catch {
@@ -65,14 +65,6 @@ async function importKey(spki: Bytes, parameters: Parameters): Promise<CryptoKey
     return refuse("chain", "public-key-invalid", parameters.namedCurve, spki);
   }
 }
-
-/** Everything that WebCrypto asks of a key and of a signature; each call takes what it knows. */
-const parametersOf = (name: Parameters["name"], hash: Hash, namedCurve: KeyKind): Parameters => ({
-  name,
-  hash,
-  namedCurve,
-  saltLength: +hash.slice(4) / 8,
-});
 
 /** Kind of a key that can be used: of an elliptic curve it is a point of it. Refuses with `public-key-invalid`. */
 export async function usableKey(spki: Bytes): Promise<KeyKind> {
@@ -83,20 +75,21 @@ export async function usableKey(spki: Bytes): Promise<KeyKind> {
 
 // -- signatures
 
-async function holds(spki: Bytes, name: Parameters["name"], hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> {
+/**
+ * Whether a signature holds: RSASSA-PSS with a salt as long as the digest, RSASSA-PKCS1-v1_5 or ECDSA. No scheme never does.
+ *
+ * @param raw makes r and s, of these bytes each, of what stands for an ECDSA signature; they are what stands there unless it is given
+ */
+export async function schemeHolds(scheme: Scheme | undefined, spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes, raw?: typeof ecdsaRaw): Promise<boolean> {
   const kind = keyKind(spki);
-  if ((kind === "RSA") === (name === "ECDSA")) return false;
-  const parameters = parametersOf(name, hash, kind);
-  return crypto.subtle.verify(parameters, await importKey(spki, parameters), signature, signed);
+  if (!scheme || (kind === "RSA") === (scheme === "ECDSA")) return false;
+  const plain = raw && kind !== "RSA" ? raw(signature, CURVES[kind][1]) : signature;
+  const parameters = parametersOf(scheme, hash, kind);
+  return plain !== undefined && crypto.subtle.verify(parameters, await importKey(spki, parameters), plain, signed);
 }
 
 /** Whether an ECDSA signature holds; `signature` is r and s of the curve's size each, big-endian. */
-export const ecdsaHolds = (spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> =>
-  holds(spki, "ECDSA", hash, signature, signed);
-
-/** Whether an RSA signature holds, RSASSA-PSS (with a salt as long as the digest) or RSASSA-PKCS1-v1_5. */
-export const rsaHolds = (scheme: Parameters["name"], spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes): Promise<boolean> =>
-  holds(spki, scheme, hash, signature, signed);
+export const ecdsaHolds = (...given: [spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes]): Promise<boolean> => schemeHolds("ECDSA", ...given);
 
 /** The signature algorithms that vendor certificates use; anything else is refused. */
 export type SignatureAlgorithm = "RSA-PSS SHA-384" | "ECDSA SHA-256" | "ECDSA SHA-384";
@@ -142,16 +135,10 @@ const remembered = new Map<string, Promise<boolean>>();
  */
 export function signatureHolds(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {
   const key = [signed, signature, algorithm, spki].map(latin1).join("\u{ffff}");
-  const known = remembered.get(key) ?? verifies(signed, signature, algorithm, spki);
+  const [scheme, hash] = (algorithmOf(algorithm)?.split(" ") ?? []) as [Scheme?, Hash?];
+  const known = remembered.get(key) ?? schemeHolds(scheme, spki, hash!, signature, signed, ecdsaRaw);
   // Certificates and answers are smaller than 16 KiB; a list may have a mebibyte.
   if (remembered.size > 511) remembered.clear();
   if (signed.length < 16384) remembered.set(key, known);
   return afresh(known);
-}
-
-async function verifies(signed: Bytes, signature: Bytes, algorithm: Bytes, spki: Bytes): Promise<boolean> {
-  const kind = keyKind(spki);
-  const [name, hash] = (algorithmOf(algorithm)?.split(" ") ?? []) as [Parameters["name"]?, Hash?];
-  const plain = name === "ECDSA" && kind !== "RSA" ? ecdsaRaw(signature, CURVES[kind][1]) : signature;
-  return name !== undefined && plain !== undefined && holds(spki, name, hash!, plain, signed);
 }

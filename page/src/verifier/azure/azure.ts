@@ -11,7 +11,7 @@
 import { type Bytes, NO_BYTES, padded } from "../bytes";
 import { type Taken, check, same, takeSteps } from "../checks";
 import { nestedClaims } from "../claims";
-import { rsaHolds } from "../crypto";
+import { schemeHolds } from "../crypto";
 import { AttestError, need, refusalOf } from "../errors";
 import type { Given, ParsedCpu, Verified } from "../formats";
 import { type PcrValues, type TpmQuote, parseTpmQuote, requirePcrValues } from "../tpm/quote";
@@ -91,7 +91,7 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
       "azure-cvm.md A04",
       async () => {
         const scheme = "RSASSA-PKCS1-v1_5";
-        const holds = await rsaHolds(scheme, runtime.ak, "SHA-256", tpm.signature, tpm.message);
+        const holds = await schemeHolds(scheme, runtime.ak, "SHA-256", tpm.signature, tpm.message);
         need(holds, "signature", "tpm-signature-invalid", scheme, tpm.signature, { field: "signature" });
         return [scheme, "verifies"];
       },
