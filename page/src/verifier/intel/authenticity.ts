@@ -8,14 +8,13 @@
  * signed is Intel's Quoting Enclave, whether anything was revoked, and how current the platform is.
  */
 
-import { concat, equal, hex } from "../bytes";
+import { concat, equal } from "../bytes";
 import { ecdsaHolds, ecSpki, sha256 } from "../crypto";
-import { AttestError } from "../errors";
+import { AttestError, need, refusalOf, refuse } from "../errors";
 import { type Endorsements, withCommonName } from "../pool";
-import { embeddedCertificates, MAX_CANDIDATES, requireP256 } from "./chain";
+import { currentFirst, embeddedCertificates, requireP256 } from "./chain";
 import { PCK_COMMON_NAME, type PckCertificate, readPck } from "./pck";
 import type { Quote } from "./quote";
-import { refusal } from "./refusal";
 
 const [PPID_CLEAR, PPID_RSA_3072] = [1, 3];
 
@@ -24,26 +23,16 @@ const [PPID_CLEAR, PPID_RSA_3072] = [1, 3];
  *
  * A quote with a chain counts with the first certificate of it and no other. For certification data 1 to 3 the PCEID
  * must be the quote's, and for type 1, where it can be read, the PPID. The CPUSVN there is not compared: it counts as
- * the processor does, the certificate as Intel's TCB info does. Those valid at the moment come first: a renewed
- * certificate has the key of the old one.
+ * the processor does, the certificate as Intel's TCB info does.
  */
-export function pckCandidates(quote: Quote, endorsements: Endorsements, at: number): readonly PckCertificate[] {
+export async function pckCandidates(quote: Quote, endorsements: Endorsements, at: number): Promise<readonly PckCertificate[]> {
   const [own] = embeddedCertificates(quote);
   if (own) return [readPck(own)];
-  const readable: PckCertificate[] = [];
-  let refused: AttestError | undefined;
-  for (const certificate of withCommonName(endorsements, PCK_COMMON_NAME)) {
-    try {
-      readable.push(readPck(certificate));
-    } catch (error) {
-      if (!(error instanceof AttestError)) throw error;
-      refused ??= error;
-    }
-  }
-  if (refused && !readable.length) throw refused;
-  const isPast = ({ certificate: { notBefore, notAfter } }: PckCertificate) => Number(at < notBefore || at > notAfter);
-  const fitting = readable.filter((pck) => isOfPlatform(pck, quote)).sort((a, b) => isPast(a) - isPast(b));
-  return fitting.slice(0, MAX_CANDIDATES);
+  const found = [];
+  for (const certificate of withCommonName(endorsements, PCK_COMMON_NAME)) found.push(await refusalOf(() => readPck(certificate)));
+  const readable = found.filter((each) => !(each instanceof AttestError)) as PckCertificate[];
+  if (found[0] instanceof AttestError && !readable.length) throw found[0];
+  return currentFirst(readable.filter((pck) => isOfPlatform(pck, quote)), ({ certificate }) => certificate, at);
 }
 
 function isOfPlatform({ ppid, pceId }: PckCertificate, { certificationType, certificationData }: Quote): boolean {
@@ -56,50 +45,29 @@ function isOfPlatform({ ppid, pceId }: PckCertificate, { certificationType, cert
  *
  * @returns undefined when there is no candidate: what is missing is told by requirePck, after all that can be false.
  */
-export async function certifyingPck(
-  quote: Quote,
-  candidates: readonly PckCertificate[],
-): Promise<PckCertificate | undefined> {
+export async function certifyingPck({ qeReport, qeReportSignature }: Quote, candidates: readonly PckCertificate[]): Promise<PckCertificate | undefined> {
   for (const pck of candidates) {
     requireP256(pck.certificate);
-    if (await ecdsaHolds(pck.certificate.spki, "SHA-256", quote.qeReportSignature, quote.qeReport.raw)) return pck;
+    if (await ecdsaHolds(pck.certificate.spki, "SHA-256", qeReportSignature, qeReport.raw)) return pck;
   }
-  if (!candidates.length) return undefined;
-  const expected = "ECDSA P-256 with SHA-256 by the PCK over the 384 bytes of the QE report";
-  throw unsigned("qe-report-signature-invalid", "QE report signature", expected);
+  need(!candidates.length, "signature", "qe-report-signature-invalid", "a signature by the PCK", "another");
+  return undefined;
 }
 
-const unsigned = (code: string, field: string, expected: string) =>
-  refusal("signature", code, field, expected, "a signature that does not verify");
-
 /** T05: require the QE report to commit to the attestation key: both halves of REPORTDATA, the second with zero. */
-export async function requireAttestationKey({ attestationKey, qeAuthData, qeReport }: Quote): Promise<void> {
+export async function requireAttestationKey({ attestationKey, qeAuthData, qeReport: { report_data } }: Quote): Promise<void> {
   const committed = concat(await sha256(concat(attestationKey, qeAuthData)), new Uint8Array(32));
-  if (!equal(qeReport.report_data, committed)) {
-    const [expected, got] = [hex(committed), hex(qeReport.report_data)];
-    throw refusal("binding", "attestation-key-mismatch", "REPORTDATA of the QE report", expected, got);
-  }
+  need(equal(report_data, committed), "binding", "attestation-key-mismatch", committed, report_data, { field: "REPORTDATA of the QE report" });
 }
 
 /** T06: require the attestation key's signature over header, descriptor and body. */
 export async function requireQuoteSignature({ attestationKey, signature, signedBytes }: Quote): Promise<void> {
-  let holds: boolean;
-  try {
-    holds = await ecdsaHolds(ecSpki("P-256", attestationKey), "SHA-256", signature, signedBytes);
-  } catch (error) {
-    if (!(error instanceof AttestError)) throw error;
-    const got = hex(attestationKey);
-    throw refusal("signature", "attestation-key-invalid", "attestation key", "a point of P-256", got);
-  }
-  if (!holds) {
-    const expected = `ECDSA P-256 with SHA-256 over bytes 0 to ${signedBytes.length - 1}`;
-    throw unsigned("quote-signature-invalid", "quote signature", expected);
-  }
+  const holds = await refusalOf(() => ecdsaHolds(ecSpki("P-256", attestationKey), "SHA-256", signature, signedBytes));
+  need(!(holds instanceof AttestError), "signature", "attestation-key-invalid", "a point of P-256", attestationKey);
+  need(holds, "signature", "quote-signature-invalid", "a signature by the attestation key", "another");
 }
 
 /** T02: require a PCK certificate; a quote with certification data 1 to 4 brings none along. */
 export function requirePck({ certificationType }: Quote, pck: PckCertificate | undefined): PckCertificate {
-  if (pck) return pck;
-  const [expected, got] = ["the PCK certificate of this platform", `none, and type ${certificationType} carries none`];
-  throw refusal("endorsement", "pck-certificate-missing", "certification data", expected, got);
+  return pck ?? refuse("endorsement", "pck-certificate-missing", "the PCK certificate of this platform", `certification data ${certificationType}`);
 }

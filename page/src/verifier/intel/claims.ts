@@ -11,10 +11,9 @@ import type { Quote } from "./quote";
 const NAMED_TD_BITS = Object.values(TD_ATTRIBUTE_BITS).reduce((mask, bit) => mask | (1n << BigInt(bit)), 0n);
 
 /** Every claim of a quote; those of the evaluation are absent when the TCB was left unchecked. */
-export function claimsOf(quote: Quote, pck: PckCertificate, evaluation: TcbEvaluation | undefined): Claims {
-  const { td, enclave, version } = quote;
-  const own = td ? tdxClaims(td) : enclave ? sgxClaims(enclave) : {};
-  return nestedClaims({ ...own, version, ...pckClaims(pck), ...(evaluation ? tcbClaims(evaluation) : {}) });
+export function claimsOf({ td, enclave, version }: Quote, pck: PckCertificate, evaluation: TcbEvaluation | undefined): Claims {
+  const own = td ? tdxClaims(td) : sgxClaims(enclave!);
+  return nestedClaims({ ...own, version, ...pckClaims(pck), ...(evaluation && { ...evaluation, tcb_date: rfc3339(evaluation.tcb_date) }) });
 }
 
 function pckClaims(pck: PckCertificate): ClaimTree {
@@ -25,16 +24,11 @@ function pckClaims(pck: PckCertificate): ClaimTree {
     cpu_svn: pck.cpuSvn,
     ppid: pck.ppid,
     "platform.ca": pck.ca,
-    "platform.instance_id": pck.platformInstanceId ?? undefined,
-    "platform.dynamic_platform": pck.dynamicPlatform ?? undefined,
-    "platform.cached_keys": pck.cachedKeys ?? undefined,
-    "platform.smt_enabled": pck.smtEnabled ?? undefined,
+    "platform.instance_id": pck.platformInstanceId,
+    "platform.dynamic_platform": pck.dynamicPlatform,
+    "platform.cached_keys": pck.cachedKeys,
+    "platform.smt_enabled": pck.smtEnabled,
   };
-}
-
-function tcbClaims(evaluation: TcbEvaluation): ClaimTree {
-  const { tcb_date, tdx_module_status } = evaluation;
-  return { ...evaluation, tdx_module_status: tdx_module_status ?? undefined, tcb_date: rfc3339(tcb_date) };
 }
 
 /** One claim for each named bit. */
@@ -43,31 +37,24 @@ function bitClaims(prefix: string, names: Readonly<Record<string, number>>, valu
   return Object.fromEntries(claims) as Record<string, ClaimValue>;
 }
 
+/** The fields of a report that are claims as they stand, in this order. */
+const pick = (report: object, names: string): ClaimTree => {
+  const fields = report as ClaimTree;
+  return Object.fromEntries(names.split(" ").map((name) => [name, fields[name]]));
+};
+
 function tdxClaims(td: TdReport): ClaimTree {
-  const { td_attributes, xfam, tee_tcb_svn } = td;
+  const { td_attributes, xfam, tee_tcb_svn, mr_service_td } = td;
   return {
-    mr_td: td.mr_td,
-    rtmr0: td.rtmr0,
-    rtmr1: td.rtmr1,
-    rtmr2: td.rtmr2,
-    rtmr3: td.rtmr3,
-    report_data: td.report_data,
-    mr_config_id: td.mr_config_id,
-    mr_owner: td.mr_owner,
-    mr_owner_config: td.mr_owner_config,
-    mr_service_td: td.mr_service_td,
-    service_td_bound: td.mr_service_td !== undefined && !isZero(td.mr_service_td),
+    ...pick(td, "mr_td rtmr0 rtmr1 rtmr2 rtmr3 report_data mr_config_id mr_owner mr_owner_config mr_service_td"),
+    service_td_bound: mr_service_td !== undefined && !isZero(mr_service_td),
     ...bitClaims("td_attributes", TD_ATTRIBUTE_BITS, td_attributes),
     "td_attributes.under_debug": (td_attributes & UNDER_DEBUG) !== 0n,
     "td_attributes.unnamed": td_attributes & ~NAMED_TD_BITS,
     "td_attributes.value": td_attributes,
     xfam,
     xfam_known: (xfam & XFAM_FIXED_ONE) === XFAM_FIXED_ONE && (xfam & ~XFAM_KNOWN) === 0n,
-    mr_seam: td.mr_seam,
-    mr_signer_seam: td.mr_signer_seam,
-    seam_attributes: td.seam_attributes,
-    tee_tcb_svn,
-    tee_tcb_svn_2: td.tee_tcb_svn_2,
+    ...pick(td, "mr_seam mr_signer_seam seam_attributes tee_tcb_svn tee_tcb_svn_2"),
     "tdx_module.svn": tee_tcb_svn[0],
     "tdx_module.major_version": tee_tcb_svn[1],
   };
@@ -76,16 +63,7 @@ function tdxClaims(td: TdReport): ClaimTree {
 function sgxClaims(enclave: EnclaveReport): ClaimTree {
   const attributes = new DataView(enclave.attributes.buffer);
   return {
-    mr_enclave: enclave.mr_enclave,
-    mr_signer: enclave.mr_signer,
-    isv_prod_id: enclave.isv_prod_id,
-    isv_svn: enclave.isv_svn,
-    isv_ext_prod_id: enclave.isv_ext_prod_id,
-    isv_family_id: enclave.isv_family_id,
-    config_id: enclave.config_id,
-    config_svn: enclave.config_svn,
-    report_data: enclave.report_data,
-    misc_select: enclave.misc_select,
+    ...pick(enclave, "mr_enclave mr_signer isv_prod_id isv_svn isv_ext_prod_id isv_family_id config_id config_svn report_data misc_select"),
     ...bitClaims("attributes", ATTRIBUTE_BITS, attributes.getBigUint64(0, true)),
     "attributes.xfrm": attributes.getBigUint64(8, true),
   };

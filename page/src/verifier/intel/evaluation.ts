@@ -5,16 +5,15 @@
  * covers, and one that is revoked, fail here: no policy can allow them. Every other status is a result.
  */
 
-import { type Bytes, equal, hex, isZero, unhex } from "../bytes";
-import type { AttestError } from "../errors";
+import { type Bytes, isZero, unhex } from "../bytes";
+import { type Shown, need, refuse, shown } from "../errors";
 import type { EnclaveReport } from "../sgx/structure";
 import type { TdReport } from "../tdx/structure";
 import type { PckCertificate } from "./pck";
 import type { QeIdentity } from "./qe_identity";
 import type { Tee } from "./quote";
-import { refusal } from "./refusal";
-import { type ComponentStatus, converge, type TcbStatus } from "./status";
-import type { ComponentLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity } from "./tcb_info";
+import { type ComponentStatus, type TcbStatus, converge } from "./status";
+import type { ComponentLevel, Components, TcbInfo, TcbLevel, TdxModuleIdentity } from "./tcb_info";
 
 /** MRSIGNER and ISVPRODID of Intel's quoting enclaves (section 5); only for when QE identity is left out. */
 const INTEL_QE: Readonly<Record<Tee, readonly [mrSigner: string, isvProdId: number]>> = {
@@ -22,35 +21,21 @@ const INTEL_QE: Readonly<Record<Tee, readonly [mrSigner: string, isvProdId: numb
   tdx: ["dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5", 2],
 };
 const DEBUG = 0x02;
-const CONFIGURATION: readonly TcbStatus[] = [
-  "ConfigurationNeeded",
-  "ConfigurationAndSWHardeningNeeded",
-  "OutOfDateConfigurationNeeded",
-];
-const CURRENT: readonly TcbStatus[] = [
-  "UpToDate",
-  "SWHardeningNeeded",
-  "ConfigurationNeeded",
-  "ConfigurationAndSWHardeningNeeded",
-];
-const BEHIND: readonly TcbStatus[] = ["OutOfDate", "OutOfDateConfigurationNeeded"];
 
 /** What a quote and its PCK certificate say about a platform, as far as collateral judges it. */
 export interface Platform {
-  readonly tee: Tee;
   readonly pck: PckCertificate;
-  readonly qe: EnclaveReport;
   /** Null for SGX. */
   readonly td: TdReport | null;
 }
 
-/** The outcome for one platform. */
+/** The outcome for one platform, as its claims name it. */
 export interface TcbEvaluation {
   readonly tcb_status: TcbStatus;
   /** The SGX level's for SGX, the TDX level's for TDX. */
   readonly platform_status: TcbStatus;
-  /** Null for SGX. */
-  readonly tdx_module_status: ComponentStatus | null;
+  /** Absent for SGX. */
+  readonly tdx_module_status: ComponentStatus | undefined;
   readonly qe_status: ComponentStatus;
   /** Of the matched level of the platform. */
   readonly tcb_date: number;
@@ -60,36 +45,24 @@ export interface TcbEvaluation {
   readonly qe_identity_evaluation_data_number: number;
 }
 
-const refused = (code: string, field: string, expected: string, got: string): AttestError =>
-  refusal("verification", code, field, expected, got);
+/** Require that a field of the quoting enclave or of the module is this, of its bits those that a mask keeps. */
+function requireField(code: string, field: string, expected: Shown, got: Shown, mask?: Bytes): void {
+  const kept = got instanceof Uint8Array && mask ? got.map((byte, i) => byte & mask[i]!) : got;
+  need(shown(kept) === shown(expected), "verification", code, expected, kept, { field });
+}
 
 // -- the quoting enclave (T10)
 
-const qeMismatch = (field: string, expected: string, got: string) =>
-  refused("qe-identity-mismatch", field, expected, got);
+const QE = "qe-identity-mismatch";
 
 /** Require that the quoting enclave is Intel's, and return the level that covers it. */
 export function requireQe(identity: QeIdentity, qe: EnclaveReport): ComponentLevel {
-  const miscSelect = unhex(qe.misc_select.toString(16).padStart(8, "0"));
-  requireMasked("MISCSELECT", miscSelect, identity.miscSelectMask, identity.miscSelect);
-  requireMasked("ATTRIBUTES", qe.attributes, identity.attributesMask, identity.attributes);
-  if (!equal(qe.mr_signer, identity.mrSigner)) {
-    throw qeMismatch("MRSIGNER", hex(identity.mrSigner), hex(qe.mr_signer));
-  }
-  if (qe.isv_prod_id !== identity.isvProdId) {
-    throw qeMismatch("ISVPRODID", String(identity.isvProdId), String(qe.isv_prod_id));
-  }
-  return covering(identity.levels, qe.isv_svn, "ISVSVN");
+  requireField(QE, "MISCSELECT", identity.miscselect, unhex(qe.misc_select.toString(16).padStart(8, "0")), identity.miscselectMask);
+  requireField(QE, "ATTRIBUTES", identity.attributes, qe.attributes, identity.attributesMask);
+  requireField(QE, "MRSIGNER", identity.mrsigner, qe.mr_signer);
+  requireField(QE, "ISVPRODID", identity.isvprodid, qe.isv_prod_id);
+  return covering(identity.tcbLevels, qe.isv_svn, "ISVSVN");
 }
-
-function requireMasked(field: string, value: Bytes, mask: Bytes, expected: Bytes): void {
-  if (!equal(masked(value, mask), expected)) {
-    throw qeMismatch(field, `${hex(expected)} under mask ${hex(mask)}`, hex(value));
-  }
-}
-
-/** Keep the bits of the mask; both are of one length, by their specifications. */
-const masked = (value: Bytes, mask: Bytes) => value.map((byte, i) => byte & mask[i]!);
 
 /**
  * Require Intel's production quoting enclave by constants, for when QE identity is left out on request.
@@ -99,144 +72,82 @@ const masked = (value: Bytes, mask: Bytes) => value.map((byte, i) => byte & mask
  */
 export function requireIntelQe(tee: Tee, qe: EnclaveReport): void {
   const [signer, product] = INTEL_QE[tee];
-  if (hex(qe.mr_signer) !== signer) throw qeMismatch("MRSIGNER", signer, hex(qe.mr_signer));
-  if (qe.isv_prod_id !== product) throw qeMismatch("ISVPRODID", String(product), String(qe.isv_prod_id));
-  if ((qe.attributes[0]! & DEBUG) !== 0) throw qeMismatch("ATTRIBUTES", "DEBUG (bit 1) not set", hex(qe.attributes));
+  requireField(QE, "MRSIGNER", signer, qe.mr_signer);
+  requireField(QE, "ISVPRODID", product, qe.isv_prod_id);
+  requireField(QE, "DEBUG", 0, qe.attributes[0]! & DEBUG);
 }
 
 // -- the TDX module (T11)
 
+const MODULE = "tdx-module-mismatch";
+
 /**
- * Require that the TDX module is Intel's, and return the identity of its major version.
- *
- * @returns null for major version 0, which TCB infos describe as a whole and without levels.
+ * Require that the TDX module is Intel's, and return the identity of its major version: undefined for major version 0,
+ * which TCB infos describe as a whole and without levels.
  */
-export function findModule(info: TcbInfo, td: TdReport): TdxModuleIdentity | null {
-  const major = td.tee_tcb_svn[1]!;
-  const identity = major === 0 ? null : moduleIdentity(info, major);
-  const module = identity === null ? info.module : identity.module;
-  // Only a TCB info of SGX has none, which the choice by TEE keeps away from TDX quotes.
-  if (module === null) throw moduleMismatch("tdxModule", "a TCB info of TDX", "one of SGX");
-  requireModule(module, td);
+export function findModule(info: TcbInfo, { tee_tcb_svn, mr_signer_seam, seam_attributes }: TdReport): TdxModuleIdentity | undefined {
+  const major = tee_tcb_svn[1]!;
+  const identity = major ? moduleIdentity(info, major) : undefined;
+  // The choice by TEE keeps TCB infos of SGX, which have none, away from TDX quotes.
+  const module = identity ?? info.tdxModule!;
+  requireField(MODULE, "MRSIGNERSEAM", module.mrsigner, mr_signer_seam);
+  requireField(MODULE, "SEAMATTRIBUTES", module.attributes, seam_attributes, module.attributesMask);
+  need(isZero(seam_attributes), "verification", MODULE, 0, seam_attributes, { field: "SEAMATTRIBUTES" });
   return identity;
 }
 
-const moduleMismatch = (field: string, expected: string, got: string) =>
-  refused("tdx-module-mismatch", field, expected, got);
-
-function moduleIdentity(info: TcbInfo, major: number): TdxModuleIdentity {
+function moduleIdentity({ tdxModuleIdentities: known = [] }: TcbInfo, major: number): TdxModuleIdentity {
   const wanted = `TDX_${major.toString(16).toUpperCase().padStart(2, "0")}`;
-  const identity = info.moduleIdentities.find(({ id }) => id === wanted);
-  if (identity === undefined) {
-    const known = info.moduleIdentities.map(({ id }) => id).join(", ") || "major version 0";
-    throw refused("tdx-module-unknown", "TEE_TCB_SVN", known, wanted);
-  }
-  return identity;
-}
-
-function requireModule(module: TdxModule, td: TdReport): void {
-  if (!equal(td.mr_signer_seam, module.mrSigner)) {
-    throw moduleMismatch("MRSIGNERSEAM", hex(module.mrSigner), hex(td.mr_signer_seam));
-  }
-  const attributes = td.seam_attributes;
-  if (!isZero(attributes) || !equal(masked(attributes, module.attributesMask), module.attributes)) {
-    throw moduleMismatch("SEAMATTRIBUTES", `zero, and ${hex(module.attributes)}`, hex(attributes));
-  }
+  const ids = known.map(({ id }) => id);
+  return known[ids.indexOf(wanted)] ?? refuse("verification", "tdx-module-unknown", ids, wanted, { field: "TEE_TCB_SVN" });
 }
 
 // -- levels, and all together (T12)
 
 /** Find the levels that cover a platform, and bring their statuses together (sections 11 to 13 and 15). */
-export function evaluateTcb(
-  info: TcbInfo,
-  identity: QeIdentity,
-  platform: Platform,
-  module: TdxModuleIdentity | null,
-  qeLevel: ComponentLevel,
-): TcbEvaluation {
-  const { sgxLevel, level, moduleLevel } = findLevels(info, platform, module);
-  let status: TcbStatus = level.status;
-  if (moduleLevel !== null) {
-    status = converge(status, moduleLevel.status);
-    status = relaunch(info, platform.td, sgxLevel, moduleLevel, qeLevel, status);
-  }
-  status = converge(status, qeLevel.status);
-  if (status === "Revoked") throw refused("tcb-revoked", "tcbStatus", "a status other than Revoked", status);
-  const matched = [level, qeLevel, ...(moduleLevel === null ? [] : [moduleLevel])];
+export function evaluateTcb(info: TcbInfo, identity: QeIdentity, { pck, td }: Platform, module: TdxModuleIdentity | undefined, qeLevel: ComponentLevel): TcbEvaluation {
+  // (1) The levels that cover the platform; components 0 and 1 are the module's own, judged by its identity where there is one.
+  const got = () => [pck.cpuSvn, pck.pceSvn, td?.tee_tcb_svn].map(shown).join(" ");
+  const onSgx = info.tcbLevels.filter(({ tcb }) => pck.pceSvn >= tcb.pcesvn && atLeast(pck.cpuSvn, tcb.sgxtcbcomponents));
+  const sgxLevel = onSgx[0] ?? notSupported("TCB", got());
+  const start = module ? 2 : 0;
+  const covers = ({ tcb }: TcbLevel) => !td || atLeast(td.tee_tcb_svn.subarray(start), tcb.tdxtcbcomponents!.slice(start));
+  const level = onSgx.find(covers) ?? notSupported("TCB", got());
+  const moduleLevel = module && td ? covering(module.tcbLevels, td.tee_tcb_svn[0]!, "TEE_TCB_SVN") : undefined;
+  // (2) The module lowers the platform's status, or asks for a new start of the TD; then the quoting enclave lowers it.
+  let status: TcbStatus = level.tcbStatus;
+  if (moduleLevel) status = relaunch(info, td, sgxLevel, moduleLevel, qeLevel, converge(status, moduleLevel.tcbStatus));
+  status = converge(status, qeLevel.tcbStatus);
+  need(status !== "Revoked", "verification", "tcb-revoked", "another", status, { field: "tcbStatus" });
   return {
     tcb_status: status,
-    platform_status: level.status,
-    tdx_module_status: platform.td === null ? null : (moduleLevel?.status ?? "UpToDate"),
-    qe_status: qeLevel.status,
+    platform_status: level.tcbStatus,
+    tdx_module_status: td ? (moduleLevel?.tcbStatus ?? "UpToDate") : undefined,
+    qe_status: qeLevel.tcbStatus,
     tcb_date: level.tcbDate,
-    advisory_ids: [...new Set(matched.flatMap((found) => found.advisoryIds))].sort(),
-    tcb_evaluation_data_number: info.evaluationDataNumber,
-    qe_identity_evaluation_data_number: identity.evaluationDataNumber,
+    advisory_ids: [...new Set([level, qeLevel, moduleLevel].flatMap((found) => found?.advisoryIDs ?? []))].sort(),
+    tcb_evaluation_data_number: info.tcbEvaluationDataNumber,
+    qe_identity_evaluation_data_number: identity.tcbEvaluationDataNumber,
   };
 }
 
-interface Levels {
-  readonly sgxLevel: TcbLevel;
-  /** The one that counts. */
-  readonly level: TcbLevel;
-  readonly moduleLevel: ComponentLevel | null;
-}
+const atLeast = (svns: Bytes, level: Components) => level.every(({ svn }, i) => svns[i]! >= svn);
 
-function findLevels(info: TcbInfo, platform: Platform, module: TdxModuleIdentity | null): Levels {
-  const { pck, td } = platform;
-  const coveringSgx = info.levels.filter((level) => pck.pceSvn >= level.pceSvn && atLeast(pck.cpuSvn, level.sgx));
-  const sgxLevel = first(coveringSgx, platform);
-  if (td === null) return { sgxLevel, level: sgxLevel, moduleLevel: null };
-  // Components 0 and 1 are the module's own, and its identity judges them where there is one.
-  const start = module === null ? 0 : 2;
-  const svns = td.tee_tcb_svn.subarray(start);
-  const level = first(
-    coveringSgx.filter(({ tdx }) => atLeast(svns, tdx.slice(start))),
-    platform,
-  );
-  const moduleLevel = module === null ? null : covering(module.levels, td.tee_tcb_svn[0]!, "TEE_TCB_SVN");
-  return { sgxLevel, level, moduleLevel };
-}
+const covering = (levels: readonly ComponentLevel[], isvSvn: number, field: string): ComponentLevel =>
+  levels.find(({ tcb }) => isvSvn >= tcb.isvsvn) ?? notSupported(field, isvSvn);
 
-const atLeast = (svns: Bytes, level: readonly number[]) => level.every((svn, i) => svns[i]! >= svn);
-
-function first(levels: readonly TcbLevel[], { pck, td }: Platform): TcbLevel {
-  const level = levels[0];
-  if (level !== undefined) return level;
-  const module = td === null ? "" : `, TEE_TCB_SVN ${hex(td.tee_tcb_svn)}`;
-  throw notSupported("TCB", `components ${pck.cpuSvn.join(" ")}, PCESVN ${pck.pceSvn}${module}`);
-}
-
-function covering(levels: readonly ComponentLevel[], isvSvn: number, field: string): ComponentLevel {
-  const level = levels.find((candidate) => isvSvn >= candidate.isvSvn);
-  if (level === undefined) throw notSupported(field, `ISVSVN ${isvSvn}`);
-  return level;
-}
-
-const notSupported = (field: string, got: string) =>
-  refused("tcb-not-supported", field, "at least the lowest level that Intel supports", got);
+const notSupported = (field: string, got: Shown): never =>
+  refuse("verification", "tcb-not-supported", "at least the lowest level that Intel supports", got, { field });
 
 // -- TD relaunch (section 13)
 
 /** Tell a TD that only has to be started anew, since its host runs a newer module by now, from one out of date. */
-function relaunch(
-  info: TcbInfo,
-  td: TdReport | null,
-  sgxLevel: TcbLevel,
-  moduleLevel: ComponentLevel,
-  qeLevel: ComponentLevel,
-  status: TcbStatus,
-): TcbStatus {
-  const applies =
-    qeLevel.status === "UpToDate" &&
-    CURRENT.includes(sgxLevel.status) &&
-    BEHIND.includes(status) &&
-    moduleLevel.status === "OutOfDate";
+function relaunch(info: TcbInfo, td: TdReport | null, sgx: TcbLevel, module: ComponentLevel, qe: ComponentLevel, status: TcbStatus): TcbStatus {
   const now = td?.tee_tcb_svn_2;
-  if (!applies || !now) return status;
-  const newest = info.levels[0]!.tdx;
-  const moduleSvn = now[1] === 0 ? newest[0]! : moduleIdentity(info, now[1]!).levels[0]!.isvSvn;
-  if (now[0]! < moduleSvn || now[2]! < newest[2]!) return status;
-  const configuration = CONFIGURATION.includes(sgxLevel.status) || CONFIGURATION.includes(status);
-  return configuration ? "TDRelaunchAdvisedConfigurationNeeded" : "TDRelaunchAdvised";
+  const isBehind = status.startsWith("OutOfDate") && module.tcbStatus === "OutOfDate";
+  if (!now || !isBehind || qe.tcbStatus !== "UpToDate" || /^(OutOfDate|Revoked)/.test(sgx.tcbStatus)) return status;
+  const newest = info.tcbLevels[0]!.tcb.tdxtcbcomponents!;
+  const moduleSvn = now[1] ? moduleIdentity(info, now[1]).tcbLevels[0]!.tcb.isvsvn : newest[0]!.svn;
+  if (now[0]! < moduleSvn || now[2]! < newest[2]!.svn) return status;
+  return /Configuration/.test(sgx.tcbStatus + status) ? "TDRelaunchAdvisedConfigurationNeeded" : "TDRelaunchAdvised";
 }

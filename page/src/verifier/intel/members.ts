@@ -1,128 +1,84 @@
-/** Typed members of a JSON object, each refused by its path (`tcbInfo.tcbLevels[3].tcb.pcesvn`). */
+/** Readers of Intel's JSON, by tables of its members; each refuses by the member's path (`tcbInfo.tcbLevels[3].tcb.pcesvn`). */
 
 import { type Bytes, hexBytes } from "../bytes";
-import type { AttestError } from "../errors";
-import { isInteger, isObject, type JsonObject, type JsonValue, jsonValue } from "../json";
+import { need, refuse } from "../errors";
+import { type JsonValue, isInteger, isObject, jsonValue } from "../json";
 import { parseMoment } from "../time";
-import { refusal } from "./refusal";
 
 /** The largest seen has 7 KiB; one with as many levels as are read has 150. */
-export const MAX_DOCUMENT_BYTES = 256 * 1024;
-/** Advisories of one level; the longest list seen has 21. */
-const MAX_TEXTS = 256;
-const WORD = /^[!-~]{1,64}$/;
+const MAX_DOCUMENT_BYTES = 256 * 1024;
+/** More than the longest lists seen: 19 levels, 21 advisories. */
+const MAX_ENTRIES = 256;
 
-export const malformed = (field: string, expected: string, got: string) =>
-  refusal("malformed", "collateral-malformed", field, expected, got);
+/** Makes a value of a member; an absent one is undefined. */
+export type Reader<T> = (value: JsonValue | undefined, path: string) => T;
 
-/** One object of a document; what nobody asks for is ignored. */
-export class Members {
-  constructor(
-    readonly path: string,
-    private readonly members: JsonObject,
-  ) {}
+/** What a table of members makes: the same names, with what their readers make. */
+export type Read<T extends Readonly<Record<string, Reader<unknown>>>> = { readonly [K in keyof T]: ReturnType<T[K]> };
 
-  has(name: string): boolean {
-    return name in this.members;
-  }
-
-  /** An integer between 0 and `maximum`. */
-  integer(name: string, maximum: number): number {
-    const value = this.members[name];
-    if (!isInteger(value) || value < 0 || value > maximum) throw this.refuse(name, `integer, 0 to ${maximum}`);
-    return value;
-  }
-
-  text(name: string): string {
-    const value = this.members[name];
-    if (typeof value !== "string") throw this.refuse(name, "string");
-    return value;
-  }
-
-  /** 1 to 64 printable ASCII characters without blanks. */
-  word(name: string): string {
-    const text = this.text(name);
-    if (!WORD.test(text)) throw this.refuse(name, "1 to 64 printable characters");
-    return text;
-  }
-
-  /** An array of such strings; an absent one is empty. */
-  words(name: string): readonly string[] {
-    if (!this.has(name)) return [];
-    const values = this.array(name, MAX_TEXTS);
-    if (!values.every((value) => typeof value === "string" && WORD.test(value))) {
-      throw this.refuse(name, "strings of 1 to 64 printable characters");
-    }
-    return values as readonly string[];
-  }
-
-  /** The bytes behind hex digits of either case. */
-  hex(name: string, length: number): Bytes {
-    return hexBytes(this.text(name), this.field(name), length);
-  }
-
-  /** An RFC 3339 time. */
-  moment(name: string): number {
-    return parseMoment(this.text(name), this.field(name));
-  }
-
-  /** One of a closed set of words; another word is refused, never guessed. */
-  choice<Choice extends string>(name: string, choices: readonly Choice[]): Choice {
-    const text = this.text(name);
-    const found = choices.find((choice) => choice === text);
-    if (found === undefined) throw this.refuse(name, `one of ${choices.join(", ")}`);
-    return found;
-  }
-
-  /** Require the one version or type that is read here. */
-  requireConstant(name: string, expected: number): void {
-    const found = this.integer(name, 0xffff_ffff);
-    if (found !== expected) {
-      throw refusal("unsupported", "collateral-unsupported", this.field(name), `${expected}`, `${found}`);
-    }
-  }
-
-  object(name: string): Members {
-    return asMembers(this.members[name], this.field(name));
-  }
-
-  /** The objects of an array of `atLeast` to `limit`. */
-  objects(name: string, limit: number, atLeast = 1): readonly Members[] {
-    const values = this.array(name, limit);
-    if (values.length < atLeast) throw this.refuse(name, `at least ${atLeast}`);
-    return values.map((value, i) => asMembers(value, `${this.field(name)}[${i}]`));
-  }
-
-  /** One member of each of exactly 16 objects of an array: security version numbers of one byte. */
-  componentSvns(name: string): readonly number[] {
-    return this.objects(name, 16, 16).map((value) => value.integer("svn", 0xff));
-  }
-
-  /** Describe what is wrong with a member; for the caller to throw. */
-  refuse(name: string, expected: string): AttestError {
-    const value = this.members[name];
-    const isShown = typeof value === "string" || isInteger(value);
-    return malformed(this.field(name), expected, isShown ? `${value}`.slice(0, 40) : "something else");
-  }
-
-  private array(name: string, limit: number): readonly JsonValue[] {
-    const value = this.members[name];
-    if (!Array.isArray(value) || value.length > limit) throw this.refuse(name, `array of at most ${limit}`);
-    return value;
-  }
-
-  private field(name: string): string {
-    return `${this.path}.${name}`;
-  }
+export function malformed(field: string, expected: string, got?: JsonValue): never {
+  const isShown = typeof got === "string" || isInteger(got);
+  return refuse("malformed", "collateral-malformed", expected, isShown ? `${got}`.slice(0, 40) : "something else", { field });
 }
 
-function asMembers(value: JsonValue | undefined, path: string): Members {
-  if (!isObject(value)) throw malformed(path, "object", "something else");
-  return new Members(path, value);
-}
+/** An integer between 0 and `most`. */
+export const integer =
+  (most: number): Reader<number> =>
+  (value, path) =>
+    isInteger(value) && value >= 0 && value <= most ? value : malformed(path, `integer, 0 to ${most}`, value);
 
-/** Read a document that is one JSON object. */
-export function readMembers(raw: Bytes, path: string): Members {
-  if (raw.length > MAX_DOCUMENT_BYTES) throw malformed(path, `at most ${MAX_DOCUMENT_BYTES} bytes`, `${raw.length} bytes`);
-  return asMembers(jsonValue(raw, path), path);
+/** The one version or type that is read. */
+export const constant =
+  (wanted: number): Reader<void> =>
+  (value, path) => {
+    const got = integer(0xffff_ffff)(value, path);
+    need(got === wanted, "unsupported", "collateral-unsupported", wanted, got, { field: path });
+  };
+
+const text: Reader<string> = (value, path) => (typeof value === "string" ? value : malformed(path, "text", value));
+
+/** 1 to 64 printable ASCII characters without blanks. */
+export const word: Reader<string> = (value, path) => (/^[!-~]{1,64}$/.test(text(value, path)) ? (value as string) : malformed(path, "1 to 64 printable characters", value));
+
+/** One of a closed set of words; another word is refused, never guessed. */
+export const choice =
+  <C extends string>(...choices: readonly C[]): Reader<C> =>
+  (value, path) =>
+    choices.find((each) => each === value) ?? malformed(path, choices.join(" or "), value);
+
+/** The bytes behind hex digits of either case. */
+export const hexOf =
+  (size: number): Reader<Bytes> =>
+  (value, path) =>
+    hexBytes(text(value, path), path, size);
+
+/** An RFC 3339 time. */
+export const moment: Reader<number> = (value, path) => parseMoment(text(value, path), path);
+
+/** An array of `least` to `most`. */
+export const list =
+  <T>(item: Reader<T>, least = 1, most = MAX_ENTRIES): Reader<readonly T[]> =>
+  (value, path) =>
+    Array.isArray(value) && value.length >= least && value.length <= most
+      ? value.map((each, i) => item(each, `${path}[${i}]`))
+      : malformed(path, `array of ${least} to ${most}`);
+
+/** A member that may be left out. */
+export const optional =
+  <T>(read: Reader<T>, otherwise: T): Reader<T> =>
+  (value, path) =>
+    value === undefined ? otherwise : read(value, path);
+
+/** An object with these members; what nobody asks for is ignored. */
+export const object =
+  <T extends Readonly<Record<string, Reader<unknown>>>>(table: T): Reader<Read<T>> =>
+  (value, path) =>
+    isObject(value)
+      ? (Object.fromEntries(Object.entries(table).map(([name, read]) => [name, read(value[name], `${path}.${name}`)])) as Read<T>)
+      : malformed(path, "object");
+
+/** Read a document that is one JSON value, of a size that somebody would sign. */
+export function parsed(raw: Bytes, path: string): JsonValue {
+  if (raw.length > MAX_DOCUMENT_BYTES) malformed(path, `at most ${MAX_DOCUMENT_BYTES} bytes`, raw.length);
+  return jsonValue(raw, path);
 }

@@ -1,34 +1,30 @@
 /** The PCK certificate: what Intel writes about a platform into the certificate of its provisioning key. */
 
 import { type Bytes, equal } from "../bytes";
-import { all, boolean, DerReader, defect, integer, oid, onlyElement, reading, TAG, type Tlv } from "../der";
+import { TAG, type Tlv, all, boolean, defect, integer, oid, onlyElement, reading } from "../der";
+import { need } from "../errors";
 import { type Certificate, extensionOf } from "../x509";
-import { refusal } from "./refusal";
 
 export const PCK_COMMON_NAME = "Intel SGX PCK Certificate";
-const CAS: Readonly<Record<string, "platform" | "processor">> = {
-  "Intel SGX PCK Platform CA": "platform",
-  "Intel SGX PCK Processor CA": "processor",
-};
+const CA = /^Intel SGX PCK (Platform|Processor) CA$/;
 const EXTENSION = "1.2.840.113741.1.13.1";
-const COMPONENTS = 16;
 
 /** A PCK certificate with its extension decoded; not trusted until its chain is verified. */
 export interface PckCertificate {
   readonly certificate: Certificate;
-  /** Which of Intel's two CAs issued it, by the issuer's CN. */
-  readonly ca: "platform" | "processor";
+  /** Which of Intel's two CAs issued it, by the issuer's CN: `platform` or `processor`. */
+  readonly ca: string;
   readonly ppid: Bytes;
   /** The 16 SVNs that TCB info counts; the components say the same. */
   readonly cpuSvn: Bytes;
   readonly pceSvn: number;
   readonly pceId: Bytes;
   readonly fmspc: Bytes;
-  /** This and the next three are null where the certificate does not say (Processor CA). */
-  readonly platformInstanceId: Bytes | null;
-  readonly dynamicPlatform: boolean | null;
-  readonly cachedKeys: boolean | null;
-  readonly smtEnabled: boolean | null;
+  /** This and the next three are absent where the certificate does not say (Processor CA). */
+  readonly platformInstanceId: Bytes | undefined;
+  readonly dynamicPlatform: boolean | undefined;
+  readonly cachedKeys: boolean | undefined;
+  readonly smtEnabled: boolean | undefined;
 }
 
 /**
@@ -40,93 +36,64 @@ export interface PckCertificate {
  */
 export function readPck(certificate: Certificate): PckCertificate {
   const extension = reading("pck", () => readExtension(certificate));
-  return { certificate, ...extension, ca: caOf(certificate) };
+  const { name, commonName, issuerCommonName = "" } = certificate;
+  const named = (holds: unknown, expected: string, got: string) => need(holds, "chain", "pck-name-unexpected", expected, got, { field: "CN" });
+  named(commonName === PCK_COMMON_NAME, PCK_COMMON_NAME, name);
+  const ca = CA.exec(issuerCommonName)?.[1];
+  named(ca, CA.source, issuerCommonName);
+  return { certificate, ...extension, ca: ca!.toLowerCase() };
 }
-
-function caOf({ name, commonName, issuerCommonName = "a name without one CN" }: Certificate): "platform" | "processor" {
-  if (commonName !== PCK_COMMON_NAME) throw misnamed("subject", PCK_COMMON_NAME, name);
-  const ca = Object.hasOwn(CAS, issuerCommonName) ? CAS[issuerCommonName] : undefined;
-  if (!ca) throw misnamed("issuer", Object.keys(CAS).join(" or "), issuerCommonName);
-  return ca;
-}
-
-const misnamed = (whose: string, expected: string, got: string) =>
-  refusal("chain", "pck-name-unexpected", `${whose} CN of the PCK certificate`, expected, got);
 
 function readExtension(certificate: Certificate) {
-  const extension = extensionOf(certificate, EXTENSION) ?? defect("no SGX extension");
-  const found = new Members(onlyElement(extension.value), EXTENSION);
-  const tcb = found.nested("2");
-  const configuration = found.has("7") ? found.nested("7") : undefined;
-  const cpuSvn = tcb.octets("18", 16);
-  const components = Array.from({ length: COMPONENTS }, (_, i) => tcb.integer(`${i + 1}`, 0xff));
+  const top = members(onlyElement((extensionOf(certificate, EXTENSION) ?? defect("no SGX extension")).value), EXTENSION);
+  const tcb = members(top(2)!, `${EXTENSION}.2`);
+  const configuration = top(7, undefined, true);
+  const flags = configuration && members(configuration, `${EXTENSION}.7`);
+  const flag = (number: number): boolean | undefined => {
+    const found = flags?.(number, TAG.boolean, true);
+    return found && boolean(found);
+  };
+  const cpuSvn = octets(tcb(18, TAG.octetString), 16);
+  const components = Array.from(cpuSvn, (_, i) => small(tcb(i + 1, TAG.integer), 0xff));
   if (!equal(cpuSvn, Uint8Array.from(components))) defect("CPUSVN differs from the components");
-  found.requireSgxType("5");
+  // Standard, scalable, or scalable with integrity.
+  if (octets(top(5, TAG.enumerated), 1)[0]! > 2) defect("SGX type");
+  const instance = top(6, TAG.octetString, true);
   return {
-    ppid: found.octets("1", 16),
+    ppid: octets(top(1, TAG.octetString), 16),
     cpuSvn,
-    pceSvn: tcb.integer("17", 0xffff),
-    pceId: found.octets("3", 2),
-    fmspc: found.octets("4", 6),
-    platformInstanceId: found.has("6") ? found.octets("6", 16) : null,
-    dynamicPlatform: configuration?.flag("1") ?? null,
-    cachedKeys: configuration?.flag("2") ?? null,
-    smtEnabled: configuration?.flag("3") ?? null,
+    pceSvn: small(tcb(17, TAG.integer), 0xffff),
+    pceId: octets(top(3, TAG.octetString), 2),
+    fmspc: octets(top(4, TAG.octetString), 6),
+    platformInstanceId: instance && octets(instance, 16),
+    dynamicPlatform: flag(1),
+    cachedKeys: flag(2),
+    smtEnabled: flag(3),
   };
 }
 
-/** A SEQUENCE OF pairs of identifier and value, each member once; members go by the last number of the identifier. */
-class Members {
-  private readonly members = new Map<string, Tlv>();
-
-  constructor(
-    sequence: Tlv,
-    private readonly owner: string,
-  ) {
-    if (sequence.tag !== TAG.sequence) defect(`${owner} is no SEQUENCE`);
-    for (const [identifier, value] of all(sequence.body, readPair)) {
-      if (this.members.has(identifier)) defect(`${identifier} stands twice`);
-      this.members.set(identifier, value);
-    }
-  }
-
-  has(number: string): boolean {
-    return this.members.has(`${this.owner}.${number}`);
-  }
-
-  nested(number: string): Members {
-    return new Members(this.member(number), `${this.owner}.${number}`);
-  }
-
-  octets(number: string, size: number): Bytes {
-    const { body } = this.member(number, TAG.octetString);
-    return body.length === size ? body : defect(`${this.owner}.${number} is not ${size} bytes`);
-  }
-
-  integer(number: string, most: number): number {
-    const value = integer(this.member(number, TAG.integer));
-    return value >= 0n && value <= BigInt(most) ? Number(value) : defect(`${this.owner}.${number} is not 0 to ${most}`);
-  }
-
-  flag(number: string): boolean | null {
-    return this.has(number) ? boolean(this.member(number, TAG.boolean)) : null;
-  }
-
-  /** Standard, scalable, or scalable with integrity. */
-  requireSgxType(number: string): void {
-    const { body } = this.member(number, TAG.enumerated);
-    if (body.length !== 1 || body[0]! > 2) defect("SGX type is not ENUMERATED 0, 1 or 2");
-  }
-
-  private member(number: string, tag?: number): Tlv {
-    const found = this.members.get(`${this.owner}.${number}`) ?? defect(`no member ${this.owner}.${number}`);
-    return tag === undefined || found.tag === tag ? found : defect(`${this.owner}.${number} has tag ${found.tag}`);
-  }
+/** Read a SEQUENCE OF pairs of identifier and value, each once; members go by the last number of the identifier. */
+function members({ tag, body }: Tlv, owner: string): (number: number, tag?: number, optional?: boolean) => Tlv | undefined {
+  if (tag !== TAG.sequence) defect(`${owner} is no SEQUENCE`);
+  const found = new Map<string, Tlv>();
+  all(body, (reader) => {
+    const pair = reader.sequence();
+    const [identifier, value] = [oid(pair.next(TAG.oid)), pair.next()];
+    pair.end();
+    if (found.has(identifier)) defect(`${identifier} stands twice`);
+    found.set(identifier, value);
+  });
+  return (number, wanted, optional) => {
+    const member = found.get(`${owner}.${number}`);
+    if (!member && !optional) defect(`no member ${owner}.${number}`);
+    if (member && wanted !== undefined && member.tag !== wanted) defect(`tag of ${owner}.${number}`);
+    return member;
+  };
 }
 
-function readPair(reader: DerReader): readonly [identifier: string, value: Tlv] {
-  const pair = reader.sequence();
-  const found = [oid(pair.next(TAG.oid)), pair.next()] as const;
-  pair.end();
-  return found;
+const octets = (member: Tlv | undefined, size: number): Bytes => (member?.body.length === size ? member.body : defect(`not ${size} bytes`));
+
+function small(member: Tlv | undefined, most: number): number {
+  const value = integer(member!);
+  return value >= 0n && value <= most ? Number(value) : defect(`not 0 to ${most}`);
 }

@@ -9,11 +9,10 @@
  * Spec: Intel DCAP, ECDSA quote format; intel-tdx-sgx.md 2 to 4, T01.
  */
 
-import { type Bytes, hex } from "../bytes";
-import type { AttestError, Kind } from "../errors";
+import { type Bytes, type Decoded, type Layout, decodeLayout, layoutSize } from "../bytes";
+import { type Shown, need, shown } from "../errors";
 import { ENCLAVE_REPORT_BYTES, type EnclaveReport, parseEnclaveReport } from "../sgx/structure";
 import { parseTdReport, TD_REPORT_BYTES, type TdReport } from "../tdx/structure";
-import { refusal } from "./refusal";
 
 /** Real quotes have 4,600 to 8,000 bytes with their padding; configfs hands out up to 32 KiB. */
 const MAX_QUOTE_BYTES = 64 * 1024;
@@ -25,11 +24,19 @@ export type Tee = "sgx" | "tdx";
 const TEES: Readonly<Record<number, Tee>> = { 0: "sgx", 0x81: "tdx" };
 const BODY_SIZES: Readonly<Record<number, number>> = { 1: ENCLAVE_REPORT_BYTES, ...TD_REPORT_BYTES };
 const BODY_TYPES: Readonly<Record<Tee, readonly number[]>> = { sgx: [1], tdx: [2, 3] };
-const HEADER_BYTES = 48;
 const ECDSA_P256 = 2;
 const QE_REPORT_CERTIFICATION = 6;
-/** Types 1 to 3 are PPID (clear, RSA-2048, RSA-3072), CPUSVN, PCESVN and PCEID; 4 and 5 are certificates. */
-const CERTIFICATION_SIZES: Readonly<Record<number, number | null>> = { 1: 36, 2: 276, 3: 404, 4: null, 5: null };
+/** Types 1 to 3 are PPID (clear, RSA-2048, RSA-3072), CPUSVN, PCESVN and PCEID; 4 and 5 are certificates of any size. */
+const CERTIFICATION_SIZES: readonly (number | undefined)[] = [, 36, 276, 404];
+
+const HEADER = { version: "u2", key_type: "u2", tee_type: "u4", reserved: 4, vendor: 16, user_data: 20 } as const;
+const TYPE_AND_SIZE = { type: "u2", size: "u4" } as const;
+const LENGTH = { length: "u4" } as const;
+/** What begins the signature data of version 3; from version 4 on the QE's part has a type and a size of its own. */
+const KEY = { signature: 64, attestationKey: 64 } as const;
+const QE = { report: ENCLAVE_REPORT_BYTES, qeReportSignature: 64, auth_size: "u2" } as const;
+const FIXED = { ...KEY, ...QE } as const;
+const WRAPPED = { ...KEY, ...TYPE_AND_SIZE, ...QE } as const;
 
 /** A quote as presented: a stranger's word until its signatures and chain are verified. */
 export interface Quote {
@@ -55,147 +62,71 @@ export interface Quote {
   readonly paddingBytes: number;
 }
 
-const refused = (kind: Kind, code: string, field: string, offset: number, expected: string, got: string): AttestError =>
-  refusal(kind, `quote-${code}`, field, expected, got, { offset, clause: "Intel DCAP, ECDSA quote format; intel-tdx-sgx.md 2 to 4" });
-
-const unsupported = (what: string, field: string, offset: number, expected: string, got: unknown) =>
-  refused("unsupported", `${what}-unsupported`, field, offset, expected, String(got));
-
-/** A span of the quote, read from its front; nothing is read behind its end. */
-class Part {
-  constructor(
-    private readonly data: Bytes,
-    public at: number,
-    public readonly end: number,
-  ) {}
-
-  take(size: number, field: string): Bytes {
-    if (this.at + size > this.end) {
-      throw refused("malformed", "truncated", field, this.at, `${size} bytes`, `${this.end - this.at} bytes`);
-    }
-    this.at += size;
-    return this.data.slice(this.at - size, this.at);
-  }
-
-  number(size: 2 | 4, field: string): number {
-    return this.take(size, field).reduceRight((value, byte) => value * 256 + byte, 0);
-  }
-
-  /** Require a nested part of this size to end where its container does. */
-  requireEnd(size: number, field: string): void {
-    if (this.at + size < this.end) {
-      throw mismatch(field, this.at, `${this.end - this.at} bytes`, size);
-    }
-    new Part(this.data, this.at, this.end).take(size, field);
-  }
+function known(condition: unknown, what: string, expected: Shown, got: Shown): asserts condition {
+  need(condition, "unsupported", `quote-${what}-unsupported`, expected, got);
 }
 
-const mismatch = (field: string, offset: number, expected: string, size: number) =>
-  refused("malformed", "length-mismatch", field, offset, expected, `${size} bytes`);
+/** Require a nested part to have the size that its type or its container gives it. */
+function requireSize(field: string, expected: number, got: number): void {
+  need(got === expected, "malformed", "quote-length-mismatch", expected, got, { field });
+}
 
 /** Read a quote of SGX or TDX with its padding. */
 export function parseQuote(data: Bytes): Quote {
-  if (data.length > MAX_QUOTE_BYTES) {
-    throw refused("malformed", "too-large", "quote", 0, `at most ${MAX_QUOTE_BYTES} bytes`, `${data.length} bytes`);
-  }
-  // (1) Header: what comes after is read by version, TEE and body type together.
-  const whole = new Part(data, 0, data.length);
-  const header = whole.take(HEADER_BYTES, "quote header");
-  const { version, tee } = readHeader(new Part(header, 0, HEADER_BYTES));
-  // (2) Body.
-  const bodyType = version === 5 ? readDescriptor(whole, tee) : BODY_TYPES[tee][0]!;
-  const body = whole.take(BODY_SIZES[bodyType]!, "body");
-  const td = tee === "tdx" ? parseTdReport(body, bodyType) : null;
-  const enclave = tee === "sgx" ? parseEnclaveReport(body) : null;
-  const signedBytes = data.slice(0, whole.at);
-  // (3) Signature data: its declared length bounds everything in it.
-  const length = whole.number(4, "signature data length");
-  const from = whole.at;
-  whole.take(length, "signature data");
-  return {
-    version,
-    tee,
-    td,
-    enclave,
-    report_data: (td ?? enclave)!.report_data,
-    signedBytes,
-    ...readSignatureData(new Part(data, from, whole.at), version),
-    paddingBytes: data.length - whole.at,
+  need(data.length <= MAX_QUOTE_BYTES, "malformed", "quote-too-large", MAX_QUOTE_BYTES, data.length);
+  let [at, end] = [0, data.length];
+  const take = (size: number, field: string): Bytes => {
+    need(size <= end - at, "malformed", "quote-truncated", size, end - at, { field, offset: at });
+    at += size;
+    return data.slice(at - size, at);
   };
+  const read = <const L extends Layout>(layout: L, field: string): Decoded<L> => decodeLayout(layout, take(layoutSize(layout), field), field, "");
+  // (1) Header: what comes after is read by version, TEE and body type together.
+  const { version, tee } = requireHeader(read(HEADER, "header"));
+  // (2) Body: in version 5 of a type that is told, of this TEE and of the size that it has.
+  const [only] = BODY_TYPES[tee];
+  const told = version === 5 && read(TYPE_AND_SIZE, "body descriptor");
+  const type = told ? told.type : only!;
+  known(BODY_TYPES[tee].includes(type), "body-type", BODY_TYPES[tee], type);
+  if (told) requireSize("body", BODY_SIZES[type]!, told.size);
+  const body = take(BODY_SIZES[type]!, "body");
+  const [td, enclave] = tee === "tdx" ? [parseTdReport(body, type), null] : [null, parseEnclaveReport(body)];
+  const signedBytes = data.slice(0, at);
+  // (3) Signature data: its declared length bounds everything in it.
+  const { length } = read(LENGTH, "signature data length");
+  need(length <= end - at, "malformed", "quote-truncated", length, end - at, { field: "signature data" });
+  end = at + length;
+  const wrapped = version > 3 ? read(WRAPPED, "signature data") : undefined;
+  const fixed = wrapped ?? read(FIXED, "signature data");
+  const { signature, attestationKey, qeReportSignature } = fixed;
+  // From version 4 on the QE's part is wrapped, and no signature covers the wrapping: it is compared here.
+  if (wrapped) {
+    known(wrapped.type === QE_REPORT_CERTIFICATION, "certification-data", QE_REPORT_CERTIFICATION, wrapped.type);
+    requireFilled(wrapped.size, end - at + layoutSize(QE));
+  }
+  // (4) QE authentication data and certification data, which ends where the signature data ends.
+  const qeAuthData = take(fixed.auth_size, "QE authentication data");
+  const { type: certificationType, size } = read(TYPE_AND_SIZE, "certification data");
+  known(certificationType && certificationType <= PCK_CHAIN, "certification-data", "1 to 5", certificationType);
+  requireFilled(size, end - at);
+  requireSize("certification data", CERTIFICATION_SIZES[certificationType] ?? size, size);
+  const certificationData = take(size, "certification data");
+  const qe = { qeReport: parseEnclaveReport(fixed.report), qeReportSignature, qeAuthData, certificationType, certificationData };
+  const { report_data } = (td ?? enclave)!;
+  return { version, tee, td, enclave, report_data, signedBytes, signature, attestationKey, ...qe, paddingBytes: data.length - end };
 }
 
-function readHeader(header: Part): { version: number; tee: Tee } {
-  const version = header.number(2, "version");
-  if (version < 3 || version > 5) throw unsupported("version", "version", 0, "3, 4 or 5", version);
-  const keyType = header.number(2, "attestation key type");
-  if (keyType !== ECDSA_P256) throw unsupported("key-type", "attestation key type", 2, "2 (ECDSA P-256)", keyType);
-  const teeType = header.number(4, "TEE type");
-  const tee = TEES[teeType];
-  if (tee === undefined || (version === 3 && tee !== "sgx")) {
-    const known = version === 3 ? "0x0 (SGX)" : "0x0 (SGX) or 0x81 (TDX)";
-    throw unsupported("tee-type", "TEE type", 4, known, `0x${teeType.toString(16)} in version ${version}`);
-  }
-  header.take(4, "reserved");
-  const vendor = hex(header.take(16, "QE vendor id"));
-  if (vendor !== INTEL_QE_VENDOR) throw unsupported("vendor", "QE vendor id", 12, `${INTEL_QE_VENDOR} (Intel)`, vendor);
+function requireHeader({ version, key_type, tee_type, vendor }: Decoded<typeof HEADER>): { version: number; tee: Tee } {
+  known(version >= 3 && version <= 5, "version", "3, 4 or 5", version);
+  known(key_type === ECDSA_P256, "key-type", ECDSA_P256, key_type);
+  const tee = TEES[tee_type];
+  known(tee && (version > 3 || tee === "sgx"), "tee-type", version > 3 ? "0 (SGX) or 129 (TDX)" : "0 (SGX)", tee_type);
+  known(shown(vendor) === INTEL_QE_VENDOR, "vendor", INTEL_QE_VENDOR, vendor);
   return { version, tee };
 }
 
-/** Read a version 5 quote's descriptor: a body type that is known, of this TEE, and of the size that it has. */
-function readDescriptor(quote: Part, tee: Tee): number {
-  const descriptor = quote.take(6, "body descriptor");
-  const part = new Part(descriptor, 0, 6);
-  const bodyType = part.number(2, "body type");
-  const size = part.number(4, "body size");
-  if (!BODY_TYPES[tee].includes(bodyType)) {
-    throw unsupported("body-type", "body type", 48, `${BODY_TYPES[tee].join(" or ")} (${tee.toUpperCase()})`, bodyType);
-  }
-  const expected = BODY_SIZES[bodyType]!;
-  if (size !== expected) throw mismatch("body size", 50, `${expected} bytes for type ${bodyType}`, size);
-  return bodyType;
-}
-
-function readSignatureData(part: Part, version: number) {
-  const at = part.at;
-  // The fixed part is read as one: too short a container is said of it, whichever field it ends in.
-  const size = version === 3 ? 578 : 584;
-  const fixed = new Part(part.take(size, "signature data"), 0, size);
-  const signature = fixed.take(64, "quote signature");
-  const attestationKey = fixed.take(64, "attestation key");
-  if (version !== 3) requireOuter(fixed, at, part.end);
-  const qeReport = parseEnclaveReport(fixed.take(ENCLAVE_REPORT_BYTES, "QE report"));
-  const qeReportSignature = fixed.take(64, "QE report signature");
-  // (4) QE authentication data and certification data, which ends where the signature data ends.
-  const qeAuthData = part.take(fixed.number(2, "QE authentication data size"), "QE authentication data");
-  return { signature, attestationKey, qeReport, qeReportSignature, qeAuthData, ...readCertification(part) };
-}
-
-/** From version 4 on the QE's part is wrapped, and no signature covers the wrapping: it is compared here. */
-function requireOuter(fixed: Part, at: number, end: number): void {
-  const kind = fixed.number(2, "outer certification type");
-  if (kind !== QE_REPORT_CERTIFICATION) {
-    const expected = "6 (QE report certification data)";
-    throw unsupported("certification-data", "outer certification type", at + 128, expected, kind);
-  }
-  const size = fixed.number(4, "outer certification size");
-  const left = end - (at + 134);
-  if (size !== left) {
-    const code = size > left ? "truncated" : "length-mismatch";
-    const [expected, got] = size > left ? [size, left] : [left, size];
-    throw refused("malformed", code, "outer certification data", at + 134, `${expected} bytes`, `${got} bytes`);
-  }
-}
-
-function readCertification(part: Part) {
-  const at = part.at;
-  const head = new Part(part.take(6, "certification data"), 0, 6);
-  const certificationType = head.number(2, "certification type");
-  const size = head.number(4, "certification data size");
-  const expected = CERTIFICATION_SIZES[certificationType];
-  if (expected === undefined) throw unsupported("certification-data", "certification type", at, "1 to 5", certificationType);
-  part.requireEnd(size, "certification data");
-  if (expected !== null && size !== expected) {
-    throw mismatch("certification data", part.at, `${expected} bytes for type ${certificationType}`, size);
-  }
-  return { certificationType, certificationData: part.take(size, "certification data") };
+/** Require a nested part to end where its container does. */
+function requireFilled(size: number, left: number): void {
+  need(size <= left, "malformed", "quote-truncated", size, left, { field: "certification data" });
+  requireSize("certification data", left, size);
 }

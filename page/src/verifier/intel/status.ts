@@ -12,21 +12,13 @@ export const PLATFORM_STATUSES = [
 ] as const;
 export const COMPONENT_STATUSES = ["UpToDate", "OutOfDate", "Revoked"] as const;
 
-export type PlatformStatus = (typeof PLATFORM_STATUSES)[number];
 export type ComponentStatus = (typeof COMPONENT_STATUSES)[number];
 /** What a whole verification can come to. */
-export type TcbStatus = PlatformStatus | "TDRelaunchAdvised" | "TDRelaunchAdvisedConfigurationNeeded";
+export type TcbStatus = (typeof PLATFORM_STATUSES)[number] | "TDRelaunchAdvised" | "TDRelaunchAdvisedConfigurationNeeded";
 
-/** The one column of the table in which a status changes; UpToDate keeps it, Revoked replaces it. */
-const WITH_OUT_OF_DATE: Partial<Record<TcbStatus, TcbStatus>> = {
-  UpToDate: "OutOfDate",
-  SWHardeningNeeded: "OutOfDate",
-  ConfigurationNeeded: "OutOfDateConfigurationNeeded",
-  ConfigurationAndSWHardeningNeeded: "OutOfDateConfigurationNeeded",
-};
-
-/** Lower the status of a platform by that of a component: the TDX module, then the quoting enclave. */
+/** Lower the status of a platform by that of a component: the TDX module, then the quoting enclave (section 12). */
 export function converge(status: TcbStatus, component: ComponentStatus): TcbStatus {
-  if (component === "UpToDate") return status;
-  return component === "Revoked" ? component : (WITH_OUT_OF_DATE[status] ?? status);
+  if (component !== "OutOfDate") return component === "Revoked" ? component : status;
+  if (status === "UpToDate" || status === "SWHardeningNeeded") return component;
+  return status.startsWith("Configuration") ? "OutOfDateConfigurationNeeded" : status;
 }

@@ -1,145 +1,94 @@
-/** TCB info: what Intel says about the firmware of a kind of platform (PCS API version 4; intel-tdx-sgx.md 9). */
+/** TCB info: what Intel says about the firmware of a kind of platform (PCS API version 4; intel-tdx-sgx.md 9). Names are Intel's. */
 
 import type { Bytes } from "../bytes";
-import { type Members, readMembers } from "./members";
-import type { Tee } from "./quote";
-import { COMPONENT_STATUSES, type ComponentStatus, PLATFORM_STATUSES, type PlatformStatus } from "./status";
+import { type Read, choice, constant, hexOf, integer, list, malformed, moment, object, optional, parsed, word } from "./members";
+import { COMPONENT_STATUSES, PLATFORM_STATUSES } from "./status";
 
-/** The longest TCB info seen has 19 levels. */
-const MAX_LEVELS = 256;
-/** One for each major version that TEE_TCB_SVN can name. */
-const MAX_MODULE_IDENTITIES = 256;
-const MAX_SVN = 0xffff;
-
-/** One level of a platform: it applies from these security version numbers up. */
-export interface TcbLevel {
-  /** 16 numbers, compared with the components in the PCK certificate. */
-  readonly sgx: readonly number[];
-  readonly pceSvn: number;
-  /** 16 numbers, compared with TEE_TCB_SVN; empty in a TCB info of SGX. */
-  readonly tdx: readonly number[];
-  readonly tcbDate: number;
-  readonly status: PlatformStatus;
-  readonly advisoryIds: readonly string[];
-}
-
-/** One level of the TDX module or of the quoting enclave: it applies from this ISVSVN up. */
-export interface ComponentLevel {
-  readonly isvSvn: number;
-  readonly status: ComponentStatus;
-  readonly advisoryIds: readonly string[];
-}
-
-/** Who must have signed the TDX module, and with which attributes. */
-export interface TdxModule {
-  readonly mrSigner: Bytes;
-  readonly attributes: Bytes;
-  readonly attributesMask: Bytes;
-}
-
-/** The same for one major version of the TDX module (`TDX_01`, in capitals), with its levels, highest first. */
-export interface TdxModuleIdentity {
-  readonly id: string;
-  readonly module: TdxModule;
-  readonly levels: readonly ComponentLevel[];
-}
+const SVN = integer(0xffff);
 
 /** What TCB info and QE identity have in common: from when until when they count, both included. */
-export interface Dated {
-  readonly issueDate: number;
-  readonly nextUpdate: number;
-  readonly evaluationDataNumber: number;
-}
+export const DATES = { issueDate: moment, nextUpdate: moment, tcbEvaluationDataNumber: integer(0xffff_ffff) };
 
-/** A readable TCB info; nothing in it is trusted before its signature is verified. */
-export interface TcbInfo extends Dated {
-  readonly tee: Tee;
-  readonly fmspc: Bytes;
-  readonly pceId: Bytes;
-  /** Highest first, whatever their order in the file. */
-  readonly levels: readonly TcbLevel[];
-  /** For TDX; null for SGX. */
-  readonly module: TdxModule | null;
-  /** For TDX since 2023; empty otherwise. */
-  readonly moduleIdentities: readonly TdxModuleIdentity[];
+const advisoryIDs = optional(list(word, 0), []);
+
+/** A level of the TDX module or of the quoting enclave: it applies from this ISVSVN up. */
+const COMPONENT_LEVEL = object({
+  // No claim comes of the date, but a document without it is none of Intel's.
+  tcbDate: moment,
+  tcb: object({ isvsvn: SVN }),
+  tcbStatus: choice(...COMPONENT_STATUSES),
+  advisoryIDs,
+});
+export const COMPONENT_LEVELS = list(COMPONENT_LEVEL);
+
+const SVNS = list(object({ svn: integer(0xff) }), 16, 16);
+export type Components = ReturnType<typeof SVNS>;
+
+/** A level of a platform: it applies from these security version numbers up. */
+const TCB = { sgxtcbcomponents: SVNS, pcesvn: SVN };
+const LEVEL = {
+  tcb: object(TCB),
+  tcbDate: moment,
+  tcbStatus: choice(...PLATFORM_STATUSES),
+  advisoryIDs,
+};
+
+/** Who must have signed the TDX module, and with which attributes. */
+const MODULE = { mrsigner: hexOf(48), attributes: hexOf(8), attributesMask: hexOf(8) };
+/** The same for one major version of it (`TDX_01`), with its levels. */
+const MODULE_IDENTITY = object({ id: word, ...MODULE, tcbLevels: COMPONENT_LEVELS });
+
+const HEAD = object({ version: constant(3), tcbType: constant(0), id: choice("SGX", "TDX") });
+const SGX_INFO = { ...DATES, fmspc: hexOf(6), pceId: hexOf(2), tcbLevels: list(object(LEVEL)) };
+const TDX_INFO = {
+  ...SGX_INFO,
+  tcbLevels: list(object({ ...LEVEL, tcb: object({ ...TCB, tdxtcbcomponents: SVNS }) })),
+  tdxModule: object(MODULE),
+  tdxModuleIdentities: optional(list(MODULE_IDENTITY, 0), []),
+};
+
+export type Dated = Read<typeof DATES>;
+export type ComponentLevel = ReturnType<typeof COMPONENT_LEVEL>;
+export interface TcbLevel extends Read<typeof LEVEL> {
+  /** The last 16 for TDX alone, compared with TEE_TCB_SVN. */
+  readonly tcb: Read<typeof TCB> & { readonly tdxtcbcomponents?: Components };
+}
+export type TdxModule = Read<typeof MODULE>;
+export type TdxModuleIdentity = ReturnType<typeof MODULE_IDENTITY>;
+
+/** A readable TCB info; nothing in it is trusted before its signature is verified. All levels stand highest first. */
+export interface TcbInfo extends Read<typeof SGX_INFO> {
+  readonly tcbLevels: readonly TcbLevel[];
+  readonly id: "SGX" | "TDX";
+  /** For TDX. */
+  readonly tdxModule?: TdxModule;
+  /** For TDX since 2023, identifiers in capitals; empty or absent otherwise. */
+  readonly tdxModuleIdentities?: readonly TdxModuleIdentity[];
 }
 
 /** Read a TCB info: the inner JSON value exactly as served. */
 export function parseTcbInfo(raw: Bytes): TcbInfo {
-  const info = readMembers(raw, "tcbInfo");
-  info.requireConstant("version", 3);
-  info.requireConstant("tcbType", 0);
-  const tee = info.choice("id", ["SGX", "TDX"]) === "TDX" ? "tdx" : "sgx";
-  const isTdx = tee === "tdx";
-  return {
-    tee,
-    ...readDates(info),
-    fmspc: info.hex("fmspc", 6),
-    pceId: info.hex("pceId", 2),
-    levels: info
-      .objects("tcbLevels", MAX_LEVELS)
-      .map((level) => readLevel(level, isTdx))
-      .sort(descending),
-    module: isTdx ? readModule(info.object("tdxModule")) : null,
-    moduleIdentities: isTdx && info.has("tdxModuleIdentities") ? readModuleIdentities(info) : [],
-  };
+  const path = "tcbInfo";
+  const document = parsed(raw, path);
+  const { id } = HEAD(document, path);
+  const info: Omit<TcbInfo, "id"> = object(id === "TDX" ? TDX_INFO : SGX_INFO)(document, path);
+  const identities = info.tdxModuleIdentities?.map((identity) => ({
+    ...identity,
+    id: identity.id.toUpperCase(),
+    tcbLevels: byIsvSvn(identity.tcbLevels),
+  }));
+  // Two readers could pick one each.
+  if (new Set(identities?.map((identity) => identity.id)).size !== (identities?.length ?? 0)) malformed(path, "no module identity twice");
+  return { ...info, id, tcbLevels: [...info.tcbLevels].sort(descending), ...(identities && { tdxModuleIdentities: identities }) };
 }
 
-/** Read the members that both kinds of documents have. */
-export function readDates(document: Members): Dated {
-  return {
-    issueDate: document.moment("issueDate"),
-    nextUpdate: document.moment("nextUpdate"),
-    evaluationDataNumber: document.integer("tcbEvaluationDataNumber", 0xffff_ffff),
-  };
-}
+/** SGX components, PCESVN and TDX components of a level. */
+const svnsOf = ({ tcb: { sgxtcbcomponents, pcesvn, tdxtcbcomponents = [] } }: TcbLevel): number[] =>
+  [...sgxtcbcomponents, { svn: pcesvn }, ...tdxtcbcomponents].map(({ svn }) => svn);
 
-function readLevel(level: Members, isTdx: boolean): TcbLevel {
-  const tcb = level.object("tcb");
-  return {
-    sgx: tcb.componentSvns("sgxtcbcomponents"),
-    pceSvn: tcb.integer("pcesvn", MAX_SVN),
-    tdx: isTdx ? tcb.componentSvns("tdxtcbcomponents") : [],
-    tcbDate: level.moment("tcbDate"),
-    status: level.choice("tcbStatus", PLATFORM_STATUSES),
-    advisoryIds: level.words("advisoryIDs"),
-  };
-}
-
-/** Order levels by SGX components, PCESVN and TDX components, the highest first. */
 function descending(a: TcbLevel, b: TcbLevel): number {
-  const [left, right] = [[...a.sgx, a.pceSvn, ...a.tdx], [...b.sgx, b.pceSvn, ...b.tdx]];
-  const differs = left.findIndex((svn, i) => svn !== right[i]);
-  return differs < 0 ? 0 : right[differs]! - left[differs]!;
+  const [left, right] = [svnsOf(a), svnsOf(b)];
+  return right.map((svn, i) => svn - left[i]!).find(Boolean) ?? 0;
 }
 
-function readModule(value: Members): TdxModule {
-  return {
-    mrSigner: value.hex("mrsigner", 48),
-    attributes: value.hex("attributes", 8),
-    attributesMask: value.hex("attributesMask", 8),
-  };
-}
-
-function readModuleIdentities(info: Members): readonly TdxModuleIdentity[] {
-  const seen = new Set<string>();
-  return info.objects("tdxModuleIdentities", MAX_MODULE_IDENTITIES, 0).map((identity) => {
-    const id = identity.word("id").toUpperCase();
-    if (seen.has(id)) throw identity.refuse("id", "no identity twice"); // two readers could pick one each
-    seen.add(id);
-    return { id, module: readModule(identity), levels: readComponentLevels(identity) };
-  });
-}
-
-/** Read the `tcbLevels` of a TDX module identity or a QE identity, highest ISVSVN first. */
-export function readComponentLevels(owner: Members): readonly ComponentLevel[] {
-  const levels = owner.objects("tcbLevels", MAX_LEVELS).map((level) => {
-    level.moment("tcbDate"); // no claim comes of it, but a document without it is none of Intel's
-    return {
-      isvSvn: level.object("tcb").integer("isvsvn", MAX_SVN),
-      status: level.choice("tcbStatus", COMPONENT_STATUSES),
-      advisoryIds: level.words("advisoryIDs"),
-    };
-  });
-  return levels.sort((a, b) => b.isvSvn - a.isvSvn);
-}
+export const byIsvSvn = (levels: readonly ComponentLevel[]): ComponentLevel[] => [...levels].sort((a, b) => b.tcb.isvsvn - a.tcb.isvsvn);
