@@ -36,13 +36,11 @@ interface Draft {
 export type Choices = Readonly<Record<string, Choice>>;
 
 interface Fact extends Omit<Row, "demanded" | "outcome"> {
-  /** Ids of the policy's checks that judge it, without `policy.` in front. */
-  readonly judged: readonly string[];
-  write(draft: Draft, choice: Choice, at: string): void;
+  /** What is written to which place of the policy, where undefined clears; the checks of those places judge it. */
+  readonly write: (choice: Choice, at: string) => Readonly<Record<string, unknown>>;
 }
 
 const RELAXED = "accepted in the page on";
-const BOTH: readonly Choice[] = ["newer", "exact"];
 
 /** Write a value to its place, which undefined clears. */
 function put(draft: Draft, path: string, value: unknown): void {
@@ -51,34 +49,32 @@ function put(draft: Draft, path: string, value: unknown): void {
   names.reduce((inner, name) => (inner[name] ??= {}) as Draft, draft)[last] = value;
 }
 
-const fact = (id: string, label: string, reported: unknown, judged: readonly string[], write: Fact["write"], kinds = BOTH): Fact => ({ id, label, reported: told(reported), kinds, judged, write });
+const fact = (id: string, label: string, reported: unknown, write: Fact["write"], kinds: readonly Choice[] = ["newer", "exact"]): Fact => ({ id, label, reported: told(reported), kinds, write });
 
 // -- what can be accepted
 
 /** A measurement: exactly this value, under the name of the row. */
 function measured(id: string, label: string, value: ClaimJson | undefined, kinds: readonly Choice[] = ["exact"]): Fact {
-  const reference = id.replace(".", "-");
-  return fact(id, label, value, [id], (draft, choice, at) => {
-    const exact = choice === "exact";
-    if (exact) put(draft, `reference_values.${reference}`, { origin: `the page, ${at}`, values: [value] });
-    put(draft, id, exact ? [reference] : { unchecked: "the signer vouches for newer versions" });
-  }, kinds);
+  const name = id.replace(".", "-");
+  const exactly = (at: string) => ({ [`reference_values.${name}`]: { origin: `the page, ${at}`, values: [value] }, [id]: [name] });
+  return fact(id, label, value, (choice, at) => (choice === "exact" ? exactly(at) : { [id]: { unchecked: "the signer vouches for newer versions" } }), kinds);
 }
-
-const TCBS = ["", "committed_", "launch_"];
 
 function snpFacts(claims: Claims): Fact[] {
   const product = told(claims.product);
-  const levels = (which: string): unknown => claims[`${which || "reported_"}tcb`];
-  const judged = ["snp.products", ...TCBS.flatMap((which) => [`snp.minimum_${which}tcb`, `snp.exact_${which}tcb`])];
-  const tcb = fact("snp.tcb", `Firmware of the AMD ${product}`, levels(""), judged, (draft, choice) => {
-    put(draft, "snp.products", [product]);
-    for (const which of TCBS) {
-      put(draft, `snp.minimum_${which}tcb`, choice === "exact" ? undefined : { [product]: levels(which) });
-      put(draft, `snp.exact_${which}tcb`, choice === "exact" ? { [product]: [levels(which)] } : undefined);
-    }
-  });
-  return [measured("snp.measurement", "Launch measurement of the guest", claims.measurement), tcb];
+  const tcbs = (choice: Choice): [string, unknown][] =>
+    ["", "committed_", "launch_"].flatMap((which): [string, unknown][] => {
+      const levels = claims[`${which || "reported_"}tcb`];
+      const exact = choice === "exact";
+      return [
+        [`snp.minimum_${which}tcb`, exact ? undefined : { [product]: levels }],
+        [`snp.exact_${which}tcb`, exact ? { [product]: [levels] } : undefined],
+      ];
+    });
+  return [
+    measured("snp.measurement", "Launch measurement of the guest", claims.measurement),
+    fact("snp.tcb", `Firmware of the AMD ${product}`, claims.reported_tcb, (choice) => ({ "snp.products": [product], ...Object.fromEntries(tcbs(choice)) })),
+  ];
 }
 
 const REGISTERS = ["firmware settings", "boot loader and kernel", "what these loaded", "the guest itself"];
@@ -88,23 +84,19 @@ function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
   return [
     measured("tdx.mr_td", "Firmware of the guest", claims.mr_td),
     ...registers.map((label, index) => measured(`tdx.rtmr${index}`, `Register ${index}: ${label}`, claims[`rtmr${index}`])),
-    fact("tdx.module", "Intel's TDX module", { version, svn }, ["tdx.minimum_tdx_module_svn", "tdx.mr_seam"], (draft, choice) => {
-      put(draft, "tdx.mr_seam", choice === "exact" ? [claims.mr_seam] : undefined);
-      put(draft, "tdx.minimum_tdx_module_svn", { [`${version}`]: svn });
-    }),
+    fact("tdx.module", "Intel's TDX module", { version, svn }, (choice) => ({
+      "tdx.mr_seam": choice === "exact" ? [claims.mr_seam] : undefined,
+      "tdx.minimum_tdx_module_svn": { [`${version}`]: svn },
+    })),
   ];
 }
 
 /** An enclave is known by its measurement, or by who signed it; the signer's rows are demanded in either case. */
-function sgxFacts(claims: Claims): Fact[] {
-  const [signer, product, version] = ["mr_signer", "isv_prod_id", "isv_svn"].map((name) => claims[name]);
+function sgxFacts({ mr_enclave: measurement, mr_signer: signer, isv_prod_id: product, isv_svn: version }: Claims): Fact[] {
+  const demands = { "sgx.mr_signer": [signer], "sgx.isv_prod_id": [product], "sgx.minimum_isv_svn": version };
   return [
-    measured("sgx.mr_enclave", "Measurement of the enclave", claims.mr_enclave, ["exact", "newer"]),
-    fact("sgx.signer", "Signer of the enclave, product, and least version", { signer, product, version }, ["sgx.mr_signer", "sgx.isv_prod_id", "sgx.minimum_isv_svn"], (draft) => {
-      put(draft, "sgx.mr_signer", [signer]);
-      put(draft, "sgx.isv_prod_id", [product]);
-      put(draft, "sgx.minimum_isv_svn", version);
-    }, ["newer"]),
+    measured("sgx.mr_enclave", "Measurement of the enclave", measurement, ["exact", "newer"]),
+    fact("sgx.signer", "Signer of the enclave, product, and least version", { signer, product, version }, () => demands, ["newer"]),
   ];
 }
 
@@ -120,28 +112,25 @@ const azureFacts = (claims: Claims): Fact[] =>
 function versions(id: string, label: string, values: readonly string[]): Fact {
   const newer = (value: string): unknown => ({
     at_least: value,
-    ...(id.endsWith("vbios_versions") && { below: (Number.parseInt(value, 16) + 1).toString(16).toUpperCase() }),
+    ...(/vbios/.test(id) && { below: (Number.parseInt(value, 16) + 1).toString(16).toUpperCase() }),
   });
-  return fact(id, label, values, [id], (draft, choice) => put(draft, id, values.map((value) => (choice === "exact" ? { exactly: value } : newer(value)))));
+  return fact(id, label, values, (choice) => ({ [id]: values.map((value) => (choice === "exact" ? { exactly: value } : newer(value))) }));
 }
 
 function deviceFacts(items: readonly ItemResult[], kind: string, key: string, count: string, label: string): Fact[] {
   const found = items.filter((item) => item.kind === kind);
   if (!found.length) return [];
   const all = (name: string): string[] => [...new Set(found.map(({ claims }) => told(claims[name])))];
-  const architectures = all("architecture");
-  const isGpu = key === "gpu";
+  const [architectures, isGpu] = [all("architecture"), key === "gpu"];
+  const demands = { [`devices.${count}`]: found.length, ...(isGpu && { "gpu.architectures": architectures }) };
   return [
-    fact(`devices.${count}`, `${label}s`, `${found.length} of ${told(architectures)}`, [`devices.${count}`, `${key}.architectures`], (draft) => {
-      put(draft, `devices.${count}`, found.length);
-      if (isGpu) put(draft, "gpu.architectures", architectures);
-    }, ["exact"]),
+    fact(`devices.${count}`, `${label}s`, `${found.length} of ${told(architectures)}`, () => demands, ["exact"]),
     ...(isGpu ? [versions("gpu.driver_versions", `${label} driver`, all("driver_version"))] : []),
     versions(`${key}.vbios_versions`, `${label} firmware`, all("vbios_version")),
   ];
 }
 
-const SIMULATED = fact("not_simulated", "A simulated machine, whose keys everybody has", "yes", ["not_simulated"], (draft, _, at) => put(draft, "simulated", { unchecked: `${RELAXED} ${at}` }), ["exact"]);
+const SIMULATED = fact("not_simulated", "A simulated machine, whose keys everybody has", "yes", (_, at) => ({ simulated: { unchecked: `${RELAXED} ${at}` } }), ["exact"]);
 
 const CPUS: Readonly<Record<string, (claims: Claims) => Fact[]>> = {
   "sev-snp": snpFacts,
@@ -159,6 +148,9 @@ const factsOf = ({ items, simulated }: Result): Fact[] => [
   ...deviceFacts(items, "nvidia-switch", "nvswitch", "switches", "NVSwitch"),
 ];
 
+/** Ids of the policy's checks that judge it. */
+const judgedBy = ({ id, write }: Fact): string[] => [id, ...Object.keys(write("exact", ""))].map((place) => `policy.${place}`);
+
 // -- the table
 
 const WORST = ["fail", "warning", "not evaluated", "pass"] as const;
@@ -172,18 +164,19 @@ export async function rows(result: Result, policy: Policy | undefined, at: numbe
   const facts = factsOf(result);
   const judged = policy && appraise(result, policy, at);
   const { failed = [] } = judged ?? (facts.length ? appraise(result, await loadPolicy(written(undefined, facts, {}, at)), at) : {});
-  const covered = facts.flatMap((one) => one.judged);
+  const covered = facts.flatMap(judgedBy);
   const others = failed
-    .filter((check, i) => !covered.includes(check.id.slice(7)) && failed.findIndex((other) => rowId(other) === rowId(check)) === i)
+    .filter((check, i) => !covered.includes(check.id) && failed.findIndex((other) => rowId(other) === rowId(check)) === i)
     .map((check): Row => ({ id: rowId(check), label: "", reported: check.got, demanded: check.expected, outcome: "fail", kinds: placeOf(check.path) ? ["exact"] : [] }));
   return { rows: [...facts.map((one) => rowOf(one, judged)), ...others], judged };
 }
 
-function rowOf({ id, label, reported, kinds, judged: ids }: Fact, judged: AttestationResult | undefined): Row {
-  const checks = (judged?.checks ?? []).filter((check) => check.counts && ids.includes(check.id.slice(7)));
-  const outcome = WORST.find((one) => checks.some((check) => check.outcome === one)) ?? "not evaluated";
-  const demanded = [...new Set(checks.map(({ expected }) => expected))].join("; ");
-  return { id, label, reported, demanded, outcome, kinds };
+function rowOf(one: Fact, judged: AttestationResult | undefined): Row {
+  const { id, label, reported, kinds } = one;
+  const ids = judgedBy(one);
+  const checks = (judged?.checks ?? []).filter((check) => check.counts && ids.includes(check.id));
+  const outcome = WORST.find((worst) => checks.some((check) => check.outcome === worst)) ?? "not evaluated";
+  return { id, label, reported, demanded: [...new Set(checks.map(({ expected }) => expected))].join("; "), outcome, kinds };
 }
 
 // -- the document
@@ -204,7 +197,7 @@ function written(before: Policy | undefined, facts: readonly Fact[], choices: Ch
   const chosen = Object.keys(choices);
   for (const { id, write } of facts) {
     const choice = chosen.length ? choices[id] : "exact";
-    if (choice) write(draft, choice, moment);
+    for (const [path, value] of Object.entries(choice ? write(choice, moment) : {})) put(draft, path, value);
   }
   for (const id of chosen) {
     const place = placeOf(id.replace("policy.", ""));
