@@ -240,12 +240,12 @@ def test_a_policy_comes_with_its_documents_of_reference_values_and_goes_out_with
     visit.is_in("trusted")
     visit.page.reload()
     visit.is_in("trusted")
-    assert " --policy policy.json --references references-1.json --nonce" in str(visit.page.text_content("#command"))
+    assert " --policy policy.json --references references1.json --nonce" in str(visit.page.text_content("#command"))
     saved: dict[str, bytes] = {}
     visit.page.on("download", lambda one: saved.update({one.suggested_filename: Path(one.path()).read_bytes()}))
     visit.page.click("#export")
     visit.page.wait_for_timeout(500)
-    assert saved == {"policy.json": whole, "references-1.json": beside}
+    assert saved == {"policy.json": whole, "references1.json": beside}
 
 
 @pytest.mark.parametrize(

@@ -23,34 +23,30 @@ export async function judge(result: Result, text: string | undefined, at: number
 }
 
 /** What is kept of a policy: its text, or a list of that and the files that it needs (docs/reference-values.md). */
-const partsOf = (kept: string): readonly [string, ...string[]] => (kept.startsWith("[") ? (JSON.parse(kept) as [string, ...string[]]) : [kept]);
-const kept = (policy: string, files: readonly string[]): string => (files.length || policy.startsWith("[") ? JSON.stringify([policy, ...files]) : policy);
+const partsOf = (kept: string): readonly string[] => (kept.startsWith("[") ? (JSON.parse(kept) as string[]) : [kept]);
+const kept = (parts: readonly string[]): string => (parts[1] ?? parts[0]?.startsWith("[") ? JSON.stringify(parts) : `${parts[0]}`);
 
-/** The same as files, with the option of the command line that takes each. */
-export const filesOf = (text: string): { readonly option: string; readonly name: string; readonly text: string }[] =>
+/** The same as files, each with the option of the command line that takes it. */
+export const filesOf = (text: string): { readonly option: string; readonly name: string; readonly part: string }[] =>
   partsOf(text).map((part, i) => {
-    const isKey = !/^\s*\{/.test(part);
-    const option = i ? `references${isKey ? "-key" : part.includes('"attest.policy-signature/1"') ? "-signature" : ""}` : "policy";
-    return { option, name: i ? `${option}-${i}.${isKey ? "pem" : "json"}` : "policy.json", text: part };
+    const option = i ? `references${/^\s*\{/.test(part) ? (/"attest\.policy-sig/.test(part) ? "-signature" : "") : "-key"}` : "policy";
+    return { option, name: `${option}${i || ""}.json`, part };
   });
 
 /** Put together what a person gives: a policy, and perhaps documents of reference values, their signatures, and keys. */
-export function together(texts: readonly string[]): string {
-  const policy = texts.find((text) => /^\s*\{[^]*"attest\.policy\/1"/.test(text)) ?? texts[0] ?? "";
-  return kept(policy, texts.filter((text) => text !== policy));
-}
+export const together = (texts: readonly string[]): string => kept([...texts].sort((a, b) => +isPolicy(b) - +isPolicy(a)));
+const isPolicy = (text: string): boolean => /"attest\.policy\/1"/.test(text);
 
 /** Read a policy: `policy-invalid`. */
 export async function policyOf(text: string | undefined): Promise<Policy | undefined> {
-  if (text === undefined) return undefined;
-  const [policy, ...files] = partsOf(text);
-  return loadPolicy(policy, files);
+  const [policy, ...files] = text === undefined ? [] : partsOf(text);
+  return policy === undefined ? undefined : loadPolicy(policy, files);
 }
 
 /** Write a policy that accepts what is reported, row by row, over the one that is there. */
 export async function accepting(result: Result, choices: Choices, before: string | undefined, at: number): Promise<string> {
   const policy = await policyOf(before);
-  return kept(await propose(result, choices, policy, at), policy?.files ?? []);
+  return kept([await propose(result, choices, policy, at), ...(policy?.files ?? [])]);
 }
 
 /** Read what a person gives; what cannot be used here is refused before it takes the place of anything. */

@@ -89,7 +89,7 @@ export function startTrust(session: Session, checked: (texts: readonly string[])
     const names = chosen.map(({ name }) => name).join(", ");
     if (names) void take(session, async () => checked(await Promise.all(chosen.map((one) => one.text()))), `${names} is your policy now.`).finally(() => (file.value = ""));
   });
-  byId("export").addEventListener("click", () => filesOf(session.memory.get("policy") ?? "").forEach(({ name, text }) => download(name, text)));
+  byId("export").addEventListener("click", () => filesOf(session.memory.get("policy") ?? "").forEach(({ name, part }) => download(name, part)));
   byId("forget").addEventListener("click", () => {
     void session.accept(undefined).then(() => tell("There is no policy any more; nothing is sent."));
   });
