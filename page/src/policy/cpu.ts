@@ -7,10 +7,10 @@ import { ATTRIBUTE_BITS } from "../verifier/sgx/structure";
 import { PLATFORM_BITS, POLICY_BITS } from "../verifier/snp/claims";
 import { PRODUCTS, type Product, type Tcb, covers, partsOf } from "../verifier/snp/tcb";
 import { TD_ATTRIBUTE_BITS } from "../verifier/tdx/structure";
-import { NOTHING, type Reader, choice, date, hexOf, integer, join, listOf, mapped, maybe, moment, once, orNothing, record, refuse, tableOf, text } from "./decode";
+import { type Reader, choice, date, hexOf, integer, join, listOf, mapped, maybe, moment, once, record, refuse, tableOf, text } from "./decode";
 import { RUNTIME, ofLog } from "./eventlog";
 import { type References, inTime, measured } from "./references";
-import { type Row, type Test, among, ask, atLeast, bits, claimAt, denied, digests, excused, firm, flag, is, left, mustBe, rule, section, spare } from "./rules";
+import { type Row, type Test, among, ask, atLeast, bits, claimAt, denied, digests, excused, firm, flag, is, mustBe, rule, section, spare } from "./rules";
 
 const byte = integer(0, 255);
 const [U16, U32, EXACT] = [0xffff, 2 ** 32 - 1, Number.MAX_SAFE_INTEGER];
@@ -30,6 +30,7 @@ const tcbsOf: Reader<Tcb[]> = (value, path, product) => {
   return found;
 };
 
+const KEYS = ["vcek", "vlek"];
 type OnLine = readonly [tcb: Tcb, product: string];
 const reaches: Test<Record<string, Tcb>> = ["at least ", ([tcb, product]: OnLine, { [product]: least }) => !!least && covers(tcb, least)];
 const equals: Test<Record<string, Tcb[]>> = ["exactly ", ([tcb, product]: OnLine, { [product]: listed = [] }) => listed.some((one) => covers(tcb, one) && covers(one, tcb))];
@@ -51,8 +52,8 @@ export function snpRows(references: References): Row {
   const rows = section({
     products: among(choice(PRODUCTS), "product"),
     measurement: measured(references, 48),
-    vmpl: left([0], among(integer(0, 3))),
-    signing_key: left(["vcek", "vlek"], among(choice(["vcek", "vlek"]))),
+    vmpl: among(integer(0, 3), undefined, [0]),
+    signing_key: among(choice(KEYS), undefined, KEYS),
     guest_policy: bits(Object.keys(POLICY_BITS), { debug: false, migrate_ma: false }, "policy"),
     platform_info: bits(Object.keys(PLATFORM_BITS), { alias_check_complete: true }),
     provisional_firmware: flag(false),
@@ -93,8 +94,8 @@ const number = (what: string): Row => firm(integer(1, 2 ** 31), atLeast, `${what
 const tcb = (row: Row): Row => excused("tcb", row);
 
 const TCB: Readonly<Record<string, Row>> = {
-  tcb_status: left(["UpToDate"], tcb(among(choice(STATUSES), "tcb_status"))),
-  accepted_advisories: left(NOTHING, tcb(ask(orNothing(advisories, {}), accepted, "advisory_ids"))),
+  tcb_status: tcb(among(choice(STATUSES), "tcb_status", ["UpToDate"])),
+  accepted_advisories: tcb(ask(advisories, accepted, "advisory_ids", {})),
   ...spare({
     minimum_tcb_date: tcb(ask(date, since, "tcb_date")),
     minimum_tcb_evaluation_data_number: tcb((...given) => ["tcb_", "qe_identity_"].flatMap((what) => number(what)(...given))),

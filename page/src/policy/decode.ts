@@ -64,14 +64,6 @@ export function maybe<T>(read: Reader<T>, left?: T): Reader<T | undefined> {
   return (value, path, name) => (value === undefined ? left : read(value, path, name));
 }
 
-/** What a key says that was left out, although nobody may write it: that nothing is accepted. */
-export const NOTHING: JsonValue = {};
-
-export const orNothing =
-  <T>(read: Reader<T>, nothing: T): Reader<T> =>
-  (value, ...place) =>
-    value === NOTHING ? nothing : read(value, ...place);
-
 /** What another reader looks at. */
 export const anything: Reader<Json> = (value) => value;
 

@@ -4,7 +4,7 @@ import { isObject } from "../verifier/json";
 import { type Demand, type Json, type Reader, choice, demand, hexOf, integer, join, listOf, maybe, record, refuse, tableOf, text } from "./decode";
 import { LOADER, ofLog } from "./eventlog";
 import { type References, measured } from "./references";
-import { type Claims, type Row, type Rule, type Test, among, ask, bits, denied, firm, flag, is, left, mustBe, oneOf, rule, section, spare } from "./rules";
+import { type Claims, type Row, type Rule, type Test, among, ask, bits, denied, firm, flag, is, mustBe, oneOf, rule, section, spare } from "./rules";
 
 // -- Azure
 
@@ -113,7 +113,7 @@ function device(rims: readonly string[], measurements: number, rim: Json, tell: 
         device_identities: among(hexOf(9), "device_identity"),
         denied_device_identities: denied(hexOf(9), "device_identity"),
       }),
-      rim: left(rim, ask(mustBe(true), compared, `measurements.matched measurements.mismatches measurements.waived${of("version")}${of("revocation?")}`)),
+      rim: (said = rim, ...at) => ask(mustBe(true), compared, `measurements.matched measurements.mismatches measurements.waived${of("version")}${of("revocation?")}`)(said, ...at),
     })(value, path, name);
     tell(path, { waivedMeasurements: waived, heldRimSigners: held });
     return rules;
@@ -125,7 +125,7 @@ export const gpuRows = (rim: Json, tell: Tell): Row =>
     architectures: among(choice(["hopper", "blackwell"]), "architecture"),
     driver_versions: versions(10, "driver_version"),
     fwid_required: flag(true, "fwid_matched"),
-    environment: left("production", ask(choice(["production"]), is, "nvml.environment")),
+    environment: ask(choice(["production"]), is, "nvml.environment", "production"),
     cc_mode: flag(true, "nvml.cc_mode"),
     dev_tools_mode: flag(false, "nvml.dev_tools_mode"),
     ...spare({
@@ -164,7 +164,7 @@ export const cpuRule = (kinds: readonly string[]): Rule => ({ ...rule("devices.c
 export function deviceRules(value: Json = {}, path: string, gpus: number, switches: number): Rule[] {
   if (!gpus && !switches) refuse(path, "gpu or nvswitch beside it", value);
   const counted = (claim: string, spoken: number): Row =>
-    spoken ? left({ at_least: 1 }, ask(count, within, claim)) : maybe<Rule[]>((said, at) => refuse(at, "gpu or nvswitch beside it", said), []);
+    spoken ? ask(count, within, claim, { at_least: 1, at_most: undefined }) : maybe<Rule[]>((said, at) => refuse(at, "gpu or nvswitch beside it", said), []);
   const found = section({
     gpus: counted("gpus", gpus),
     switches: counted("switches", switches),

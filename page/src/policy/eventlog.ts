@@ -8,8 +8,8 @@
 
 import type { ClaimJson } from "../verifier/api";
 import { isObject } from "../verifier/json";
-import { NOTHING, type Reader, hexOf, listOf, maybe, orNothing, record, text, told, word } from "./decode";
-import { type Claim, type Row, type Test, ask, claimOf, excused, filled, is, left, mustBe, section, spare } from "./rules";
+import { type Reader, hexOf, listOf, maybe, record, text, told, word } from "./decode";
+import { type Claim, type Row, type Test, ask, claimOf, excused, filled, flag, is, mustBe, section, spare } from "./rules";
 
 interface Application {
   readonly domain: string;
@@ -46,7 +46,7 @@ export const RUNTIME = ["application_events", "other_runtime_events"];
 /** @param size of a digest of the log's bank */
 export function ofLog(size: number, runtime: readonly string[] = []): Row {
   const digests = hexOf(size);
-  const list = <T>(key: string, values: string, read: Reader<T>, test: Test<readonly T[]>): Row => ask(orNothing(listOf(read), []), test, facts(key, values));
+  const list = <T>(key: string, values: string, read: Reader<T>, test: Test<readonly T[]>): Row => ask<readonly T[]>(listOf(read), test, facts(key, values), []);
   const texts = (key: string, values: string, read = digests): Row => list(key, values, read, all);
   const rowOf = (key: string): Row =>
     key === "application_events" ? list(key, "domain operation content", application, applications) : /commands|lines/.test(key) ? texts(key, "text", text) : texts(key, "digest");
@@ -54,11 +54,11 @@ export function ofLog(size: number, runtime: readonly string[] = []): Row {
     /** Lists of one register: once one of them is stated, the others are too. */
     const together = (keys: readonly string[]): [string, Row][] => {
       const stated = isObject(value) && keys.some((key) => key in value);
-      return keys.map((key) => [key, stated ? left(NOTHING, rowOf(key)) : maybe(rowOf(key), [])]);
+      return keys.map((key) => [key, stated ? rowOf(key) : maybe(rowOf(key), [])]);
     };
     const stores = ["pk", "kek", "db", "dbx"].map((store): [string, Row] => [store, texts(store, `value_sha${8 * size}`)]);
     const rows = section({
-      required: left(true, ask(mustBe(true), there, "eventlog.event_count")),
+      required: flag(true, "eventlog.event_count", undefined, there),
       ...spare({
         secure_boot: ask(mustBe(true), is, "eventlog.secure_boot.enabled"),
         signature_stores: filled(section(spare(Object.fromEntries(stores)))),

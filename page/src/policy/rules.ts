@@ -1,7 +1,7 @@
 /** Demands as rules over claims: one claim, one test, one check in the result. */
 
 import type { ClaimJson } from "../verifier/api";
-import { type Demand, type Json, type Reader, boolean, demand, hexOf, listOf, mapped, maybe, record, refuse, told } from "./decode";
+import { type Demand, type Reader, boolean, demand, hexOf, listOf, mapped, maybe, record, refuse, told } from "./decode";
 
 export type Claims = { readonly [name: string]: ClaimJson };
 type Found = ClaimJson | undefined;
@@ -81,21 +81,15 @@ export function judge({ id, path, claim, expected, holds, otherwise, relaxed, to
 
 export type Row = Reader<Rule[]>;
 
-/** A key that takes a demand: a value, or `{unchecked: reason}`. */
+/** A key that takes a demand: a value, or `{unchecked: reason}`; left out, what is strict is demanded. */
 export const ask =
-  <T>(read: Reader<T>, test: Test<T>, claim?: Claim | string, last?: string): Row =>
-  (value, path, name) => [rule(path, demand(read)(value, path, name), test, claim, last)];
+  <T>(read: Reader<T>, test: Test<T>, claim?: Claim | string, strict?: T, last?: string): Row =>
+  (value, path, name) => [rule(path, value === undefined && strict !== undefined ? { value: strict } : demand(read)(value, path, name), test, claim, last)];
 
 /** A key that takes a value and no reason against it. */
 export const firm =
   <T>(read: Reader<T>, test: Test<T>, claim?: string, last?: string): Row =>
   (value, path, name) => [{ ...rule(path, { value: read(value, path, name) }, test, claim, last), path: undefined }];
-
-/** What a key says when it is left out. */
-export const left =
-  <T>(strict: Json, read: Reader<T>): Reader<T> =>
-  (value = strict, path, name) =>
-    read(value, path, name);
 
 /** Rules that are not judged where what they speak of is missing and the policy leaves that unchecked. */
 export const excused =
@@ -123,7 +117,7 @@ export const mustBe =
 export const is: Test<boolean | string> = ["", (found, wanted) => found === wanted];
 
 /** A switch with one strict value, which is demanded even when nobody mentions it. */
-export const flag = (strict: boolean, claim?: string, last?: string, test: Test<boolean> = is): Row => left(strict, ask(mustBe(strict), test, claim, last));
+export const flag = (strict: boolean, claim?: string, last?: string, test: Test<boolean> = is): Row => ask(mustBe(strict), test, claim, strict, last);
 
 /** A section that says something once it is there. */
 export const filled =
@@ -145,7 +139,7 @@ export const oneOf: Test<readonly (string | number)[]> = ["", (found: string, wa
 export const atLeast: Test<number> = ["at least ", (found: number, least) => found >= least];
 
 /** A list of values of which one has to be there. */
-export const among = (read: Reader<string | number>, claim?: string): Row => ask(listOf(read), oneOf, claim);
+export const among = (read: Reader<string | number>, claim?: string, strict?: (string | number)[]): Row => ask(listOf(read), oneOf, claim, strict);
 /** Keys that take lists of hex, each with the bytes of a value. */
 export const digests = (sizes: Readonly<Record<string, number>>): Record<string, Row> => mapped(sizes, (size) => among(hexOf(size)));
 /** Values none of which may be there. */
