@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{ma as a}from"./chunk-2J5TJ2PF.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{ma as a}from"./chunk-C2JMAFMK.js";export{a as verifyEvidence};

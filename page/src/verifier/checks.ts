@@ -26,14 +26,6 @@ export const UNCHECKED_NAMES: readonly string[] = ["revocation", "freshness", "r
 /** How success is told: what was demanded, what was found, and the outcome when it is not `pass`. */
 export type Told = readonly [expected: Shown, got?: Shown, outcome?: Outcome];
 
-/** One step of a procedure over a state that the steps fill in. `run` lets it pass or throws an `AttestError`. */
-export interface Step<S> {
-  readonly id: string;
-  readonly clause: string;
-  run(state: S): void | Promise<void>;
-  tell(state: S): Told;
-}
-
 export function check(id: string, outcome: Outcome, expected: Shown, got: Shown, clause: string): Check {
   return { id, outcome, expected: shown(expected), got: shown(got), clause };
 }
@@ -82,18 +74,6 @@ export async function takeSteps(steps: readonly Taken[], before: readonly Check[
     throw failure;
   }
   return checks;
-}
-
-/** The same for steps over a state. */
-export function runSteps<S>(steps: readonly Step<S>[], state: S, before?: readonly Check[]): Promise<readonly Check[]> {
-  const takeOne = async ({ run, tell }: Step<S>): Promise<Told> => {
-    await run(state);
-    return tell(state);
-  };
-  return takeSteps(
-    steps.map((step) => [step.id, step.clause, () => takeOne(step)]),
-    before,
-  );
 }
 
 /** Checks of one item of evidence. */

@@ -88,6 +88,15 @@ export function need(condition: unknown, kind: Kind, code: string, expected?: Sh
   if (!condition) refuse(kind, code, expected, got, facts);
 }
 
+/** A demand on one field. */
+export type Demand = (holds: unknown, field: string, expected?: Shown, got?: Shown) => asserts holds;
+
+/** The demands of a reader whose refusals have one code. */
+export const demandsOf =
+  (kind: Kind, code: string, check?: string): Demand =>
+  (holds, field, expected, got) =>
+    need(holds, kind, code, expected, got, { check, field });
+
 /** Return what `attempt` refused with; any other exception is a defect and goes on. */
 export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | AttestError> {
   try {

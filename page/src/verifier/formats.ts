@@ -77,7 +77,7 @@ export const CPU_FORMATS = new Map<string, Parse<ParsedCpu>>([
   [MEDIA.snpExtended, readSnp],
   [MEDIA.configfsTsm, readConfigfsTsm],
   [MEDIA.intelQuote, readIntelQuote],
-  [MEDIA.azureCvm, (value) => readAzure(value, readIntelQuote)],
+  [MEDIA.azureCvm, readAzure],
 ]);
 
 /** Evidence of devices beside the CPU, likewise. */

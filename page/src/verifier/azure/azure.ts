@@ -15,33 +15,41 @@ import { schemeHolds } from "../crypto";
 import { AttestError, need, refusalOf } from "../errors";
 import type { Given, ParsedCpu, Verified } from "../formats";
 import { type PcrValues, type TpmQuote, parseTpmQuote, requirePcrValues } from "../tpm/quote";
-import { type AzureEvidence, type ReadQuote, parseAzureEvidence } from "./forms";
+import { type AzureEvidence, parseAzureEvidence } from "./forms";
 import { type RuntimeClaims, parseRuntimeClaims } from "./runtime";
 import { tdInfo, tdReportData } from "./structure";
 
 /** Where TDATTRIBUTES stands in a quote of version 4 and in one of version 5 (intel-tdx-sgx.md 3). */
-const [TD_INFO_OFFSET, TD_INFO_OFFSET_5] = [168, 174];
+const enum TD_INFO {
+  at4 = 168,
+  at5 = 174,
+}
 
 /** Read evidence, ready for comparisons before verification; a quote or claims that cannot be read are refused by the procedure. */
-export async function readAzure(value: Bytes, readQuote: ReadQuote): Promise<ParsedCpu> {
-  const evidence = await parseAzureEvidence(value, readQuote);
-  const runtime = await refusalOf(() => parseRuntimeClaims(evidence.hcl.runtimeData));
-  const quote = await refusalOf(() => parseTpmQuote(evidence.tpm.message));
-  const pcrs = await refusalOf(() => (quote instanceof AttestError ? [] : requirePcrValues(quote, evidence.tpm.pcrs)));
-  const values = pcrs instanceof AttestError ? [] : pcrs;
+export async function readAzure(value: Bytes): Promise<ParsedCpu> {
+  const evidence = await parseAzureEvidence(value);
+  let [reportData, nonce] = [NO_BYTES, NO_BYTES];
+  let pcrs: PcrValues = [];
+  await refusalOf(() => {
+    reportData = parseRuntimeClaims(evidence.hcl.runtimeData).userData ?? reportData;
+  });
+  await refusalOf(async () => {
+    const quote = parseTpmQuote(evidence.tpm.message);
+    nonce = quote.claims.extra_data;
+    pcrs = await requirePcrValues(quote, evidence.tpm.pcrs);
+  });
   return {
-    kind: kindOf(evidence),
-    reportData: (runtime instanceof AttestError ? undefined : runtime.userData) ?? NO_BYTES,
-    nonce: quote instanceof AttestError ? NO_BYTES : quote.claims.extra_data,
-    registers: { log: "tcg2-sha256", values: new Map(values.map(([register, value]) => [`PCR${register}`, value])) },
+    kind: `azure-${evidence.hcl.tee}`,
+    reportData,
+    nonce,
+    registers: { log: "tcg2-sha256", values: new Map(pcrs.map(([register, value]) => [`PCR${register}`, value])) },
     verify: (given) => verifyAzure(evidence, given),
   };
 }
 
-const kindOf = ({ hcl }: AzureEvidence): string => (hcl.isTdx ? "azure-tdx" : "azure-snp");
-
 async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verified> {
   const { version, hcl, cpu, vmpl, quote: td = NO_BYTES, tpm } = evidence;
+  const isTdx = hcl.tee === "tdx";
   let runtime!: RuntimeClaims;
   let quote!: TpmQuote;
   let pcrs!: PcrValues;
@@ -58,7 +66,7 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
     "azure.td_report",
     "azure-cvm.md 4",
     // Only the quote is signed, and a splice is no honest mistake.
-    () => same("azure-td-report-mismatch", "TDINFO", tdInfo(td, td[0] === 5 ? TD_INFO_OFFSET_5 : TD_INFO_OFFSET), tdInfo(hcl.hardwareReport)),
+    () => same("azure-td-report-mismatch", "TDINFO", tdInfo(td, td[0] === 5 ? TD_INFO.at5 : TD_INFO.at4), tdInfo(hcl.hardwareReport)),
   ];
   const ofVersion2: Taken = [
     "azure.user_data",
@@ -67,17 +75,17 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
     () => same("azure-user-data-mismatch", "user-data", padded(quote.claims.extra_data, 64), runtime.userData),
   ];
   const steps: Taken[] = [
-    ...(hcl.isTdx ? [] : [ofSnp]),
+    ...(isTdx ? [] : [ofSnp]),
     [
       "azure.runtime_data",
       "azure-cvm.md A03",
       async () => {
         const [code, digest] = ["azure-runtime-data-mismatch", await hcl.runtimeDigest()];
-        if (hcl.isTdx) same(code, "TDREPORT", digest, tdReportData(hcl));
+        if (isTdx) same(code, "TDREPORT", digest, tdReportData(hcl));
         return same(code, "REPORT_DATA", digest, cpu.reportData);
       },
     ],
-    ...(hcl.isTdx ? [ofTdx] : []),
+    ...(isTdx ? [ofTdx] : []),
     [
       "azure.claims",
       "azure-cvm.md A02",
@@ -130,8 +138,7 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
     hcl: { version: hcl.version },
     unknown_claims: unlessEmpty(runtime.unknown),
   });
-  const claims = { ...own, [hcl.isTdx ? "tdx" : "snp"]: found.claims };
-  return { ...found, kind: kindOf(evidence), checks, claims };
+  return { ...found, kind: `azure-${hcl.tee}`, checks, claims: { ...own, [hcl.tee]: found.claims } };
 }
 
 const unlessEmpty = <T extends object>(members: T): T | undefined => (Object.keys(members).length ? members : undefined);

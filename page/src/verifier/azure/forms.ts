@@ -1,8 +1,9 @@
 /** Azure evidence as it is written down: the JSON of Trustee and attestation-rs (azure-cvm.md 5 and 9). */
 
 import { type Bytes, base64urlBytes, hexBytes, trimmedEnd } from "../bytes";
-import { type Shown, need } from "../errors";
+import { type Demand, demandsOf, need } from "../errors";
 import type { ParsedCpu } from "../formats";
+import { readIntelQuote } from "../intel/intel";
 import { JsonFloat, type JsonObject, type JsonValue, isInteger, isObject, jsonValue } from "../json";
 import { readPemBlocks } from "../pem";
 import { snpCpu } from "../snp/evidence";
@@ -11,11 +12,11 @@ import { MAX_PCRS, PCR_BYTES } from "../tpm/quote";
 import { parseCertificate } from "../x509";
 import { type HclReport, parseHclReport } from "./structure";
 
-const [MAX_SIGNATURE_BYTES, MAX_MESSAGE_BYTES, MAX_CERTIFICATES] = [512, 1024, 8];
-const [SNP, TDX] = ["az-snp", "az-tdx"];
-
-/** Reads the TD quote, of a VM on TDX. */
-export type ReadQuote = (quote: Bytes) => ParsedCpu | Promise<ParsedCpu>;
+const enum MAX {
+  signature = 512,
+  message = 1024,
+  certificates = 8,
+}
 
 /** Evidence as presented. */
 export interface AzureEvidence {
@@ -32,25 +33,20 @@ export interface AzureEvidence {
   readonly tpm: { readonly signature: Bytes; readonly message: Bytes; readonly pcrs: readonly Bytes[] };
 }
 
-function demand(holds: unknown, field: string, expected: Shown, got?: Shown): asserts holds {
-  need(holds, "malformed", "azure-form-malformed", expected, got, { field });
-}
-
-function requireType(field: string, said: JsonValue | undefined, found: string): void {
-  need(said === found, "malformed", "hcl-report-type-mismatch", String(said), found, { check: "azure.format", field });
-}
+const demand: Demand = demandsOf("malformed", "azure-form-malformed");
+const requireType: Demand = demandsOf("malformed", "hcl-report-type-mismatch", "azure.format");
 
 /**
  * Read evidence of every version: `json-invalid`, `azure-form-malformed`, `azure-form-unsupported`,
  * `hcl-report-type-mismatch`, and what its parts refuse with.
  */
-export async function parseAzureEvidence(data: Bytes, readQuote: ReadQuote): Promise<AzureEvidence> {
+export async function parseAzureEvidence(data: Bytes): Promise<AzureEvidence> {
   // (1) The members, by the version.
   let platform: JsonValue | undefined;
   let inner: JsonValue | undefined = jsonValue(data, "Azure evidence");
   if (isObject(inner) && "platform" in inner) {
     ({ platform, evidence: inner } = object(inner, "evidence", ["platform", "evidence"]));
-    demand(platform === SNP || platform === TDX, "platform", [SNP, TDX]);
+    demand(platform === "az-snp" || platform === "az-tdx", "platform", "az-snp or az-tdx");
   }
   demand(isObject(inner), "evidence", "object");
   const version = versionOf(inner);
@@ -63,13 +59,13 @@ export async function parseAzureEvidence(data: Bytes, readQuote: ReadQuote): Pro
   // (2) The paravisor's report, of the type that the rest says.
   const [bytes, ofTpm] = version ? [base64, hexText] : [array, array];
   const hcl = parseHclReport(bytes(members[reportName], reportName));
-  const found = hcl.isTdx ? TDX : SNP;
-  if (platform) requireType("platform", platform, found);
-  if (hasVcek) requireType("vcek", SNP, found);
-  if (hasQuote) requireType("td_quote", TDX, found);
+  const { tee } = hcl;
+  requireType(!platform || platform === `az-${tee}`, "platform", platform as string, tee);
+  requireType(!hasVcek || tee === "snp", "vcek", "snp", tee);
+  requireType(!hasQuote || tee === "tdx", "td_quote", "tdx", tee);
   // (3) What the CPU made, then the pieces of the TPM's quote.
   const { signature, message, pcrs } = object(members[quoteName], quoteName, ["signature", "message", "pcrs"]);
-  const made = hcl.isTdx ? await tdQuote(bytes(members.td_quote, "td_quote"), readQuote) : snpReport(hcl, hasVcek ? certificates(members.vcek, version) : []);
+  const made = tee === "tdx" ? await tdQuote(bytes(members.td_quote, "td_quote")) : snpReport(hcl, hasVcek ? certificates(members.vcek, version) : []);
   demand(Array.isArray(pcrs) && pcrs.length <= MAX_PCRS, "pcrs", MAX_PCRS);
   const sized = (value: JsonValue | undefined, field: string, least: number, most: number): Bytes => {
     const found = ofTpm(value, field);
@@ -77,7 +73,7 @@ export async function parseAzureEvidence(data: Bytes, readQuote: ReadQuote): Pro
     return found;
   };
   const values = pcrs.map((value) => sized(value, "pcrs", PCR_BYTES, PCR_BYTES));
-  const tpm = { signature: sized(signature, "signature", 0, MAX_SIGNATURE_BYTES), message: sized(message, "message", 0, MAX_MESSAGE_BYTES), pcrs: values };
+  const tpm = { signature: sized(signature, "signature", 0, MAX.signature), message: sized(message, "message", 0, MAX.message), pcrs: values };
   return { version, hcl, ...made, tpm };
 }
 
@@ -125,22 +121,22 @@ function base64(value: JsonValue | undefined, field: string): Bytes {
 type Made = Pick<AzureEvidence, "cpu" | "vmpl" | "quote">;
 
 /** Read a TD quote; one of SGX is none, whatever its REPORTDATA says. */
-async function tdQuote(quote: Bytes, readQuote: ReadQuote): Promise<Made> {
-  const cpu = await readQuote(quote);
-  requireType("td_quote", cpu.kind, "tdx");
+async function tdQuote(quote: Bytes): Promise<Made> {
+  const cpu = await readIntelQuote(quote);
+  requireType(cpu.kind === "tdx", "td_quote", cpu.kind, "tdx");
   return { quote, cpu };
 }
 
-function snpReport({ hardwareReport }: HclReport, [leaf, ...others]: readonly Bytes[]): Made {
+function snpReport({ hardwareReport }: HclReport, leaves: readonly Bytes[]): Made {
   const report = parseReport(hardwareReport);
-  return { vmpl: report.vmpl, cpu: snpCpu(report, { leaves: leaf ? [leaf] : [], issuers: others.map(parseCertificate), crls: [] }) };
+  return { vmpl: report.vmpl, cpu: snpCpu(report, leaves.slice(0, 1), { certificates: leaves.slice(1).map(parseCertificate) }) };
 }
 
 /** DER of the VCEK, and of the certificates that stand behind it in PEM. */
 function certificates(value: JsonValue | undefined, version: number): readonly Bytes[] {
   if (version) return [base64(value, "vcek")];
   const blocks = readPemBlocks(text(value, "vcek"));
-  const areCertificates = blocks.length && blocks.length <= MAX_CERTIFICATES && blocks.every(({ label }) => label === "CERTIFICATE");
+  const areCertificates = blocks.length && blocks.length <= MAX.certificates && blocks.every(({ label }) => label === "CERTIFICATE");
   demand(areCertificates, "vcek", "1 to 8 certificates in PEM", blocks.length);
   return blocks.map(({ content }) => content);
 }

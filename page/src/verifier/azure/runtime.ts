@@ -5,12 +5,16 @@
 
 import { type Bytes, base64urlBytes, hex, hexBytes } from "../bytes";
 import { rsaSpki } from "../crypto";
-import { type Shown, need } from "../errors";
+import { type Demand, demandsOf } from "../errors";
 import { type JsonObject, type JsonValue, isObject, jsonValue } from "../json";
 import { jsonText } from "../json_text";
 
 const AK_KID = "HCLAkPub";
-const [MIN_AK_BITS, MAX_AK_BITS, MAX_KEYS] = [2048, 4096, 16];
+const enum AK {
+  minBits = 2048,
+  maxBits = 4096,
+  maxKeys = 16,
+}
 
 /** Members of vm-configuration, and their types. */
 const FLAGS = ["console-enabled", "secure-boot", "tpm-enabled", "tpm-persisted", "filtered-vpci-devices-allowed"];
@@ -27,9 +31,7 @@ export interface RuntimeClaims {
   readonly unknown: Readonly<Record<string, string>>;
 }
 
-function demand(holds: unknown, field: string, expected: Shown, got?: Shown): asserts holds {
-  need(holds, "malformed", "azure-claims-malformed", expected, got, { field });
-}
+const demand: Demand = demandsOf("malformed", "azure-claims-malformed");
 
 /** Refuses with `json-invalid`, `azure-claims-malformed`, `base64-invalid` or `hex-invalid`. */
 export function parseRuntimeClaims(data: Bytes): RuntimeClaims {
@@ -56,7 +58,7 @@ export function parseRuntimeClaims(data: Bytes): RuntimeClaims {
 
 /** The one key with the attestation key's name; its operations are not judged, old paravisors lie there. */
 function attestationKey(keys: JsonValue | undefined): { ak: Bytes; akBits: number } {
-  demand(Array.isArray(keys) && keys.length <= MAX_KEYS, "keys", MAX_KEYS);
+  demand(Array.isArray(keys) && keys.length <= AK.maxKeys, "keys", AK.maxKeys);
   const [key, another] = keys.filter((entry): entry is JsonObject => isObject(entry) && entry.kid === AK_KID);
   demand(key && !another, "keys", AK_KID);
   demand(key.kty === "RSA", "kty", "RSA");
@@ -68,7 +70,7 @@ function attestationKey(keys: JsonValue | undefined): { ak: Bytes; akBits: numbe
   };
   const [modulus, exponent] = [number("n"), number("e")];
   const akBits = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
-  const isUsable = hex(exponent) === "010001" && akBits >= MIN_AK_BITS && akBits <= MAX_AK_BITS && modulus.at(-1)! & 1;
-  demand(isUsable, AK_KID, `odd, ${MIN_AK_BITS} to ${MAX_AK_BITS} bits, 65537`, akBits);
+  const isUsable = hex(exponent) === "010001" && akBits >= AK.minBits && akBits <= AK.maxBits && modulus.at(-1)! & 1;
+  demand(isUsable, AK_KID, `odd, ${AK.minBits} to ${AK.maxBits} bits, 65537`, akBits);
   return { ak: rsaSpki(modulus), akBits };
 }

@@ -35,20 +35,16 @@ const bitsOf = (value: bigint, table: Readonly<Record<string, number>>): Record<
 
 /** The fields of the report under their names; what is undefined here is no claim. */
 export function snpClaims(report: SnpReport, leaf: SnpLeaf, product: Product, tcbs: Tcbs): Claims {
-  const { policy, platform_info, cpuid, chip_id } = report;
+  const { raw, signature_algo, signature_r, signature_s, key_info, ...fields } = report;
+  const { policy, platform_info, cpuid, chip_id } = fields;
   const [current_version, committed_version] = [report.current_version, report.committed_version].map((version: Bytes) => [...version].reverse().join("."));
   return nestedClaims({
-    ...report,
-    raw: undefined,
-    signature_algo: undefined,
-    signature_r: undefined,
-    signature_s: undefined,
-    key_info: undefined,
+    ...fields,
     product,
     cpuid: cpuid && { family: cpuid[0], model: cpuid[1], stepping: cpuid[2] },
     policy: { abi_major: (policy >> 8n) & 255n, abi_minor: policy & 255n, ...bitsOf(policy, POLICY_BITS) },
     platform_info: { ...bitsOf(platform_info, PLATFORM_BITS), value: platform_info },
-    author_key_en: !!(report.key_info & 1),
+    author_key_en: !!(key_info & 1),
     chip_id_masked: isZero(chip_id),
     ...tcbs,
     current_version,

@@ -1,11 +1,12 @@
 /** SEV-SNP evidence: one report, and the certificates that came with it. */
 
 import { type Bytes, base64urlBytes } from "../bytes";
-import { type Crl, parseCrl } from "../crl";
+import { parseCrl } from "../crl";
 import { need, refusalOf } from "../errors";
 import type { ParsedCpu } from "../formats";
 import { type JsonObject, isObject, jsonValue } from "../json";
-import { type Certificate, parseCertificate } from "../x509";
+import { type Endorsements, merged, nothingFound } from "../pool";
+import { parseCertificate } from "../x509";
 import { REPORT_BYTES, type SnpReport, parseReport } from "./structure";
 import { parseTable } from "./table";
 import { verifySnp } from "./verify";
@@ -13,20 +14,16 @@ import { verifySnp } from "./verify";
 /** The all-zero entry that ends every table. */
 const SHORTEST_TABLE_BYTES = 24;
 
-/** What the Attester presented beside a report. */
-export interface SnpPresented {
-  /** DER of the certificates presented as VCEK or VLEK; one that cannot be read refuses. */
-  readonly leaves: readonly Bytes[];
-  /** Other certificates and lists that could be read. */
-  readonly issuers: readonly Certificate[];
-  readonly crls: readonly Crl[];
-}
-
-/** What is known of a report until it is verified. */
-export const snpCpu = (report: SnpReport, presented: SnpPresented): ParsedCpu => ({
+/**
+ * What is known of a report until it is verified.
+ *
+ * @param leaves DER of the certificates presented as VCEK or VLEK; one that cannot be read refuses
+ * @param presented other certificates and lists that came along
+ */
+export const snpCpu = (report: SnpReport, leaves: readonly Bytes[], presented: Partial<Endorsements>): ParsedCpu => ({
   kind: "sev-snp",
   reportData: report.report_data,
-  verify: (given) => verifySnp(report, presented, given),
+  verify: (given) => verifySnp(report, leaves, { ...given, endorsements: merged(presented, given.endorsements) }),
 });
 
 /** Read a raw report, or an extended report: the report followed by its certificate table. */
@@ -48,12 +45,13 @@ export function readConfigfsTsm(data: Bytes): Promise<ParsedCpu> {
 
 async function withTable(raw: Bytes, table: Bytes): Promise<ParsedCpu> {
   const report = parseReport(raw);
-  const [leaves, issuers, crls]: [Bytes[], Certificate[], Crl[]] = [[], [], []];
+  const leaves: Bytes[] = [];
+  const { certificates, crls } = nothingFound();
   for (const { kind, data } of parseTable(table)) {
     if (/^V/.test(kind)) leaves.push(data);
     // What cannot be read is missing.
-    if (/^A/.test(kind)) await refusalOf(() => void issuers.push(parseCertificate(data)));
-    if (kind === "CRL") await refusalOf(() => void crls.push(parseCrl(data)));
+    if (/^A/.test(kind)) await refusalOf(() => certificates.push(parseCertificate(data)));
+    if (/^C/.test(kind)) await refusalOf(() => crls.push(parseCrl(data)));
   }
-  return snpCpu(report, { leaves, issuers, crls });
+  return snpCpu(report, leaves, { certificates, crls });
 }

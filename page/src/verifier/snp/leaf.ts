@@ -3,7 +3,7 @@
 import { type Bytes, latin1 } from "../bytes";
 import { usableKey } from "../crypto";
 import { TAG, type Tlv, defect, integer, onlyElement, unlessDefect } from "../der";
-import { type Shown, need, refuse } from "../errors";
+import { type Demand, demandsOf } from "../errors";
 import { type Certificate, extensionOf } from "../x509";
 import { PRODUCTS, type Product, type Tcb, partsOf } from "./tcb";
 
@@ -17,15 +17,14 @@ export interface SnpLeaf {
   readonly product: Product;
   readonly tcb: Tcb;
   /** 64 bytes (Turin 8) for a VCEK; undefined for a VLEK. */
-  readonly hwid: Bytes | undefined;
+  readonly hwid?: Bytes;
   /** The cloud provider of a VLEK. */
-  readonly cspId: string | undefined;
+  readonly cspId?: string;
   /** As written, such as `Milan-B0`; the stepping in it is known to be wrong for some chips. */
   readonly productName: string;
 }
 
-const demand = (is: unknown, field: string, expected: Shown, got: Shown): void =>
-  need(is, "chain", "snp-leaf-malformed", expected, got, { field });
+const demand: Demand = demandsOf("chain", "snp-leaf-malformed");
 
 /** Decode the extensions: `snp-leaf-malformed`, or `public-key-invalid`. */
 export async function readLeaf(certificate: Certificate): Promise<SnpLeaf> {
@@ -35,7 +34,7 @@ export async function readLeaf(certificate: Certificate): Promise<SnpLeaf> {
   const read = <T>(arcs: string, tag: TAG, value: (element: Tlv) => T): T =>
     unlessDefect(
       () => value(onlyElement(extension(arcs) ?? defect("none"), tag)),
-      (got) => refuse("chain", "snp-leaf-malformed", "DER", got, { field: arcs }),
+      (got) => demand(false, arcs, "DER", got) as never,
     );
   const text = (arcs: string): string => {
     const found = read(arcs, TAG.ia5String, ({ body }) => latin1(body));
@@ -66,9 +65,8 @@ export async function readLeaf(certificate: Certificate): Promise<SnpLeaf> {
     kind: isVcek ? "VCEK" : "VLEK",
     product,
     tcb: Object.fromEntries(partsOf(product).map(([part, , arc]) => [part, level(arc)])),
-    hwid: isVcek ? hwidOf(extension("4"), isTurin ? 8 : 64) : undefined,
-    cspId: isVcek ? undefined : text("5"),
     productName,
+    ...(isVcek ? { hwid: hwidOf(extension("4"), isTurin ? 8 : 64) } : { cspId: text("5") }),
   };
 }
 
@@ -77,5 +75,5 @@ function hwidOf(value: Bytes | undefined, size: number): Bytes {
   const [tag, length] = value ?? [];
   const hwid = value?.length === size + 2 && tag === TAG.octetString && length === size ? value.slice(2) : value;
   demand(hwid?.length === size, "HWID", size, hwid?.length);
-  return hwid!;
+  return hwid;
 }

@@ -79,7 +79,7 @@ export function parseReport(raw: Bytes): SnpReport {
   demand(product !== undefined || !cpuid, "unsupported", "snp-product-unknown", "CPUID_FAM_ID", "Milan, Genoa, Turin", cpuid);
   // (3) What has only one meaning, or none that we know.
   demand(signature_algo === 1, "unsupported", "snp-signature-algorithm-unsupported", "SIGNATURE_ALGO", 1, signature_algo);
-  demand(policy >> 26n === 0n && (policy & 0x20000n) > 0n, "malformed", "snp-field-malformed", "POLICY", "bit 17 alone of 17 and 63:26", policy);
+  demand(((policy >> 17n) & ~0x1fen) === 1n, "malformed", "snp-field-malformed", "POLICY", "of bits 17 and 63:26 the first", policy);
   demand(key_info < 32, "malformed", "snp-field-malformed", "KEY_INFO", "bits 4:0", key_info);
   // (4) TCBs by the layout of the product line; version 2 waits for the certificate to name it.
   if (product) tcbsOf(fields, product);

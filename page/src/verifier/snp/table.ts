@@ -1,9 +1,12 @@
 /** The certificate table of an extended report (AMD 56421, 4.1.8.1; sev-snp.md 13). All of it comes from the host. */
 
 import { type Bytes, Reader, hex, isZero } from "../bytes";
-import { type Shown, need } from "../errors";
+import { type Demand, demandsOf } from "../errors";
 
-const [MAX_ENTRIES, MAX_TABLE_BYTES] = [32, 1024 * 1024];
+const enum MAX {
+  entries = 32,
+  bytes = 1024 * 1024,
+}
 
 export type TableKind = "VCEK" | "VLEK" | "ASK" | "ARK" | "CRL" | "PLATFORM";
 
@@ -17,6 +20,8 @@ const KINDS: Readonly<Record<string, TableKind>> = {
   ecae0c0f950243b1afa20ae2e0d565b6: "PLATFORM",
 };
 
+const demand: Demand = demandsOf("malformed", "snp-table-malformed", "snp.format");
+
 export interface TableEntry {
   readonly kind: TableKind;
   readonly data: Bytes;
@@ -27,35 +32,32 @@ export const beginsTable = (data: Uint8Array): boolean => hex(data.subarray(0, 1
 
 /** Read a table with its padding; entries with an unknown GUID are skipped, as GHCB asks: `snp-table-malformed`. */
 export function parseTable(data: Bytes): TableEntry[] {
-  const field = "certificate table";
-  const demand = (is: boolean, expected: Shown, got: Shown): void =>
-    need(is, "malformed", "snp-table-malformed", expected, got, { check: "snp.format", field });
   if (isZero(data)) return [];
-  demand(data.length <= MAX_TABLE_BYTES, MAX_TABLE_BYTES, data.length);
+  demand(data.length <= MAX.bytes, "size", MAX.bytes, data.length);
   // (1) The heads, up to an entry of zeros.
-  const reader = new Reader(data, field);
+  const reader = new Reader(data, "certificate table");
   const heads: (readonly [guid: string, begin: number, end: number])[] = [];
   for (;;) {
-    const guid = reader.take(16, field);
-    const [offset, length] = [reader.unsigned(4, field), reader.unsigned(4, field)];
+    const guid = reader.take(16, "GUID");
+    const [offset, length] = [reader.unsigned(4, "offset"), reader.unsigned(4, "length")];
     if (isZero(guid)) {
-      demand(!offset && !length, "a GUID", "none");
+      demand(!offset && !length, "GUID");
       break;
     }
     heads.push([hex(guid), offset, offset + length]);
-    demand(heads.length <= MAX_ENTRIES, MAX_ENTRIES, heads.length);
+    demand(heads.length <= MAX.entries, "entries", MAX.entries, heads.length);
   }
   // (2) What they lead to, one of each kind, and nothing behind it.
   let covered = reader.offset;
   const entries: TableEntry[] = [];
   for (const [guid, begin, end] of heads) {
-    demand(begin >= reader.offset && end <= data.length, [reader.offset, data.length], [begin, end]);
+    demand(begin >= reader.offset && end <= data.length, "offset", [reader.offset, data.length], [begin, end]);
     covered = Math.max(covered, end);
     const kind = KINDS[guid];
     if (!kind) continue;
-    demand(!entries.some((entry) => entry.kind === kind), "one", kind);
+    demand(!entries.some((entry) => entry.kind === kind), kind);
     entries.push({ kind, data: data.slice(begin, end) });
   }
-  demand(isZero(data.subarray(covered)), 0, "padding");
+  demand(isZero(data.subarray(covered)), "padding");
   return entries;
 }

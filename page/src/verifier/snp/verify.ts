@@ -4,62 +4,60 @@
  */
 
 import type { Anchor } from "../anchors";
-import { concat, equal, hasAt, isZero, padded, rfc3339 } from "../bytes";
+import { type Bytes, concat, equal, hasAt, isZero, padded, rfc3339 } from "../bytes";
 import { type Dated, requireValid } from "../chain";
 import { type Check, type Told, check, same, takeSteps } from "../checks";
-import { type Crl, requireCurrentCrl } from "../crl";
+import { requireCurrentCrl } from "../crl";
 import { ecdsaHolds } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
 import type { Given, Verified } from "../formats";
-import { merged, withCommonName } from "../pool";
+import { withCommonName } from "../pool";
 import { type Certificate, type Issuer, parseCertificate } from "../x509";
 import { MAX_CANDIDATES, findIssuer, findRoot, firstOf } from "./chain";
 import { snpClaims } from "./claims";
-import type { SnpPresented } from "./evidence";
 import { type LeafKind, type SnpLeaf, readLeaf } from "./leaf";
 import type { SnpReport } from "./structure";
 import { type Product, type Tcbs, covers, tcbBytes, tcbText, tcbsOf } from "./tcb";
 
 /** The signature covers what stands before it. */
-const SIGNED_BYTES = 0x2a0;
-const COORDINATE_BYTES = 48;
+const enum SIZE {
+  signed = 0x2a0,
+  coordinate = 48,
+}
 
-/** Check that AMD hardware signed this report and that its certificates speak for it. */
-export async function verifySnp(report: SnpReport, presented: SnpPresented, given: Given): Promise<Verified> {
+/**
+ * Check that AMD hardware signed this report and that its certificates speak for it.
+ *
+ * @param presented DER of what the Attester says is the certificate of the report's key
+ */
+export async function verifySnp(report: SnpReport, presented: readonly Bytes[], given: Given): Promise<Verified> {
   const { version, key_info } = report;
-  const endorsements = merged({ certificates: presented.issuers }, given.endorsements);
-  const crls = [...presented.crls, ...endorsements.crls];
   // Bits 4:2 are SIGNING_KEY, bit 1 is MASK_CHIP_KEY: the firmware signed, and with a key that has a certificate.
   const kind = (["VCEK", , "VLEK"] as const)[key_info >> 1];
   const signed = (): Told => {
-    const expected = "SIGNING_KEY 0 or 1, MASK_CHIP_KEY 0";
+    const expected = "SEV-VCEK or SEV-VLEK";
     need(kind, "signature", "snp-report-unsigned", expected, key_info, { field: "KEY_INFO" });
-    return [expected, key_info];
+    return [expected, kind];
   };
   const before = [
     check("snp.format", "pass", "a known version", version, "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"),
     ...(await takeSteps([["snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02", signed]])),
   ];
-  const subject = `SEV-${kind}`;
-  const leaves = [...presented.leaves.map((der) => () => parseCertificate(der)), ...withCommonName(endorsements, subject).map((leaf) => () => leaf)];
-  return firstOf(
-    await candidates(report, kind!, leaves, given.at),
-    (candidate) => judge(report, candidate, { ...given, endorsements }, crls, before),
-    () => {
-      // Only leaves of the other kind are at hand, or none at all.
-      const other = kind === "VCEK" ? "SEV-VLEK" : "SEV-VCEK";
-      return presented.leaves.length || withCommonName(endorsements, other).length
-        ? takeSteps([["snp.leaf", "sev-snp.md S04", () => refuse("chain", "snp-signer-kind-mismatch", subject, other, { field: "KEY_INFO" })]])
-        : takeSteps([["snp.leaf", "sev-snp.md S03", () => refuse("endorsement", "snp-leaf-missing", subject, "none", { retryable: true })]]);
-    },
-  );
+  const otherwise = (): Promise<unknown> => {
+    // Only leaves of the other kind are at hand, or none at all.
+    const other = kind === "VCEK" ? "VLEK" : "VCEK";
+    return presented.length || withCommonName(given.endorsements, `SEV-${other}`).length
+      ? takeSteps([["snp.leaf", "sev-snp.md S04", () => refuse("chain", "snp-signer-kind-mismatch", kind, other, { field: "KEY_INFO" })]])
+      : takeSteps([["snp.leaf", "sev-snp.md S03", () => refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true })]]);
+  };
+  return firstOf(await candidates(report, kind!, presented, given), (leaf) => judge(report, leaf, given, before), otherwise);
 }
 
 /** Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit. */
-async function candidates(report: SnpReport, kind: LeafKind, leaves: readonly (() => Certificate)[], at: number): Promise<(SnpLeaf | AttestError)[]> {
+async function candidates(report: SnpReport, kind: LeafKind, presented: readonly Bytes[], { endorsements, at }: Given): Promise<(SnpLeaf | AttestError)[]> {
   const found: (SnpLeaf | AttestError)[] = [];
-  for (const read of leaves) {
-    const leaf = await refusalOf(() => readLeaf(read()));
+  for (const each of [...presented, ...withCommonName(endorsements, `SEV-${kind}`)]) {
+    const leaf = await refusalOf(() => readLeaf(each instanceof Uint8Array ? parseCertificate(each) : each));
     // Unreadable is a defect of the chain: the Attester presented it as what speaks for its report.
     if (leaf instanceof AttestError) found.push(new AttestError("chain", leaf.code, leaf.message, leaf.facts));
     else if (leaf.kind === kind) found.push(leaf);
@@ -75,8 +73,8 @@ async function candidates(report: SnpReport, kind: LeafKind, leaves: readonly ((
 }
 
 /** The numbered procedure with one candidate; what a step finds, those after it use. */
-async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given: Given, crls: readonly Crl[], before: readonly Check[]): Promise<Verified> {
-  const { at, unchecked } = given;
+async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given: Given, before: readonly Check[]): Promise<Verified> {
+  const { at, endorsements, unchecked } = given;
   let leaf!: SnpLeaf;
   let product!: Product;
   let tcbs!: Tcbs;
@@ -129,9 +127,9 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         async () => {
           const { name, spki } = leaf.certificate;
           const numbers = [report.signature_r, report.signature_s].map((number) => padded(number.slice().reverse(), 72));
-          const isShort = numbers.every((number) => isZero(number.slice(0, -COORDINATE_BYTES)));
-          const signature = concat(...numbers.map((number) => number.slice(-COORDINATE_BYTES)));
-          const holds = isShort && (await ecdsaHolds(spki, "SHA-384", signature, report.raw.slice(0, SIGNED_BYTES)));
+          const isShort = numbers.every((number) => isZero(number.slice(0, -SIZE.coordinate)));
+          const signature = concat(...numbers.map((number) => number.slice(-SIZE.coordinate)));
+          const holds = isShort && (await ecdsaHolds(spki, "SHA-384", signature, report.raw.slice(0, SIZE.signed)));
           need(holds, "signature", "snp-signature-invalid", name, "another signature", { field: "SIGNATURE" });
           return [name, "verifies"];
         },
@@ -180,7 +178,7 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         async () => {
           // Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
           const { serial } = intermediate;
-          const crl = await refusalOf(() => requireCurrentCrl(crls, root, { serials: [serial], at }));
+          const crl = await refusalOf(() => requireCurrentCrl(endorsements.crls, root, { serials: [serial], at }));
           if (!(crl instanceof AttestError)) return [`serial ${serial} not listed`, `CRL of ${rfc3339(crl.thisUpdate)} to ${rfc3339(crl.nextUpdate)}`];
           const reasons = unchecked.filter((each) => each.check === "revocation").map(({ reason }) => reason);
           if (crl.kind !== "endorsement" || !reasons.length) throw crl;

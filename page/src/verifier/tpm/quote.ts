@@ -3,11 +3,20 @@
 import { type Bytes, Reader, concat, hex } from "../bytes";
 import { same } from "../checks";
 import { sha256 } from "../crypto";
-import { type Shown, need } from "../errors";
+import { type Demand, demandsOf, need } from "../errors";
 
-export const [MAX_PCRS, PCR_BYTES] = [24, 32];
+export const MAX_PCRS = 24;
+export const PCR_BYTES = 32;
 const SHA256 = 0x000b;
-const [MAX_SELECTIONS, SELECT_BYTES, MAX_NAME_BYTES, MAX_DATA_BYTES, MAX_DIGEST_BYTES] = [16, 3, 68, 66, 64];
+const enum MAX {
+  selections = 16,
+  name = 68,
+  data = 66,
+  digest = 64,
+}
+const SELECT_BYTES = 3;
+
+const demand: Demand = demandsOf("malformed", "tpm-quote-malformed");
 
 /** A quote as presented: a stranger's word until its signature is verified. */
 export type TpmQuote = ReturnType<typeof parseTpmQuote>;
@@ -16,8 +25,6 @@ export type TpmQuote = ReturnType<typeof parseTpmQuote>;
 export function parseTpmQuote(data: Bytes) {
   const reader = new Reader(data, "TPM quote");
   const number = (size: number, field: string): number => reader.unsigned(size, field, "big");
-  const demand = (is: boolean, field: string, expected: Shown, got: Shown): void =>
-    need(is, "malformed", "tpm-quote-malformed", expected, got, { field });
   // (1) What is no quote (TPM_GENERATED_VALUE, TPM_ST_ATTEST_QUOTE) is refused before the rest is read as one.
   for (const [field, wanted] of [["magic", "ff544347"], ["type", "8018"]] as const) {
     const found = hex(reader.take(wanted.length / 2, field));
@@ -30,8 +37,8 @@ export function parseTpmQuote(data: Bytes) {
   };
   // (2) The rest, to its end.
   const claims = {
-    qualified_signer: sized("qualified_signer", MAX_NAME_BYTES),
-    extra_data: sized("extra_data", MAX_DATA_BYTES),
+    qualified_signer: sized("qualified_signer", MAX.name),
+    extra_data: sized("extra_data", MAX.data),
     clock: reader.unsigned64("clock", "big"),
     reset_count: number(4, "reset_count"),
     restart_count: number(4, "restart_count"),
@@ -40,14 +47,14 @@ export function parseTpmQuote(data: Bytes) {
   };
   const field = "selections";
   const count = number(4, field);
-  demand(count <= MAX_SELECTIONS, field, MAX_SELECTIONS, count);
+  demand(count <= MAX.selections, field, MAX.selections, count);
   const selections = Array.from({ length: count }, () => {
     const [algorithm, size] = [number(2, field), number(1, field)];
     demand(size === SELECT_BYTES, field, SELECT_BYTES, size);
     const bitmap = reader.unsigned(size, field);
     return { algorithm, registers: [...Array(MAX_PCRS).keys()].filter((index) => (bitmap >> index) & 1) };
   });
-  const pcrDigest = sized("pcrDigest", MAX_DIGEST_BYTES);
+  const pcrDigest = sized("pcrDigest", MAX.digest);
   reader.finish();
   demand(claims.safe < 2, "safe", "0 or 1", claims.safe);
   return { claims: { ...claims, safe: !!claims.safe }, selections, pcrDigest };
