@@ -1,1 +1,1 @@
-import{a,b,c,d,e,f}from"./chunk-ZCKR7SE7.js";import"./chunk-4KWTLRHW.js";import"./chunk-C2JMAFMK.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};
+import{a,b,c,d,e,f}from"./chunk-2LUKP2PQ.js";import"./chunk-4KWTLRHW.js";import"./chunk-KE5F27QS.js";export{f as Channel,a as KEM_HYBRID,b as KEM_X25519,d as askForKeys,e as recordOf,c as spokenKems};

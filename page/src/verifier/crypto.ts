@@ -38,8 +38,8 @@ function isRsa(spki: Bytes): boolean {
   const end = 32 + spki[30]! * 256 + spki[31]!;
   const [modulus, exponent] = [spki.slice(32, end), spki.slice(end + 2)].map((number) => number.slice(+!number[0])) as [Bytes, Bytes];
   const size = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
-  // Writing it again is what refuses other encodings.
-  return size >= 2048 && size <= 8192 && hex(exponent) > "01" && rsaHex(modulus, exponent) === hex(spki);
+  // Not every engine refuses an even exponent. Writing the key again is what refuses other encodings.
+  return size >= 2048 && size <= 8192 && hex(exponent) > "01" && exponent.at(-1)! % 2 === 1 && rsaHex(modulus, exponent) === hex(spki);
 }
 
 /** Kind of a key by its SubjectPublicKeyInfo; `public-key-invalid` for a kind or size that vendors do not use. */
