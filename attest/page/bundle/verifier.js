@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{ma as a}from"./chunk-KE5F27QS.js";export{a as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{ma as r}from"./chunk-KE5F27QS.js";export{r as verifyEvidence};
