@@ -1,6 +1,8 @@
 """The page where something is missing, refuses, stalls or changes: algorithms, storage, time, keys and networks."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import pytest_socket
@@ -13,6 +15,7 @@ from tests.page.served import served
 from tests.page.site import PagedSite, paged_site
 from tests.page.test_page import Visit
 from tests.page.threaded import expect
+from tests.rag_demo.service.parts import WordEmbedder
 from tests.rag_demo.service.support import NAME, machine
 
 pytestmark = pytest.mark.loopback
@@ -261,6 +264,62 @@ def test_an_upload_on_its_way_is_broken_off_when_the_machine_turns_red(
     visit.is_in("stopped")
     expect(visit.page.locator("#uploads .refused")).to_contain_text("[stopped]")
     assert len(held) == 1
+
+
+@contextmanager
+def embedding_held(site: PagedSite) -> Iterator[threading.Event]:
+    """Let the service begin with a document, and stop in the middle of it; the event says that it has."""
+    begun, goes_on = threading.Event(), threading.Event()
+    embedder = site.site.workshop.opened[-1].embedder
+    assert isinstance(embedder, WordEmbedder)
+
+    def hold() -> None:
+        begun.set()
+        goes_on.wait(20)
+
+    embedder.during = hold
+    try:
+        yield begun
+    finally:
+        del embedder.during
+        goes_on.set()
+
+
+def test_an_answer_on_its_way_is_broken_off_too(context: BrowserContext, site: PagedSite) -> None:
+    visit = accepted(visit_of(context, site.url))
+    with embedding_held(site) as begun:
+        visit.upload()
+        assert begun.wait(10)
+        expect(visit.page.locator("#uploads")).to_contain_text("page 1 of 1")
+        site.machine.with_microcode(-1)
+        visit.again()
+        visit.is_in("stopped")
+        expect(visit.page.locator("#uploads .refused")).to_contain_text("[stopped]")
+
+
+def test_what_is_forgotten_in_one_tab_counts_in_another(context: BrowserContext, site: PagedSite) -> None:
+    visit = accepted(visit_of(context, site.url))
+    other = Visit(context, site.url)
+    other.is_in("trusted")
+    other.page.click("#forget")
+    other.is_in("unknown")
+    visit.upload()
+    expect(visit.page.locator("#uploads .refused")).to_contain_text("[not-affirmed]")
+    visit.is_in("unknown")
+    assert visit.sealed == 0
+
+
+def test_a_tab_that_comes_back_after_a_minute_is_checked_at_once(context: BrowserContext, site: PagedSite) -> None:
+    context.clock.install()
+    visit = accepted(visit_of(context, site.url))
+    asked = offers(visit)
+    shown = "document.dispatchEvent(new Event('visibilitychange'))"
+    visit.page.evaluate(shown)
+    context.clock.set_system_time(_later(visit.page, MINUTE + 1000))
+    site.machine.with_microcode(-1)
+    visit.page.evaluate(shown)
+    visit.is_in("stopped")
+    assert offers(visit) == asked + 1
 
 
 def test_another_key_of_the_service_is_noticed_checked_and_named(context: BrowserContext, site: PagedSite) -> None:

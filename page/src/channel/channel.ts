@@ -243,7 +243,8 @@ async function* openAnswer(answer: Response, context: Context, enc: Bytes): Asyn
       for (const piece of await opener.feed(rest)) yield* reader.feed(piece);
     }
   } catch (error) {
-    if (error instanceof AttestError) throw error;
+    // Whoever broke it off knows why.
+    if (error instanceof AttestError || (error as Error).name === "AbortError") throw error;
     fail("verification", "channel-truncated", "", { got: "the connection ended" });
   }
   if (!opener) return fail("verification", "channel-truncated", "");
