@@ -84,12 +84,12 @@ export async function requireNotRevoked(certificate: Certificate, issuer: Issuer
   if (!(list instanceof AttestError)) return held ?? list;
   // (4) What there is instead.
   const latest = genuine.at(-1);
-  const [wanted, again] = [`an answer for ${rfc3339(at)}`, { ...facts, retryable: true }];
+  const [wanted, again] = [rfc3339(at), { ...facts, retryable: true }];
   if (latest) {
     const dates = `${rfc3339(latest.begins)} to ${rfc3339(Math.floor(latest.ends / 1000) * 1000)}`;
     refuse("endorsement", at < latest.begins ? "ocsp-not-yet-valid" : "ocsp-expired", wanted, dates, again);
   }
-  need(!named.length, "chain", "ocsp-signature-invalid", `a signature by ${issuer.name} or its responder`, "another", facts);
+  need(!named.length, "chain", "ocsp-signature-invalid", issuer.name, "another", facts);
   if (list.code !== "crl-missing") throw list;
   return refuse("endorsement", "ocsp-missing", wanted, "none", again);
 }

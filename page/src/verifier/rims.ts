@@ -35,7 +35,7 @@ export function readRimDocument(xml: Bytes): RimDocument {
  * @throws AttestError `rim-answer-malformed` or `rim-malformed`; or `json-invalid`, `base64-invalid` or `hex-invalid`.
  */
 export async function readRimAnswer(data: Bytes): Promise<RimDocument> {
-  const members = data.length > MAX_RIM_ANSWER_BYTES ? null : jsonValue(data, "answer of the RIM service");
+  const members = data.length > MAX_RIM_ANSWER_BYTES ? null : jsonValue(data, "RIM");
   const { id, rim, sha256: stated } = isObject(members) ? members : {};
   if (typeof id !== "string" || typeof rim !== "string" || typeof stated !== "string" || !ID.test(id)) {
     return fail("malformed", "rim-answer-malformed", "");

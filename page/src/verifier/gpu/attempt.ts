@@ -83,5 +83,3 @@ export function tellStatuses(attempt: Attempt, statuses: readonly Status[]): Tol
 export function windowOf(all: readonly Dated[]): readonly [from: number, to: number] {
   return [Math.max(...all.map(({ notBefore }) => notBefore)), Math.min(...all.map(({ notAfter }) => notAfter))];
 }
-
-export const windowText = (all: readonly Dated[]): string => windowOf(all).map(rfc3339).join(" to ");

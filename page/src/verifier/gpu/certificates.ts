@@ -72,7 +72,7 @@ interface FirmwareId {
  *   than SHA-384, a certificate that may issue others or may not sign; `public-key-invalid`: no P-384 key.
  */
 export async function readLeaf(certificate: Certificate): Promise<GpuLeaf> {
-  const wrong = (got: Shown): never => refuse("chain", "gpu-leaf-malformed", "a leaf with one firmware id", got, { field: certificate.name });
+  const wrong = (got: Shown): never => refuse("chain", "gpu-leaf-malformed", "a leaf with a firmware id", got, { field: certificate.name });
   const { algorithm, digest, deviceKey } = unlessDefect(() => firmwareId(certificate), wrong);
   await requireP384(certificate);
   if (algorithm !== SHA384 || digest.length !== FWID_BYTES) wrong(`${algorithm} ${hex(digest)}`);
@@ -81,7 +81,7 @@ export async function readLeaf(certificate: Certificate): Promise<GpuLeaf> {
 
 function firmwareId(certificate: Certificate): FirmwareId {
   const found = certificate.extensions.filter(isFirmwareId);
-  if (found.length !== 1) defect(`${found.length} ids`);
+  if (found.length !== 1) defect("ids");
   const inside = onlySequence(found[0]!.value);
   const id = found[0]!.oid === TCB_INFO ? tcbInfo(inside) : compositeDeviceId(inside);
   inside.end();

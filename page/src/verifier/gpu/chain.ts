@@ -53,8 +53,8 @@ export async function findPath({ report, chain }: ParsedGpuEvidence, pool: Endor
   // A root from the evidence is none: a self-issued last certificate stands in its place.
   const roots = chain && found.length && isSelfIssued(found.at(-1)!) ? [found.pop()!] : [];
   let failure: AttestError | undefined;
-  if (chain && found.length !== PATH_LENGTH) failure = refusal("chain", "gpu-chain-length", `${PATH_LENGTH} certificates`, names(found));
-  if (!chain && !found.length) failure = refusal("endorsement", "gpu-leaf-missing", "a certificate with a firmware id", "none");
+  if (chain && found.length !== PATH_LENGTH) failure = refusal("chain", "gpu-chain-length", `${PATH_LENGTH}`, `${found.length}`);
+  if (!chain && !found.length) failure = refusal("endorsement", "gpu-leaf-missing", "a firmware id", "none");
   while (!failure && found.length < PATH_LENGTH) {
     const issuer = await refusalOf(() => findIssuer(found.at(-1)!, pool));
     if (issuer instanceof AttestError) failure = issuer;
@@ -67,9 +67,6 @@ export async function findPath({ report, chain }: ParsedGpuEvidence, pool: Endor
 }
 
 const isSelfIssued = ({ issuer, subject }: Certificate): boolean => equal(issuer, subject);
-
-/** From the lowest certificate up. */
-export const names = (certificates: readonly { readonly name: string }[]): string => certificates.map(({ name }) => name).join(" < ");
 
 /** The leaf whose key signed the report; if none did, the first, so that the signature is what fails. */
 async function findLeaf(report: ParsedGpuReport, pool: Endorsements): Promise<Certificate[]> {
@@ -132,7 +129,7 @@ export async function findRoot(role: AnchorRole, last: Certificate, presented: r
   const expected = `a pinned ${issuerName(last)}`;
   const code = pins.some((pin) => isSimulatedPin(role, pin)) ? "simulated-root-refused" : "root-not-trusted";
   const missing = !pins.length && own.some(({ held }) => !held);
-  const otherwise = missing ? refusal("endorsement", "gpu-root-missing", expected, "none") : refusal("chain", code, expected, `SHA-256 of the key ${pins[0]}`);
+  const otherwise = missing ? refusal("endorsement", "gpu-root-missing", expected, "none") : refusal("chain", code, expected, `${pins[0]}`);
   return firstThat(
     candidates,
     async ({ anchor, issuer }) => {
@@ -143,4 +140,4 @@ export async function findRoot(role: AnchorRole, last: Certificate, presented: r
   );
 }
 
-const issuerName = ({ issuerCommonName }: Certificate): string => issuerCommonName ?? "a name without one CN";
+const issuerName = ({ issuerCommonName }: Certificate): string => issuerCommonName ?? "no CN";

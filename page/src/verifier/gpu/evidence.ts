@@ -62,8 +62,8 @@ export interface ParsedGpuEvidence {
  *   `gpu-opaque-unsupported`; or `certificate-malformed`, the chain cannot be read.
  */
 export async function parseDevice(data: Bytes): Promise<ParsedGpuEvidence> {
-  allowed(data.length <= MAX_DEVICE_BYTES, "device", `at most ${MAX_DEVICE_BYTES} bytes`);
-  const device = jsonValue(data, "NVIDIA device");
+  allowed(data.length <= MAX_DEVICE_BYTES, "device", String(MAX_DEVICE_BYTES));
+  const device = jsonValue(data, "device");
   allowed(isObject(device), "device", "object");
   const { nvml, uuid, ...members } = device;
   requireMembers(members, "device", EVIDENCE, HINTS);
@@ -88,7 +88,7 @@ async function readChain(pem: Bytes): Promise<Certificate[]> {
   const count = text.split("-----BEGIN ").length - 1;
   const chain = await refusalOf(() => readPemBlocks(text).map(({ label, content }) => (label === "CERTIFICATE" ? [parseCertificate(content)] : [])).flat());
   if (!(chain instanceof AttestError) && chain.length === count && count > 0 && count <= MAX_CHAIN_CERTIFICATES) return chain;
-  return refuse("chain", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES} certificates`, `${count} blocks`, { check: "nvidia.chain" });
+  return refuse("chain", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES}`, count, { check: "nvidia.chain" });
 }
 
 /** Require an object with these members, as the rules say, and no other; an optional one may be absent. */

@@ -34,8 +34,6 @@ const enum TYPE {
 const TEXT = /^[ -~]*\0*$/;
 const ON_OR_OFF = /^[\x55\xaa]$/;
 const TWO_BYTES = /^[^]{2}$/;
-/** Of a switch, the ids of eight GPUs and as many bytes of ports, which are not interpreted. */
-const EIGHT_GPUS = /^[^]{128}$/;
 /** What the entries have to be that are interpreted, byte for byte. */
 const FORMS: Readonly<Record<number, RegExp>> = {
   [TYPE.DRIVER_VERSION]: TEXT,
@@ -52,7 +50,8 @@ const FORMS: Readonly<Record<number, RegExp>> = {
   // A switch's own id, or one for each link of a GPU.
   [TYPE.PDIS]: /^(?:[^]{8}|[^]{144})$/,
   [TYPE.LOCK_STATUS]: TWO_BYTES,
-  [TYPE.GPU_PDIS]: EIGHT_GPUS,
+  // The ids of eight GPUs and as many bytes of ports, which are not interpreted.
+  [TYPE.GPU_PDIS]: /^[^]{128}$/,
   [TYPE.OPAQUE_VERSION]: TWO_BYTES,
   [TYPE.CHIP_INFO]: TEXT,
   [TYPE.FEATURE_FLAG]: TWO_BYTES,
@@ -115,50 +114,49 @@ export function parseOpaque(data: Bytes): OpaqueData {
   for (let at = 0; at < data.length; ) {
     const type = unsigned(data.slice(at, at + 2));
     const value = data.slice(at + 4, (at += 4 + unsigned(data.slice(at + 2, at + 4))));
-    wellFormed(at <= data.length && !entries.has(type), field(type), "whole, and once", "other bytes");
+    wellFormed(at <= data.length && !entries.has(type), field(type), "whole, once", value);
     entries.set(type, value);
   }
-  const maybe = <T>(type: number, form: RegExp, read: (value: Bytes) => T): T | undefined => {
-    const value = entries.get(type);
-    return value && form.test(latin1(value)) ? read(value) : undefined;
-  };
-  const required = (type: number, form: RegExp): void => {
+  const required = (type: number, form = /^/): void => {
     const value = entries.get(type);
     wellFormed(!value || form.test(latin1(value)), field(type), String(form), value);
   };
+  const maybe = <T>(type: number, read: (value: Bytes) => T, size?: number): T | undefined => {
+    const value = entries.get(type);
+    return value && value.length === (size ?? value.length) ? read(value) : undefined;
+  };
   // (3) The version says whether the entries mean what we think.
   required(TYPE.OPAQUE_VERSION, TWO_BYTES);
-  const number = (type: number): number | undefined => maybe(type, /^/, unsigned);
-  const version = number(TYPE.OPAQUE_VERSION) ?? 0;
+  const version = maybe(TYPE.OPAQUE_VERSION, unsigned) ?? 0;
   supported(version < 2, version);
   // (4) Values that are interpreted.
-  for (const type of entries.keys()) required(type, FORMS[type] ?? /^/);
+  for (const type of entries.keys()) required(type, FORMS[type]);
   if (version) required(TYPE.FEATURE_FLAG, /^[\0-\x02]\0$/);
   // A text of NULs alone states nothing.
-  const text = (type: number): string | undefined => maybe(type, /^/, latin1)?.split("\0")[0] || undefined;
+  const text = (type: number): string | undefined => maybe(type, latin1)?.split("\0")[0] || undefined;
   // BIOS 96.10.52 wrote the ids of a switch's GPUs under another type.
-  const [old, listed] = [TYPE.OLD_GPU_PDIS, TYPE.GPU_PDIS].map((type) => maybe(type, EIGHT_GPUS, (value) => pdis(value.slice(0, 64))));
-  wellFormed(!old || !listed, "opaque data", "one list of GPUs", "types 4 and 26");
+  const [old, listed] = [TYPE.OLD_GPU_PDIS, TYPE.GPU_PDIS].map((type) => maybe(type, (value) => pdis(value.slice(0, 64)), 128));
+  wellFormed(!old || !listed, "GPUs", 1, 2);
   return {
     driverVersion: text(TYPE.DRIVER_VERSION),
     project: text(TYPE.PROJECT),
     projectSku: text(TYPE.PROJECT_SKU),
     chipSku: text(TYPE.CHIP_SKU),
     chipInfo: text(TYPE.CHIP_INFO),
-    nvdec0: number(TYPE.NVDEC0),
-    fwid: maybe(TYPE.FWID, /^/, hex),
-    protectedPcie: number(TYPE.PROTECTED_PCIE),
+    nvdec0: maybe(TYPE.NVDEC0, unsigned),
+    fwid: maybe(TYPE.FWID, hex),
+    protectedPcie: maybe(TYPE.PROTECTED_PCIE, unsigned),
     version,
-    featureFlag: version ? number(TYPE.FEATURE_FLAG) : undefined,
-    ownPdi: maybe(TYPE.PDIS, /^[^]{8}$/, hex),
-    switchPdis: maybe(TYPE.PDIS, /[^]{9}/, (value) => pdis(value.slice().reverse()).reverse()),
+    featureFlag: version ? maybe(TYPE.FEATURE_FLAG, unsigned) : undefined,
+    ownPdi: maybe(TYPE.PDIS, hex, 8),
+    switchPdis: maybe(TYPE.PDIS, (value) => pdis(value.slice().reverse()).reverse(), 144),
     gpuPdis: old ?? listed,
-    lockStatus: number(TYPE.LOCK_STATUS),
+    lockStatus: maybe(TYPE.LOCK_STATUS, unsigned),
     unknown: [...entries.keys()].filter((type) => !((type >= 1 && type <= 27) || (type >= 32 && type <= 36))),
     bios: entries.get(TYPE.BIOS_VERSION),
   };
 }
 
-const field = (type: number): string => `opaque data, type ${type}`;
+const field = (type: number): string => `type ${type}`;
 
 const pdis = (value: Bytes): string[] => hex(value).match(/.{16}/g) ?? [];

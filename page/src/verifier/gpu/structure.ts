@@ -38,36 +38,36 @@ export interface ParsedGpuReport {
  */
 export function parseReport(data: Bytes): ParsedGpuReport {
   let at = 0;
-  const take = (size: number, field: string): Bytes => {
+  const take = (size: number): Bytes => {
     const taken = data.slice(at, (at += size));
-    wellFormed(taken.length === size, field, `${size} bytes`, `${taken.length} bytes`);
+    wellFormed(taken.length === size, `byte ${at}`, size, taken.length);
     return taken;
   };
-  const fixed = (digits: string, field: string): void => {
-    const got = hex(take(digits.length / 2, field));
-    wellFormed(got === digits, field, digits, got);
+  const fixed = (digits: string): void => {
+    const got = hex(take(digits.length / 2));
+    wellFormed(got === digits, `byte ${at}`, digits, got);
   };
   // (1) Size: what NVML can hand out.
-  wellFormed(data.length <= MAX_REPORT_BYTES, "report", `at most ${MAX_REPORT_BYTES} bytes`, `${data.length} bytes`);
+  wellFormed(data.length <= MAX_REPORT_BYTES, "report", MAX_REPORT_BYTES, data.length);
   // (2) Request and head of the response: version 1.1, code and parameters; the slot is 0.
-  fixed("11e001ff", "request");
-  const nonce = take(32, "nonce");
-  fixed("00", "slot_id");
-  fixed("11600000", "response");
-  const count = unsigned(take(1, "number_of_blocks"));
-  const length = unsigned(take(3, "record_length"));
-  wellFormed(BLOCK_COUNTS.includes(count) && length === count * BLOCK_BYTES, "number_of_blocks", BLOCK_COUNTS, `${count} in ${length} bytes`);
+  fixed("11e001ff");
+  const nonce = take(32);
+  fixed("00");
+  fixed("11600000");
+  const count = unsigned(take(1));
+  const length = unsigned(take(3));
+  wellFormed(BLOCK_COUNTS.includes(count) && length === count * BLOCK_BYTES, "blocks", BLOCK_COUNTS, [count, length]);
   // (3) Measurement blocks: the index, which counts from 1 without a gap, specification 1 with 51 bytes, type 1 with 48.
   const measurements = Array.from({ length: count }, (_, position) => {
-    fixed(`${hex(Uint8Array.of(position + 1))}013300013000`, `measurement ${position}`);
-    return hex(take(48, "measurement"));
+    fixed(`${hex(Uint8Array.of(position + 1))}013300013000`);
+    return hex(take(48));
   });
   // (4) What the device chose and says of itself.
-  take(32, "responder_nonce");
-  const opaque = take(unsigned(take(2, "opaque_length")), "opaque data");
+  take(32);
+  const opaque = take(unsigned(take(2)));
   // (5) The signature is located by parsing, never from the end, and ends the report.
   const signedBytes = data.slice(0, at);
-  const signature = take(96, "signature");
-  wellFormed(at === data.length, "report", `${at} bytes`, `${data.length} bytes`);
+  const signature = take(96);
+  wellFormed(at === data.length, "report", at, data.length);
   return { nonce, measurements, opaque: parseOpaque(opaque), signedBytes, signature };
 }

@@ -92,12 +92,12 @@ function requireBoard(gpus: readonly Device[], switches: readonly Device[], unch
   if (reasons.length && findings.length && !negative) return [whole, `unchecked: ${reasons.join("; ")}`, "not evaluated"];
   const [, expected, got] = negative ?? findings[0] ?? [];
   need(!findings.length, "binding", "gpu-topology-invalid", expected, got);
-  return [whole, "they name exactly each other"];
+  return [whole, "that name each other"];
 }
 
 function findingsOf(gpus: readonly Device[], switches: readonly Device[], whole: string): Finding[] {
   const findings: Finding[] = [];
-  const demand = (holds: boolean, ...finding: Finding): void => {
+  const demand = (holds: unknown, ...finding: Finding): void => {
     if (!holds) findings.push(finding);
   };
   // (1) One that is missing may have been left out; one too many belongs to another board.
@@ -108,8 +108,18 @@ function findingsOf(gpus: readonly Device[], switches: readonly Device[], whole:
     const [wanted, stated] = [[PROTECTED_PCIE_MODE, PROTECTED_PCIE_ON], [gpu.opaque.featureFlag, gpu.opaque.protectedPcie]];
     demand(String(stated) === String(wanted), saysProtected(gpu), `${gpu.name}: mode and protected PCIe ${wanted}`, String(stated));
   }
-  // (3) Each device of one kind names exactly the devices of the other, and all of them name the same.
-  findings.push(...naming(gpus, switches, BOARD_SWITCHES, "switchPdis"), ...naming(switches, gpus, BOARD_GPUS, "gpuPdis"));
+  // (3) Each device of one kind names exactly the devices of the other, and all of them name the same: two halves of two
+  // boards make no board. Sets are compared, never numbers of links: those differ.
+  const sides = [[gpus, switches, BOARD_SWITCHES, "switchPdis"], [switches, gpus, BOARD_GPUS, "gpuPdis"]] as const;
+  for (const [naming, others, size, field] of sides) {
+    const present = lit(others.map(({ pdi }) => pdi));
+    const stated = naming.map(({ opaque }) => opaque[field] && lit(opaque[field]));
+    naming.forEach(({ name }, i) => {
+      const pdis = stated[i];
+      const fits = pdis && String(pdis) === String(stated.find(Boolean)) && pdis.length === size && present.every((pdi) => pdis.includes(pdi));
+      demand(fits && present.length === size, !!pdis && !fits, `${name}: ${present}`, pdis);
+    });
+  }
   // (4) A switch is who it says, and locked.
   for (const { name, pdi, opaque } of switches) {
     const { ownPdi, lockStatus } = opaque;
@@ -120,18 +130,6 @@ function findingsOf(gpus: readonly Device[], switches: readonly Device[], whole:
   const drivers = gpus.map(({ opaque }) => String(opaque.driverVersion));
   demand(new Set(drivers).size < 2, true, "one driver version", drivers);
   return findings;
-}
-
-function naming(naming: readonly Device[], others: readonly Device[], size: number, field: "switchPdis" | "gpuPdis"): Finding[] {
-  const present = lit(others.map(({ pdi }) => pdi));
-  const stated = naming.map(({ name, opaque }) => [name, opaque[field] && lit(opaque[field])] as const);
-  const first = stated.find(([, pdis]) => pdis)?.[1];
-  return stated.flatMap(([name, pdis]): Finding[] => {
-    if (!pdis) return [[false, `${name}: ${size} neighbours`, "none"]];
-    // Two halves of two boards make no board. Sets are compared, never numbers of links: those differ.
-    const contradicts = String(pdis) !== String(first) || pdis.length !== size || !present.every((one) => pdis.includes(one));
-    return contradicts || pdis.length !== present.length ? [[contradicts, `${name}: ${present}`, pdis]] : [];
-  });
 }
 
 /** Each id once and in order, without the links that are off. */

@@ -15,9 +15,9 @@ import { requireValid } from "../chain";
 import { type Check, type Told, check, taken } from "../checks";
 import { AttestError, need, refusalOf } from "../errors";
 import type { Given, ParsedDevice, Verified } from "../formats";
-import { type Attempt, type Passed, type Step, reasons, same, tellStatuses, tolerate, windowText } from "./attempt";
+import { type Attempt, type Passed, type Step, reasons, same, tellStatuses, tolerate, windowOf } from "./attempt";
 import { readIdentity, readLeaf, readModel } from "./certificates";
-import { findPath, findRoot, names, reportSignedBy, requireLink } from "./chain";
+import { findPath, findRoot, reportSignedBy, requireLink } from "./chain";
 import { gpuClaims } from "./claims";
 import { type ParsedGpuEvidence, parseDevice } from "./evidence";
 import { SOURCES } from "./measurements";
@@ -54,7 +54,7 @@ async function chain(attempt: Attempt): Promise<Told> {
   attempt.root = await findRoot("nvidia-device-root", certificates.at(-1)!, roots, attempt.given.anchors);
   attempt.identity = readIdentity(l4!);
   const { anchor } = attempt.root;
-  return ["a pinned root", `${names([...certificates, anchor])}, key ${anchor.pin}`];
+  return ["a pinned root", `${anchor.name}, ${anchor.pin}`];
 }
 
 /** Ask about L4, L3 and L2; L5 is made by the device itself, and nobody can revoke it. */
@@ -91,7 +91,7 @@ const PROCEDURE: readonly Step[] = [
     // Nested validity is not asked for: L5 and L4 begin before the certificates of their issuers.
     ({ path, root, given }) => {
       for (const dated of [...path.certificates, root?.issuer]) if (dated) requireValid(dated, given.at);
-      return [rfc3339(given.at), windowText(path.certificates)];
+      return [rfc3339(given.at), windowOf(path.certificates).map(rfc3339)];
     },
   ],
   [
