@@ -78,13 +78,12 @@ def refused(page: Verifier, *documents: object) -> list[tuple[str | None, str | 
     return [(answer.get("code"), answer.get("path")) for answer in ask(page, [(one, []) for one in told])]
 
 
-def places_of(found: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every mapping and list in a document."""
-    if isinstance(found, dict | list):
-        yield path
+def every_place(found: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every value in a document."""
+    yield path
     members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
     for name, member in members:
-        yield from places_of(member, (*path, name))
+        yield from every_place(member, (*path, name))
 
 
 def changed(whole: dict[str, Any], path: tuple[str | int, ...], **members: object) -> dict[str, Any]:
@@ -99,7 +98,7 @@ def changed(whole: dict[str, Any], path: tuple[str | int, ...], **members: objec
 def test_an_unknown_key_is_refused_wherever_it_stands(page: Verifier) -> None:
     tried = []
     for one in random_documents(40):
-        places = [path for path in places_of(one) if isinstance(_at(one, path), dict)]
+        places = [path for path in every_place(one) if isinstance(_at(one, path), dict)]
         tried += [changed(one, path, colour="red") for path in places if path != ("reference_values",)]
     answers = refused(page, *tried)
     assert len(answers) > 200
@@ -163,14 +162,6 @@ def oddly_changed(random: Random, whole: dict[str, Any]) -> dict[str, Any]:
     place = cast("Any", _at(copied, path[:-1]))
     place[path[-1]] = random.choice(ODD)
     return copied
-
-
-def every_place(found: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every value in a document."""
-    yield path
-    members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
-    for name, member in members:
-        yield from every_place(member, (*path, name))
 
 
 def _at(whole: object, path: tuple[str | int, ...]) -> object:

@@ -231,6 +231,7 @@ def test_a_row_that_python_refuses_the_page_refuses_at_the_same_place(page: Veri
         "",
         "no key",
         public_of("bob").replace("PUBLIC", "PRIVATE"),
+        "-----BEGIN PUBLIC KEY-----\nA\n-----END PUBLIC KEY-----\n",
         "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
     ],
 )

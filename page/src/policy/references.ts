@@ -122,8 +122,9 @@ async function readSignature(value: Json): Promise<Signature> {
 }
 
 /** Read a public key: SubjectPublicKeyInfo, whose length tells its kind. */
-function readKey(pem: string): Bytes {
-  const [block] = readPemBlocks(pem);
+async function readKey(pem: string): Promise<Bytes> {
+  const found = await refusalOf(() => readPemBlocks(pem));
+  const [block] = Array.isArray(found) ? found : [];
   return block?.label === "PUBLIC KEY" && block.content.length in ALGORITHMS ? block.content : refused("policy-key-invalid", Object.values(ALGORITHMS), block?.label);
 }
 
@@ -145,7 +146,7 @@ async function readFiles(files: readonly string[]): Promise<ReadonlyMap<string, 
   for (const file of files) {
     const value = /^\s*\{/.test(file) ? await parsed(file) : undefined;
     if (!value) {
-      const key = readKey(file);
+      const key = await readKey(file);
       keys.set(hex(await sha256(key)), key);
     } else if ((value as JsonObject)["schema"] === SIGNATURE) signatures.push(await readSignature(value));
     else documents.push(await readDocument(value));
