@@ -293,7 +293,7 @@ def searching(folder: Path, user: int) -> tuple[float, float]:
     collection = collection_of([UserToken(bytes([user]) * 32).header(NAME)])
     with load_embedder(PlainFolder(installed_model())) as embedder:
         store = SqliteStore.open(
-            folder / "documents.db", DATABASE_KEY, dimensions=embedder.dimensions, model="all-MiniLM-L6-v2"
+            folder / "documents.db", DATABASE_KEY, dimensions=embedder.dimensions, model=embedder.fingerprint
         )
         try:
 
