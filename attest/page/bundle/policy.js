@@ -1,1 +1,1 @@
-import{a as o,b as s,c as p,d as r}from"./chunk-7W3N654M.js";import"./chunk-4KWTLRHW.js";import"./chunk-6WFHGTYL.js";export{o as appraise,s as loadPolicy,r as propose,p as rows};
+import{a as o,b as s,c as p,d as r}from"./chunk-6NDECFZD.js";import"./chunk-4KWTLRHW.js";import"./chunk-VN4CTTPT.js";export{o as appraise,s as loadPolicy,r as propose,p as rows};

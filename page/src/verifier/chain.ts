@@ -1,6 +1,7 @@
 /** Rules that every vendor's chain shares: who may issue, who did, and when it counts. */
 
 import { equal, hex, rfc3339 } from "./bytes";
+import type { Told } from "./checks";
 import { type SignatureAlgorithm, algorithmOf, signatureHolds } from "./crypto";
 import { TAG, bits, booleanOrFalse, integer, onlyElement, onlySequence, unlessDefect } from "./der";
 import { need } from "./errors";
@@ -67,9 +68,10 @@ export interface Dated {
   readonly notAfter: number;
 }
 
-/** Require `notBefore <= at <= notAfter`: `certificate-not-yet-valid` or `certificate-expired`. */
-export function requireValid({ name, notBefore, notAfter }: Dated, at: number): void {
-  const dates = `${rfc3339(notBefore)} to ${rfc3339(notAfter)}`;
-  need(notBefore <= at, "chain", "certificate-not-yet-valid", dates, rfc3339(at), { field: name });
-  need(at <= notAfter, "chain", "certificate-expired", dates, rfc3339(at), { field: name });
+/** Require `notBefore <= at <= notAfter`, and tell them: `certificate-not-yet-valid` or `certificate-expired`. */
+export function requireValid({ name: field, notBefore, notAfter }: Dated, at: number): Told {
+  const told = [`${rfc3339(notBefore)} to ${rfc3339(notAfter)}`, rfc3339(at)] as const;
+  need(notBefore <= at, "chain", "certificate-not-yet-valid", ...told, { field });
+  need(at <= notAfter, "chain", "certificate-expired", ...told, { field });
+  return told;
 }

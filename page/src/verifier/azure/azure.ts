@@ -53,29 +53,16 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
   let runtime!: RuntimeClaims;
   let quote!: TpmQuote;
   let pcrs!: PcrValues;
-  const ofSnp: Taken = [
-    "azure.vmpl",
-    "azure-cvm.md A08, 6",
-    () => {
-      // Whoever sits at VMPL 1 or above is the paravisor's guest.
-      need(vmpl === 0, "verification", "azure-vmpl-unexpected", 0, vmpl, { field: "VMPL" });
-      return [0, vmpl];
-    },
-  ];
-  const ofTdx: Taken = [
-    "azure.td_report",
-    "azure-cvm.md 4",
-    // Only the quote is signed, and a splice is no honest mistake.
-    () => same("azure-td-report-mismatch", "TDINFO", tdInfo(td, td[0] === 5 ? TD_INFO.at5 : TD_INFO.at4), tdInfo(hcl.hardwareReport)),
-  ];
-  const ofVersion2: Taken = [
-    "azure.user_data",
-    "azure-cvm.md 9",
-    // The form says that both places carry the same; one that does not is another's user data.
-    () => same("azure-user-data-mismatch", "user-data", padded(quote.claims.extra_data, 64), runtime.userData),
-  ];
-  const steps: Taken[] = [
-    ...(isTdx ? [] : [ofSnp]),
+  const steps: (Taken | false)[] = [
+    !isTdx && [
+      "azure.vmpl",
+      "azure-cvm.md A08, 6",
+      () => {
+        // Whoever sits at VMPL 1 or above is the paravisor's guest.
+        need(vmpl === 0, "verification", "azure-vmpl-unexpected", 0, vmpl, { field: "VMPL" });
+        return [0, vmpl];
+      },
+    ],
     [
       "azure.runtime_data",
       "azure-cvm.md A03",
@@ -85,7 +72,12 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
         return same(code, "REPORT_DATA", digest, cpu.reportData);
       },
     ],
-    ...(isTdx ? [ofTdx] : []),
+    isTdx && [
+      "azure.td_report",
+      "azure-cvm.md 4",
+      // Only the quote is signed, and a splice is no honest mistake.
+      () => same("azure-td-report-mismatch", "TDINFO", tdInfo(td, td[0] === 5 ? TD_INFO.at5 : TD_INFO.at4), tdInfo(hcl.hardwareReport)),
+    ],
     [
       "azure.claims",
       "azure-cvm.md A02",
@@ -112,7 +104,12 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
         return ["a TPM's quote", `reset ${quote.claims.reset_count}`];
       },
     ],
-    ...(version > 1 ? [ofVersion2] : []),
+    version > 1 && [
+      "azure.user_data",
+      "azure-cvm.md 9",
+      // The form says that both places carry the same; one that does not is another's user data.
+      () => same("azure-user-data-mismatch", "user-data", padded(quote.claims.extra_data, 64), runtime.userData),
+    ],
     [
       "azure.pcr_digest",
       "azure-cvm.md A07",
@@ -122,14 +119,15 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
       },
     ],
   ];
+  const applying = steps.filter((step) => step !== false);
   // (1) A08: the CPU's report.
   const found = await refusalOf(() => cpu.verify(given));
   const before = [...found.checks, check("azure.format", "pass", "an HCL report", `version ${hcl.version}`, "azure-cvm.md A01")];
   const refused = found instanceof AttestError ? found : undefined;
   // (2) A03, A02, A04, A05, A07: what it vouches for. Each step stands on the one before.
-  const checks = await takeSteps(steps, before, refused?.kind === "endorsement" ? undefined : refused);
+  const checks = await takeSteps(applying, before, refused?.kind === "endorsement" ? undefined : refused);
   // (3) What is missing counts when nothing is false.
-  if (found instanceof AttestError) return takeSteps(steps, before, found) as Promise<never>;
+  if (found instanceof AttestError) return takeSteps(applying, before, found) as Promise<never>;
   const own = nestedClaims({
     pcrs: Object.fromEntries(pcrs),
     vm_configuration: unlessEmpty(runtime.vmConfiguration),

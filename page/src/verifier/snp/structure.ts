@@ -82,6 +82,6 @@ export function parseReport(raw: Bytes): SnpReport {
   demand(((policy >> 17n) & ~0x1fen) === 1n, "malformed", "snp-field-malformed", "POLICY", "of bits 17 and 63:26 the first", policy);
   demand(key_info < 32, "malformed", "snp-field-malformed", "KEY_INFO", "bits 4:0", key_info);
   // (4) TCBs by the layout of the product line; version 2 waits for the certificate to name it.
-  if (product) tcbsOf(fields, product);
+  if (product) tcbsOf(fields, product, "malformed", "reserved-not-zero");
   return { ...fields, raw, product };
 }

@@ -1,7 +1,7 @@
 /** The TCB of each product line of AMD EPYC: its parts, and the two layouts of TCB_VERSION (sev-snp.md 3 and 9). */
 
 import { type Bytes, equal } from "../bytes";
-import { need } from "../errors";
+import { type Kind, need } from "../errors";
 
 /** By the name that AMD's key distribution service uses. */
 export type Product = "Milan" | "Genoa" | "Turin";
@@ -38,12 +38,12 @@ const TCBS = ["reported_tcb", "current_tcb", "committed_tcb", "launch_tcb"] as c
 type Each<T> = Readonly<Record<(typeof TCBS)[number], T>>;
 export type Tcbs = Each<Tcb>;
 
-/** Read those of a report: `reserved-not-zero`, also what the layout of the other family usually gives. */
-export function tcbsOf(report: Each<Bytes>, product: Product): Tcbs {
+/** Read those of a report; refuses with this code what is not zero, also what the layout of the other family usually gives. */
+export function tcbsOf(report: Each<Bytes>, product: Product, kind: Kind, code: string): Tcbs {
   const read = (field: keyof Tcbs): Tcb => {
     const raw = report[field];
     const tcb = Object.fromEntries(partsOf(product).map(([name, place]) => [name, raw[place]!]));
-    need(equal(raw, tcbBytes(tcb, product)), "malformed", "reserved-not-zero", 0, raw, { check: "snp.format", field });
+    need(equal(raw, tcbBytes(tcb, product)), kind, code, 0, raw, { check: "snp.format", field });
     return tcb;
   };
   return Object.fromEntries(TCBS.map((name) => [name, read(name)])) as Tcbs;

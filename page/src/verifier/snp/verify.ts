@@ -5,7 +5,7 @@
 
 import type { Anchor } from "../anchors";
 import { type Bytes, concat, equal, hasAt, isZero, padded, rfc3339 } from "../bytes";
-import { type Dated, requireValid } from "../chain";
+import { requireValid } from "../chain";
 import { type Check, type Told, check, same, takeSteps } from "../checks";
 import { requireCurrentCrl } from "../crl";
 import { ecdsaHolds } from "../crypto";
@@ -46,9 +46,10 @@ export async function verifySnp(report: SnpReport, presented: readonly Bytes[], 
   const otherwise = (): Promise<unknown> => {
     // Only leaves of the other kind are at hand, or none at all.
     const other = kind === "VCEK" ? "VLEK" : "VCEK";
-    return presented.length || withCommonName(given.endorsements, `SEV-${other}`).length
-      ? takeSteps([["snp.leaf", "sev-snp.md S04", () => refuse("chain", "snp-signer-kind-mismatch", kind, other, { field: "KEY_INFO" })]])
-      : takeSteps([["snp.leaf", "sev-snp.md S03", () => refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true })]]);
+    const isThere = presented.length || withCommonName(given.endorsements, `SEV-${other}`).length;
+    const refused = (): never =>
+      isThere ? refuse("chain", "snp-signer-kind-mismatch", kind, other) : refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true });
+    return takeSteps([["snp.leaf", `sev-snp.md S0${isThere ? 4 : 3}`, refused]]);
   };
   return firstOf(await candidates(report, kind!, presented, given), (leaf) => judge(report, leaf, given, before), otherwise);
 }
@@ -59,7 +60,7 @@ async function candidates(report: SnpReport, kind: LeafKind, presented: readonly
   for (const each of [...presented, ...withCommonName(endorsements, `SEV-${kind}`)]) {
     const leaf = await refusalOf(() => readLeaf(each instanceof Uint8Array ? parseCertificate(each) : each));
     // Unreadable is a defect of the chain: the Attester presented it as what speaks for its report.
-    if (leaf instanceof AttestError) found.push(new AttestError("chain", leaf.code, leaf.message, leaf.facts));
+    if (leaf instanceof AttestError) found.push(Object.assign(leaf, { kind: "chain" }));
     else if (leaf.kind === kind) found.push(leaf);
   }
   /** How badly one fits, judged without any signature; only the order of trying depends on it. */
@@ -81,10 +82,6 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
   let intermediate!: Certificate;
   let anchor!: Anchor;
   let root!: Issuer;
-  const valid = (dated: Dated): Told => {
-    requireValid(dated, at);
-    return [rfc3339(at), [dated.name, rfc3339(dated.notBefore), rfc3339(dated.notAfter)]];
-  };
   const checks = await takeSteps(
     [
       [
@@ -99,14 +96,12 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
       [
         "snp.product",
         "sev-snp.md S09",
-        async () => {
+        () => {
           product = leaf.product;
           const code = "snp-product-mismatch";
           need(product === (report.product ?? product), "chain", code, product, report.product, { field: "CPUID_FAM_ID" });
-          const found = await refusalOf(() => tcbsOf(report, product));
-          // Version 2 only: the other versions were read with this layout before.
-          if (found instanceof AttestError) refuse("chain", code, product, found.facts.got, { field: found.facts.field });
-          tcbs = found;
+          // Refuses those of version 2 only: the other versions were read with this layout before.
+          tcbs = tcbsOf(report, product, "chain", code);
           return [product, report.product ?? "version 2"];
         },
       ],
@@ -145,7 +140,7 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
           return [told[0], told.slice(1)];
         },
       ],
-      ["snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07", () => valid(leaf.certificate)],
+      ["snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07", () => requireValid(leaf.certificate, at)],
       [
         "snp.chain",
         "AMD 57230; sev-snp.md S06",
@@ -166,9 +161,9 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         "snp.chain_validity",
         "RFC 5280, 4.1.2.5; sev-snp.md S07",
         () => {
-          const told = valid(intermediate);
+          const told = requireValid(intermediate, at);
           // A root that is pinned by its digest alone was judged by its certificate.
-          if (anchor.held) valid(anchor.held);
+          if (anchor.held) requireValid(anchor.held, at);
           return told;
         },
       ],
@@ -179,7 +174,7 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
           // Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
           const { serial } = intermediate;
           const crl = await refusalOf(() => requireCurrentCrl(endorsements.crls, root, { serials: [serial], at }));
-          if (!(crl instanceof AttestError)) return [`serial ${serial} not listed`, `CRL of ${rfc3339(crl.thisUpdate)} to ${rfc3339(crl.nextUpdate)}`];
+          if (!(crl instanceof AttestError)) return [`serial ${serial} not listed`, `CRL of ${rfc3339(crl.thisUpdate)}`];
           const reasons = unchecked.filter((each) => each.check === "revocation").map(({ reason }) => reason);
           if (crl.kind !== "endorsement" || !reasons.length) throw crl;
           return ["a current CRL", `unchecked: ${reasons.join("; ")}`, "not evaluated"];
