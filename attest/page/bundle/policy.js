@@ -1,1 +1,1 @@
-import{a as o,b as s,c as p,d as r}from"./chunk-6NDECFZD.js";import"./chunk-4KWTLRHW.js";import"./chunk-VN4CTTPT.js";export{o as appraise,s as loadPolicy,r as propose,p as rows};
+import{a as o,b as s,c as p,d as r}from"./chunk-YGI7Q7SN.js";import"./chunk-4KWTLRHW.js";import"./chunk-FBPE5QUX.js";export{o as appraise,s as loadPolicy,r as propose,p as rows};

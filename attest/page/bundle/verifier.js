@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{ma as r}from"./chunk-VN4CTTPT.js";export{r as verifyEvidence};
+import"./chunk-4KWTLRHW.js";import{ma as r}from"./chunk-FBPE5QUX.js";export{r as verifyEvidence};

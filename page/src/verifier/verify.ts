@@ -51,10 +51,11 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
       refused.push(...ofItem(found.checks, name));
     } else verified.set(name, found);
     if (parsed !== cpu || !log || !cpu.registers) continue;
-    const { made, failure, eventlog } = await judgeLog(log, cpu.registers, given.unchecked);
+    const [made, failure] = await judgeLog(log, cpu.registers, given.unchecked, (eventlog) => {
+      if (!(found instanceof AttestError)) verified.set(name, { ...found, claims: { ...found.claims, eventlog } });
+    });
     checks.push(made);
     if (failure) failures.push(failure);
-    else if (!(found instanceof AttestError)) verified.set(name, { ...found, claims: { ...found.claims, ...eventlog } });
   }
   // (3) Judge the devices as a set, once each of them is what it says.
   if (devices.some(([, parsed]) => parsed !== cpu) && !failures.length) {
@@ -111,18 +112,14 @@ function onlyOne(items: readonly Item[]): Item | undefined {
   return items[0];
 }
 
-/** Require that the log replays to the registers and that its data is what was measured. */
-async function judgeLog({ value }: Item, registers: Registers, unchecked: readonly Unchecked[]): Promise<{ made: Check; failure?: AttestError; eventlog: Claims }> {
+/** Require that the log replays to the registers and that its data is what was measured; `tell` takes what it then states. */
+async function judgeLog({ value }: Item, registers: Registers, unchecked: readonly Unchecked[], tell: (claims: Claims) => void): ReturnType<typeof taken> {
   const reasons = unchecked.filter(({ check }) => check === "eventlog").map(({ reason }) => reason);
   // One that cannot be read is malformed evidence, and no check of it.
   const replayed = await (await eventLogFormat()).readEventLog(value, registers);
-  let eventlog: Claims = {};
-  const [made, failure] = await taken("eventlog.replay", "intel-tdx-sgx.md 19, T13", async () => {
+  return taken("eventlog.replay", "intel-tdx-sgx.md 19, T13", async () => {
     const { events, unjudged, claims } = await replayed(reasons.length > 0);
-    eventlog = { eventlog: claims };
-    return unjudged.length
-      ? [`unchecked: ${reasons.join("; ")}`, `${events} events, but not to ${unjudged}`, "not evaluated"]
-      : ["the registers", `${events} events`];
+    tell(claims);
+    return unjudged.length ? [`unchecked: ${reasons}`, `${events} events, but not to ${unjudged}`, "not evaluated"] : ["the registers", `${events} events`];
   });
-  return failure ? { made, failure, eventlog } : { made, eventlog };
 }
