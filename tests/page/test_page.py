@@ -391,6 +391,20 @@ def test_a_part_of_the_page_that_was_changed_on_the_way_does_not_run(context: Br
     visit.is_closed()
 
 
+def test_a_browser_without_ml_kem_is_told_that_this_service_offers_nothing_else(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    context.add_init_script("if (globalThis.SubtleCrypto) delete SubtleCrypto.prototype.encapsulateBits")
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    visit.page.click("text=Tick all")
+    visit.page.click("#accept")
+    visit.is_in("stopped")
+    visit.is_closed()
+    assert "keys for ML-KEM, which this browser lacks [channel-keys-unsupported]" in visit.text("#why")
+    assert visit.sealed == 0
+
+
 # -- from one's own computer
 
 

@@ -65,7 +65,7 @@ export function chooseKey(configs: readonly KeyConfig[], kems: readonly number[]
   const offered = configs.filter(({ kem, pairs }) => kems.includes(kem) && pairs.some(([kdf, aead]) => kdf === KDF_SHA256 && aead === AES_256_GCM));
   const chosen = offered.find(({ kem }) => spoken.includes(kem));
   if (chosen) return chosen;
-  const lacks = offered.some(({ kem }) => kem === KEM_HYBRID);
-  const got = lacks ? "the hybrid KEM alone, and this browser has no ML-KEM" : configs.map(({ kem }) => `0x${kem.toString(16).padStart(4, "0")}`).join();
+  const lacks = !spoken.includes(KEM_HYBRID) && configs.some(({ kem }) => kem === KEM_HYBRID);
+  const got = lacks ? "keys for ML-KEM, which this browser lacks" : configs.map(({ kem }) => `0x${kem.toString(16).padStart(4, "0")}`).join();
   throw refusal("unsupported", "channel-keys-unsupported", kems.map((kem) => `0x${kem.toString(16).padStart(4, "0")}`).join(), got, { clause: CLAUSE });
 }
