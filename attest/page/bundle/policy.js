@@ -1,1 +1,1 @@
-import{a as o,b as s,c as p,d as r}from"./chunk-YGI7Q7SN.js";import"./chunk-4KWTLRHW.js";import"./chunk-FBPE5QUX.js";export{o as appraise,s as loadPolicy,r as propose,p as rows};
+import{a as o,b as s,c as a,d as p}from"./chunk-CNGAUQ5M.js";import"./chunk-W2CBDEVA.js";export{o as appraise,s as loadPolicy,p as propose,a as rows};

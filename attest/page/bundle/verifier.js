@@ -1,1 +1,1 @@
-import"./chunk-4KWTLRHW.js";import{ma as r}from"./chunk-FBPE5QUX.js";export{r as verifyEvidence};
+import{ma as e}from"./chunk-W2CBDEVA.js";export{e as verifyEvidence};

@@ -1,7 +1,7 @@
 /** The policy document in the page: read, judge, and make one from evidence. */
 
 // Whoever uses it verifies first; what both need is one file this way.
-import "../verifier/index";
+import "../verifier/api";
 
 export { appraise } from "./appraise";
 export type { AttestationResult } from "./appraise";

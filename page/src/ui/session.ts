@@ -8,7 +8,7 @@ import { Channel, type ChannelAnswer, type ChannelRequest, KEM_HYBRID, KEM_X2551
 import type { Result, UncheckedReason } from "../verifier/api";
 import { hex } from "../verifier/bytes";
 import { AttestError, refusal } from "../verifier/errors";
-import { verifyEvidence } from "../verifier/index";
+import { verifyEvidence } from "../verifier/api";
 import { type Judgement, judge, policyOf } from "./judge";
 import type { Memory } from "./memory";
 import { BEGINNING, type Problem, type State, obstacle } from "./state";

@@ -35,7 +35,7 @@ const defect = (got: string): never => refuse("malformed", "cbor-invalid", "cano
 
 /** Read one value; what is no canonical encoding of it is found by writing it again. */
 function valueOf(reader: Reader, depth = 0): CborValue {
-  if (depth > MAX_DEPTH) defect("nested too deep");
+  if (depth > MAX_DEPTH) defect("depth");
   const initial = reader.unsigned(1, "head");
   const [major, info] = [initial >> 5, initial & 31];
   const simple = [false, true, null][info - 20];
@@ -46,11 +46,11 @@ function valueOf(reader: Reader, depth = 0): CborValue {
   const size = Number(argument);
   if (size > reader.remaining) defect("truncated");
   if (major === 2) return reader.take(size, "bytes");
-  if (major === 3) return utf8Text(reader.take(size, "text")) ?? defect("text that is no UTF-8");
+  if (major === 3) return utf8Text(reader.take(size, "text")) ?? defect("UTF-8");
   const value = (): CborValue => valueOf(reader, depth + 1);
   if (major === 4) return Array.from({ length: size }, value);
   const pairs = Array.from({ length: size }, () => [value(), value()] as const);
-  if (pairs.some(([name]) => typeof name !== "string")) defect("a key that is no text");
+  if (pairs.some(([name]) => typeof name !== "string")) defect("key");
   return new Map(pairs as readonly (readonly [string, CborValue])[]);
 }
 

@@ -3,19 +3,11 @@
 import { hex } from "./bytes";
 import type { Check } from "./checks";
 
-/** Who must act; the order of exit codes decides which of several refusals speaks for all. */
-const EXIT_CODES = {
-  malformed: 3,
-  unsupported: 3,
-  verification: 4,
-  signature: 4,
-  chain: 4,
-  revoked: 4,
-  binding: 4,
-  endorsement: 5,
-} as const;
+/** Who must act: the evidence is unreadable, it does not hold, or an endorsement is missing. */
+export type Kind = "malformed" | "unsupported" | "verification" | "signature" | "chain" | "revoked" | "binding" | "endorsement";
 
-export type Kind = keyof typeof EXIT_CODES;
+/** The order of exit codes decides which of several refusals speaks for all; for whatever does not hold it is 4. */
+const EXIT_CODES: Partial<Record<Kind, number>> = { malformed: 3, unsupported: 3, endorsement: 5 };
 
 /** What can be told as it is: bytes as hex, the rest as text. */
 export type Shown = string | number | bigint | boolean | null | undefined | Uint8Array | readonly unknown[];
@@ -54,12 +46,7 @@ export class AttestError extends Error {
   }
 
   get exitCode(): number {
-    return EXIT_CODES[this.kind];
-  }
-
-  /** Whether the Attester's evidence does not hold, as opposed to being malformed or lacking an endorsement. */
-  get isVerification(): boolean {
-    return this.exitCode === 4;
+    return EXIT_CODES[this.kind] ?? 4;
   }
 }
 

@@ -28,13 +28,13 @@ function defect(problem: string): never {
 function textOf(token: string): string {
   const text = JSON.parse(token) as string;
   // Half of a surrogate pair can be written as an escape, and no encoder could write it again.
-  return /\p{Cs}/u.test(text) ? defect("half a character") : text;
+  return /\p{Cs}/u.test(text) ? defect("UTF-8") : text;
 }
 
 function numberOf(token: string): JsonValue {
   const value = Number(token);
   const isInteger = /^-?\d+$/.test(token);
-  if (isInteger ? token.replace("-", "").length > 4300 : !Number.isFinite(value)) defect("a number is too large");
+  if (isInteger ? token.replace("-", "").length > 4300 : !Number.isFinite(value)) defect("number too large");
   if (!isInteger) return new JsonFloat(value);
   return Number.isSafeInteger(value) ? value || 0 : BigInt(token);
 }
@@ -42,7 +42,7 @@ function numberOf(token: string): JsonValue {
 /** Read the parts of a document whose grammar is known to be right. */
 function valueOf(tokens: IterableIterator<string>, token: string, depth: number): JsonValue {
   const next = (): string => tokens.next().value as string;
-  if (depth === MAX_DEPTH && /[[{]/.test(token[0]!)) defect(`nested deeper than ${MAX_DEPTH}`);
+  if (depth === MAX_DEPTH && /[[{]/.test(token[0]!)) defect("depth");
   if (token === "[") {
     const members: JsonValue[] = [];
     for (let member = next(); member !== "]"; member = next()) members.push(valueOf(tokens, member, depth + 1));
@@ -64,7 +64,7 @@ function valueOf(tokens: IterableIterator<string>, token: string, depth: number)
 /** Read one JSON document: `json-invalid`. */
 export function jsonValue(data: Bytes, what: string): JsonValue {
   try {
-    const text = utf8Text(data) ?? defect("no UTF-8");
+    const text = utf8Text(data) ?? defect("UTF-8");
     // The platform's reader knows the grammar, but neither repetition nor depth nor exact integers.
     JSON.parse(text);
     const tokens = text.match(/[{}[\]]|"[^"\\]*(?:\\.[^"\\]*)*"|[\w.+-]+/g)!.values();

@@ -22,28 +22,23 @@ export interface Endorsements {
 /** Endorsements that are still being collected. */
 export type Found = { -readonly [K in keyof Endorsements]: Endorsements[K][number][] };
 
-export function nothingFound(): Found {
-  return { certificates: [], crls: [], documents: [], rims: [], ocsp: [] };
-}
+export const nothingFound = (): Found => ({ certificates: [], crls: [], documents: [], rims: [], ocsp: [] });
 
-/** Of equal ones the last stays, in the place of the first: a list out of an expired bundle gives way to a current one. */
-function distinct<T>(entries: readonly T[], bytesOf: (entry: T) => Bytes): T[] {
-  return [...new Map(entries.map((entry) => [latin1(bytesOf(entry)), entry])).values()];
-}
+type Entry = Endorsements[keyof Endorsements][number];
 
-const derOf = ({ der }: { readonly der: Bytes }): Bytes => der;
+const bytesOf = (entry: Entry): string => latin1("der" in entry ? entry.der : concat(entry.signature, entry.body));
 
-/** Both together, those of `first` in front, without repetition. */
+/**
+ * Both together, those of `first` in front, without repetition. Of equal ones the last stays, in the place of the first: a
+ * list out of an expired bundle gives way to a current one.
+ */
 export function merged(first: Partial<Endorsements>, second: Partial<Endorsements>): Endorsements {
-  const both = <K extends keyof Endorsements>(name: K): Endorsements[K] =>
-    [...(first[name] ?? []), ...(second[name] ?? [])] as unknown as Endorsements[K];
-  return {
-    certificates: distinct(both("certificates"), derOf),
-    crls: distinct(both("crls"), derOf),
-    documents: distinct(both("documents"), ({ body, signature }) => concat(signature, body)),
-    rims: distinct(both("rims"), derOf),
-    ocsp: distinct(both("ocsp"), derOf),
-  };
+  const both: Record<string, Entry[]> = nothingFound();
+  for (const name of Object.keys(both) as (keyof Endorsements)[]) {
+    const entries: Entry[] = [...(first[name] ?? []), ...(second[name] ?? [])];
+    both[name] = [...new Map(entries.map((entry) => [bytesOf(entry), entry])).values()];
+  }
+  return both as unknown as Endorsements;
 }
 
 /** The certificates whose subject is this DER Name. */
