@@ -1,1 +1,1 @@
-import{ma as e}from"./chunk-W2CBDEVA.js";export{e as verifyEvidence};
+import{ma as e}from"./chunk-S2HJHMRO.js";export{e as verifyEvidence};

@@ -71,7 +71,7 @@ const isSelfIssued = ({ issuer, subject }: Certificate): boolean => equal(issuer
 /** The leaf whose key signed the report; if none did, the first, so that the signature is what fails. */
 async function findLeaf(report: ParsedGpuReport, pool: Endorsements): Promise<Certificate[]> {
   const leaves = pool.certificates.filter(isLeaf).slice(0, MAX_LEAVES);
-  for (const leaf of leaves.slice(1).length ? leaves : []) if (await reportSignedBy(report, leaf)) return [leaf];
+  for (const leaf of leaves) if (await reportSignedBy(report, leaf)) return [leaf];
   return leaves.slice(0, 1);
 }
 
