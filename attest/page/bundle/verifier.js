@@ -1,1 +1,1 @@
-import{ma as e}from"./chunk-S2HJHMRO.js";export{e as verifyEvidence};
+import{ma as e}from"./chunk-KU6BW7LK.js";export{e as verifyEvidence};

@@ -12,7 +12,7 @@
  * Spec: RFC 6960, section 3.2; specs/nvidia-gpu.md, section 8.
  */
 
-import { NO_BYTES, equal, hex, rfc3339 } from "./bytes";
+import { equal, hex, rfc3339 } from "./bytes";
 import { hasUsage } from "./chain";
 import { type Crl, requireCurrentCrl } from "./crl";
 import { algorithmOf, signatureHolds } from "./crypto";
@@ -112,34 +112,27 @@ async function isAbout({ serial, hash, issuerHashes }: OcspAnswer, certificate: 
  */
 async function genuineOf(answer: OcspAnswer, issuer: Issuer): Promise<Genuine | undefined> {
   const { tbs, signature, algorithm, thisUpdate, ends } = answer;
-  for (const { spki, notBefore, notAfter } of await respondersOf(answer, issuer)) {
-    if (!(await signatureHolds(tbs, signature, algorithm, spki))) continue;
+  for (const certificate of answer.certificates.filter((one) => mayAnswer(one, issuer))) {
+    const isIssued = await signatureHolds(certificate.tbs, certificate.signature, certificate.algorithm, issuer.spki);
+    if (!isIssued || !(await signatureHolds(tbs, signature, algorithm, certificate.spki))) continue;
     // The last moment of a certificate is included, the end of an answer is not.
-    return { ...answer, begins: Math.max(thisUpdate, notBefore), ends: Math.min(ends, notAfter + 1) };
+    return { ...answer, begins: Math.max(thisUpdate, certificate.notBefore), ends: Math.min(ends, certificate.notAfter + 1) };
   }
   return (await signatureHolds(tbs, signature, algorithm, issuer.spki)) ? { ...answer, begins: thisUpdate } : undefined;
 }
 
-/** The responders in an answer that the issuer certified: its name, its signature, OCSPSigning, and nothing unknown. */
-async function respondersOf({ certificates }: OcspAnswer, { subject, spki }: Issuer): Promise<Certificate[]> {
-  const understood = [BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE];
-  const able = certificates.filter(
-    (certificate) =>
+/** Whether the issuer may have certified a responder: its name, OCSPSigning, no keyUsage that forbids to sign, nothing unknown. */
+function mayAnswer(certificate: Certificate, { subject }: Issuer): unknown {
+  const read = (): unknown => {
+    const purposes = extensionOf(certificate, EXTENDED_KEY_USAGE);
+    return (
       equal(certificate.issuer, subject) &&
       algorithmOf(certificate.algorithm)?.startsWith("ECDSA") &&
-      certificate.extensions.every((extension) => !extension.critical || understood.includes(extension.oid)) &&
-      mayAnswer(certificate),
-  );
-  const hold = await Promise.all(able.map(({ tbs, signature, algorithm }) => signatureHolds(tbs, signature, algorithm, spki)));
-  return able.filter((_, i) => hold[i]);
-}
-
-/** Whether a certificate has the purpose OCSPSigning, and no keyUsage that forbids to sign. */
-function mayAnswer(certificate: Certificate): boolean {
-  const read = (): boolean => {
-    const purposes = extensionOf(certificate, EXTENDED_KEY_USAGE);
-    const listed = all(purposes ? onlyElement(purposes.value, TAG.sequence).body : NO_BYTES, (reader) => oid(reader.next(TAG.oid)));
-    return listed.includes(OCSP_SIGNING) && (!extensionOf(certificate, KEY_USAGE) || hasUsage(certificate, DIGITAL_SIGNATURE));
+      certificate.extensions.every(({ oid: id, critical }) => !critical || [BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE].includes(id)) &&
+      purposes &&
+      all(onlyElement(purposes.value, TAG.sequence).body, (reader) => oid(reader.next(TAG.oid))).includes(OCSP_SIGNING) &&
+      (!extensionOf(certificate, KEY_USAGE) || hasUsage(certificate, DIGITAL_SIGNATURE))
+    );
   };
   return unlessDefect(read, () => false);
 }
