@@ -70,6 +70,9 @@ def _inputs() -> Iterator[tuple[str, bytes]]:
     assert item is not None
     for indicator in ([], [4], [0]):
         yield f"one record in CBOR, {indicator}", cbor_bytes([item.media_type, item.value, *indicator])
+    whole = evidence.to_cbor()
+    for first in (0x9F, 0xA0, 0xBB, 0xBC, 0xBF):
+        yield f"CBOR that begins with {first:02x}", bytes([first]) + whole[1:]
     for number, data in enumerate(_mutations(item.value, 60, 7)):
         yield f"azure mutation {number}", data
     for number, data in enumerate(_mutations(SimulatedMachine.of("snp")(BINDING).to_cbor(), 60, 9)):

@@ -1,1 +1,1 @@
-import{a as o,b as s,c as a,d as p}from"./chunk-C2Z62RJX.js";import"./chunk-KU6BW7LK.js";export{o as appraise,s as loadPolicy,p as propose,a as rows};
+import{a as o,b as s,c as a,d as p}from"./chunk-QVRVPKG7.js";import"./chunk-D3DN3PUN.js";export{o as appraise,s as loadPolicy,p as propose,a as rows};

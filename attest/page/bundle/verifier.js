@@ -1,1 +1,1 @@
-import{ma as e}from"./chunk-KU6BW7LK.js";export{e as verifyEvidence};
+import{ka as e}from"./chunk-D3DN3PUN.js";export{e as verifyEvidence};

@@ -12,11 +12,11 @@ import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
 import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
 import { AttestError, fail, refusalOf } from "./errors";
-import { isObject, jsonValue } from "./json";
+import { type JsonValue, isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
 import { readPemBlocks } from "./pem";
 import { type Found, nothingFound } from "./pool";
-import { CBOR, MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognition";
+import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle } from "./recognition";
 import { REPORT_BYTES } from "./snp/structure";
 import { beginsTable } from "./snp/table";
 import { parseCertificate } from "./x509";
@@ -82,7 +82,7 @@ const ROWS: readonly Row[] = [
   ["tpm", isRawTpmQuote],
   // Of a switch too: only its certificate would tell.
   ["device", (data) => data[0] === 0x11 && data[1] === 0xe0, MEDIA.nvidiaReport, "gpu0"],
-  ["envelope", (data) => CBOR.test(hex(data.subarray(0, 1)))],
+  ["envelope", (data) => /^(?:8[23]|a|b[\dab])/.test(hex(data.subarray(0, 1)))],
 ];
 
 function binary(bytes: Bytes): Content | undefined {
@@ -93,6 +93,21 @@ function binary(bytes: Bytes): Content | undefined {
 }
 
 // -- JSON, by its members
+
+function isRecord(value: JsonValue | undefined): boolean {
+  return Array.isArray(value) && typeof value[0] === "string" && /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}\s*(?:;.*)?$/.test(value[0]);
+}
+
+function isCollection(value: JsonValue | undefined, depth: number): boolean {
+  if (!isObject(value) || !depth) return false;
+  const members = Object.values(value);
+  return typeof value.__cmwc_t === "string" || (members.length > 0 && members.every((member) => isRecord(member) || isCollection(member, depth - 1)));
+}
+
+/** Whether JSON is a collection of records, or one record. */
+function isEnvelope(document: JsonValue): boolean {
+  return isRecord(document) || isCollection(document, 4);
+}
 
 function json(name: string, bytes: Bytes): Content {
   const document = jsonValue(bytes, name);

@@ -6,13 +6,12 @@
 import { type Bytes, hex, latin1 } from "./bytes";
 import { type Evidence, MAX_ENVELOPE_BYTES, evidenceOf, parseEnvelope } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
-import { type JsonValue, isObject, jsonValue } from "./json";
+import { isObject, jsonValue } from "./json";
 // Most formats need it, so it is in the file that all of them share.
 import "./pem";
 import { readBundle } from "./bundle";
 import { filesFormat } from "./lazy";
 import { type Endorsements, merged, nothingFound } from "./pool";
-import { beginsTable } from "./snp/table";
 
 /** The largest is a bundle. */
 export const MAX_FILE_BYTES = 16 * 1024 * 1024;
@@ -31,39 +30,23 @@ export interface Recognised {
   readonly presented: Partial<Endorsements>;
 }
 
-/** Hex that begins as an array of two or three does, or a map, in canonical CBOR. */
-export const CBOR = /^(?:8[23]|a.|b[\dab])/;
-
 /** Whether the first bytes are a bundle's, of this version or another, signed or not: a map with a certain first name. */
 export function isBundle(data: Bytes): boolean {
   return /^[\xa0-\xbb](?:fbundle|fformat.{1,2}attest\.endorsements\/)/s.test(latin1(data.subarray(0, 40)));
-}
-
-function isRecord(value: JsonValue | undefined): boolean {
-  return Array.isArray(value) && typeof value[0] === "string" && /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}\s*(?:;.*)?$/.test(value[0]);
-}
-
-function isCollection(value: JsonValue | undefined, depth: number): boolean {
-  if (!isObject(value) || !depth) return false;
-  const members = Object.values(value);
-  return typeof value.__cmwc_t === "string" || (members.length > 0 && members.every((member) => isRecord(member) || isCollection(member, depth - 1)));
-}
-
-/** Whether JSON is a collection of records, or one record. */
-export function isEnvelope(document: JsonValue): boolean {
-  return isRecord(document) || isCollection(document, 4);
 }
 
 /** Recognise files of one Attester and put them together. */
 export async function readEvidence(files: readonly NamedBytes[]): Promise<Recognised> {
   const [only] = files;
   if (only && files.length === 1 && only.bytes.length <= MAX_ENVELOPE_BYTES) {
-    const head = hex(only.bytes.subarray(0, 4));
-    // Three zeros behind it would make it the version of a report.
-    const cbor = CBOR.test(head) && !/^..000000/.test(head) && !isBundle(only.bytes) && !beginsTable(only.bytes);
-    if (cbor) return { evidence: parseEnvelope(only.bytes), presented: {} };
-    const document = /^[57]b/.test(head) ? await refusalOf(() => jsonValue(only.bytes, only.name)) : null;
-    if (!(document instanceof AttestError) && isEnvelope(document)) return { evidence: evidenceOf(document, only.bytes.length, true), presented: {} };
+    const [first] = only.bytes;
+    // A map with a text as its first name; every other form of evidence goes on otherwise.
+    const isCbor = /^(?:a.|b[\dab])[67]/.test(hex(only.bytes.subarray(0, 2))) && !isBundle(only.bytes);
+    if (isCbor) return { evidence: parseEnvelope(only.bytes), presented: {} };
+    const document = first === 0x7b ? await refusalOf(() => jsonValue(only.bytes, only.name)) : null;
+    // Collections that do not say so are recognised among all other forms.
+    const isCollection = !(document instanceof AttestError) && isObject(document) && typeof document.__cmwc_t === "string";
+    if (isCollection) return { evidence: evidenceOf(document, only.bytes.length, true), presented: {} };
   }
   return (await filesFormat()).readFiles(files);
 }
