@@ -11,7 +11,7 @@
  */
 
 import { el, put } from "./ui/dom";
-import { together } from "./ui/judge";
+import { together } from "./policy/index";
 import { Memory } from "./ui/memory";
 import { type Place, Session, problemOf } from "./ui/session";
 import { BEGINNING, type State } from "./ui/state";

@@ -12,9 +12,9 @@ from tests.page.browser import Verifier
 
 _PREPARE = """
 async () => {
-    const { appraise, loadPolicy } = await import("/policy.js");
-    const load = async (text, files) => {
-        try { return await loadPolicy(text, files); }
+    const { appraise, loadPolicy, together } = await import("/policy.js");
+    const load = async (text, files = []) => {
+        try { return await loadPolicy(together([text, ...files])); }
         catch (error) { return { code: error.code ?? `${error}`, path: error.facts?.field }; }
     };
     globalThis.policyTest = async (pairs, results) => {

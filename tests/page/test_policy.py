@@ -176,6 +176,8 @@ def _at(whole: object, path: tuple[str | int, ...]) -> object:
         "",
         "null",
         "[]",
+        '["{}", 1]',
+        "[{",
         "{}",
         "schema: attest.policy/1",
         '{"schema": "attest.policy/1", "schema": "attest.policy/1"}',
@@ -220,3 +222,11 @@ def test_the_policies_that_come_with_the_project_are_read(page: Verifier) -> Non
         assert answer.get("digest") == policy.digest.hex(), (path, answer)
         read += 1
     assert read > 1
+
+
+@pytest.mark.parametrize("text", ["[]", "[{", '["{}", 1]', '[""]', '["{}"'])
+def test_a_list_that_nobody_put_together_is_no_policy(page: Verifier, text: str) -> None:
+    code = page.page.evaluate(
+        "(text) => import('/policy.js').then((it) => it.loadPolicy(text)).catch((no) => no.code)", text
+    )
+    assert code in {"policy-unreadable", "policy-invalid"}

@@ -10,6 +10,7 @@ import {
   type Json, type Reader, anything, boolean, canonical, choice, demand, integer, join, like, listOf, maybe, once, parsed, record, refuse, tableOf, text,
 } from "./decode";
 import { NOTHING_TOLERATED, type Tell, type Tolerated, azureRows, cpuRule, deviceRules, gpuRows, switchRows } from "./devices";
+import { partsOf } from "./kept";
 import { type References, acceptedDocuments, merged, ownValues } from "./references";
 import { type Claims, type Row, type Rule, optional } from "./rules";
 
@@ -68,10 +69,11 @@ interface Body {
 /**
  * Read a policy: `policy-unreadable`, `policy-invalid` with a path, or what is wrong with its documents of reference values.
  *
- * @param files those documents, their signatures, and keys
+ * @param kept its text, or what `together` made of it and of those documents, their signatures, and keys
  */
-export async function loadPolicy(document: string, files: readonly string[] = []): Promise<Policy> {
-  const top = await parsed(document);
+export async function loadPolicy(kept: string): Promise<Policy> {
+  const [text = "", ...files] = partsOf(kept);
+  const top = await parsed(text);
   const { name, version, simulated, unchecked, references, reference_values: own, verifiers: trusted } = head(top, "", "");
   once(trusted.map(({ issuer }) => issuer), "verifiers", ".issuer");
   const { judge, tolerances } = bodies(top, references ? await merged(own, references, files) : own, unchecked["rim"]);

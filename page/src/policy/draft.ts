@@ -10,6 +10,7 @@ import { fail } from "../verifier/errors";
 import { type AttestationResult, appraise } from "./appraise";
 import { told } from "./decode";
 import { type Policy, loadPolicy } from "./document";
+import { together } from "./kept";
 import { type Claims, type PolicyCheck, claimOf } from "./rules";
 
 /** How a row is accepted: exactly this, or this and newer ones. */
@@ -183,8 +184,8 @@ function rowOf(one: Fact, judged: AttestationResult | undefined): Row {
 
 /** Write the policy that accepts what was chosen, over the one that is there: `policy-invalid` where that cannot be. */
 export async function propose(result: Result, choices: Choices, before: Policy | undefined, at: number): Promise<string> {
-  const text = written(before, factsOf(result), choices, at, before && appraise(result, before, at).failed);
-  const { failed } = appraise(result, await loadPolicy(text, before?.files), at);
+  const text = together([written(before, factsOf(result), choices, at, before && appraise(result, before, at).failed), ...(before?.files ?? [])]);
+  const { failed } = appraise(result, await loadPolicy(text), at);
   if (failed.length) fail("malformed", "policy-invalid", "", { expected: "a policy that the machine meets", got: failed.map(({ id }) => id).join(", ") });
   return text;
 }

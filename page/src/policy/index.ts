@@ -8,5 +8,6 @@ export type { AttestationResult } from "./appraise";
 export { propose, rows } from "./draft";
 export type { Choice, Choices, Row } from "./draft";
 export { loadPolicy } from "./document";
+export { filesOf, together } from "./kept";
 export type { Policy } from "./document";
 export type { PolicyCheck } from "./rules";

@@ -4,7 +4,8 @@ import { showComposer, startChat } from "./chat";
 import { byId, download } from "./dom";
 import { Memory, type Store } from "./memory";
 import { type Place, Session, problemOf } from "./session";
-import { filesOf, readPolicy } from "./judge";
+import { filesOf } from "../policy/index";
+import { readPolicy } from "./judge";
 import { showChecks, showStatus, showTime } from "./status";
 import { showTrust, startTrust } from "./trust";
 

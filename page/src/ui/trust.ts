@@ -1,8 +1,8 @@
 /** The table "reported now, your policy, result", and what a person accepts of it. */
 
-import type { Choice, Row } from "../policy/index";
+import { type Choice, type Row, filesOf } from "../policy/index";
 import { byId, code, download, el, put } from "./dom";
-import { accepting, filesOf } from "./judge";
+import { accepting } from "./judge";
 import { type Session, problemOf } from "./session";
 import type { State } from "./state";
 import { SIGNS } from "./words";
