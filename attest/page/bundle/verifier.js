@@ -1,1 +1,1 @@
-import{ka as e}from"./chunk-D3DN3PUN.js";export{e as verifyEvidence};
+import{ka as e}from"./chunk-IQUHRQZM.js";export{e as verifyEvidence};

@@ -55,12 +55,14 @@ export function parseCrl(der: Bytes): Crl {
  * A stale or future list counts as missing, but what it lists is revoked all the same once its signature verifies. A
  * list of another issuer does not belong here and is passed over.
  *
+ * @param isEndIncluded Intel's lists are current up to and including nextUpdate
+ *
  * Refuses with `certificate-revoked`; `crl-signature-invalid`; `crl-missing`, `crl-expired` or `crl-not-yet-valid`.
  */
 export async function requireCurrentCrl(
   crls: readonly Crl[],
   { name: field, subject, spki }: Issuer,
-  { serials, at }: { serials: readonly bigint[]; at: number },
+  { serials, at, isEndIncluded }: { serials: readonly bigint[]; at: number; isEndIncluded?: boolean },
 ): Promise<Crl> {
   const named = crls.filter(({ issuer }) => equal(issuer, subject));
   const hold = await Promise.all(named.map(({ tbs, signature, algorithm }) => signatureHolds(tbs, signature, algorithm, spki)));
@@ -69,7 +71,7 @@ export async function requireCurrentCrl(
   need(!listing, "revoked", "certificate-revoked", `serial ${serials} not listed`, listing && `listed ${rfc3339(listing.thisUpdate)}`, { field });
   // The newest first; of several of one moment the first that came.
   genuine.sort((a, b) => b.thisUpdate - a.thisUpdate);
-  const current = genuine.find(({ thisUpdate, nextUpdate }) => thisUpdate <= at && at < nextUpdate);
+  const current = genuine.find(({ thisUpdate, nextUpdate }) => thisUpdate <= at && (at < nextUpdate || (isEndIncluded && at === nextUpdate)));
   if (current) return current;
   const [newest] = genuine;
   if (newest) {

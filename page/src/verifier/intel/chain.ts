@@ -12,15 +12,15 @@ import { ECDSA_SHA256, keyKind } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
 import type { Given } from "../formats";
 import { readPemBlocks } from "../pem";
-import { named } from "../pool";
+import { named, withCommonName } from "../pool";
+import { MAX_CANDIDATES, firstOf } from "../snp/chain";
 import { type Certificate, type Issuer, parseCertificate, spkiPin } from "../x509";
-import type { PckCertificate } from "./pck";
+import { PCK_COMMON_NAME, type PckCertificate, readPck } from "./pck";
 import { PCK_CHAIN, type Quote } from "./quote";
 
-/** Certificates of one role that are tried; each may cost a public-key operation. */
-export const MAX_CANDIDATES = 8;
 /** Intel's chain has three. */
 const MAX_CHAIN_CERTIFICATES = 8;
+const [PPID_CLEAR, PPID_RSA_3072] = [1, 3];
 const ROLE = "intel-sgx-root";
 const ROOT_NAME = "Intel SGX Root CA";
 
@@ -59,22 +59,24 @@ export function currentFirst<T>(candidates: readonly T[], certificateOf: (candid
 }
 
 /**
- * Return what the first of several candidates gives that fits, or nothing; what the first of them fails with is what
- * is reported, when none does, and what is missing when there is none at all.
+ * T02, T03: return the PCK certificates that may speak for the quote: its own, or those at hand that are of its platform.
+ *
+ * A quote with a chain counts with the first certificate of it and no other. For certification data 1 to 3 the PCEID
+ * must be the quote's, and for type 1, where it can be read, the PPID. The CPUSVN there is not compared: it counts as
+ * the processor does, the certificate as Intel's TCB info does.
  */
-export async function firstFitting<C, Found>(
-  candidates: readonly C[],
-  attempt: (candidate: C) => Promise<Found | undefined>,
-  missing: () => never,
-): Promise<Found> {
-  let first: AttestError | undefined;
-  for (const candidate of candidates) {
-    const found = await refusalOf(() => attempt(candidate));
-    if (found instanceof AttestError) first ??= found;
-    else if (found) return found;
-  }
-  if (first) throw first;
-  return missing();
+export async function pckCandidates(quote: Quote, [own]: readonly Certificate[], { endorsements, at }: Given): Promise<readonly PckCertificate[]> {
+  if (own) return [readPck(own)];
+  const found = [];
+  for (const certificate of withCommonName(endorsements, PCK_COMMON_NAME)) found.push(await refusalOf(() => readPck(certificate)));
+  const readable = found.filter((each) => !(each instanceof AttestError)) as PckCertificate[];
+  if (found[0] instanceof AttestError && !readable.length) throw found[0];
+  return currentFirst(readable.filter((pck) => isOfPlatform(pck, quote)), ({ certificate }) => certificate, at);
+}
+
+function isOfPlatform({ ppid, pce_id }: PckCertificate, { certificationType, certificationData }: Quote): boolean {
+  if (certificationType === PPID_CLEAR && !equal(certificationData.slice(0, ppid.length), ppid)) return false;
+  return certificationType > PPID_RSA_3072 || equal(certificationData.slice(-pce_id.length), pce_id);
 }
 
 /**
@@ -83,14 +85,13 @@ export async function firstFitting<C, Found>(
  * Issuers are looked for in the quote first and then among the endorsements. The root that a quote brings counts only
  * when its key is pinned, and is not needed where the key itself is held.
  */
-export async function findPckChain(pck: PckCertificate, quote: Quote, given: Given): Promise<PckChain> {
-  const embedded = embeddedCertificates(quote);
+export async function findPckChain(pck: PckCertificate, embedded: readonly Certificate[], given: Given): Promise<PckChain> {
   const candidates = (subject: Bytes): readonly Certificate[] =>
     [...embedded.filter((certificate) => equal(certificate.subject, subject)), ...named(given.endorsements, subject)].slice(0, MAX_CANDIDATES);
   const { certificate } = pck;
   requireValid(certificate, given.at);
   const wanted = certificate.issuerCommonName;
-  const issuer = await firstFitting(
+  const issuer = await firstOf(
     candidates(certificate.issuer),
     (candidate) => requireCaOf(certificate, candidate, given.at),
     () => refuse("endorsement", "pck-issuer-missing", wanted, "none", { retryable: true }),
@@ -127,7 +128,7 @@ async function findRoot(child: Certificate, presented: readonly Certificate[], {
     requireValid(root, at);
     return candidate;
   };
-  const found = await refusalOf(() => firstFitting([...held, ...shown], attempt, () => noRoot(ours.every((anchor) => anchor.held))));
+  const found = await refusalOf(() => firstOf([...held, ...shown], attempt, () => noRoot(ours.every((anchor) => anchor.held))));
   if (!(found instanceof AttestError)) return found;
   // A root that was shown and is no anchor says more than why another one did not fit.
   const stranger = pins.find((pin) => !pinned(anchors, ROLE, pin));

@@ -7,15 +7,17 @@
 
 import { type Bytes, rfc3339 } from "../bytes";
 import { requireIssued } from "../chain";
+import { type Crl, requireCurrentCrl } from "../crl";
 import { ECDSA_SHA256, ecdsaHolds } from "../crypto";
 import { AttestError, need, refusalOf, refuse, shown } from "../errors";
 import { type Endorsements, withCommonName } from "../pool";
 import type { Certificate, Issuer } from "../x509";
-import { MAX_CANDIDATES, currentFirst, firstFitting } from "./chain";
+import { MAX_CANDIDATES, firstOf } from "../snp/chain";
+import { currentFirst } from "./chain";
 import type { IntelDocument } from "./document";
 import { type QeIdentity, parseQeIdentity } from "./qe_identity";
+import type { PckCertificate } from "./pck";
 import type { Tee } from "./quote";
-import { requireNotListed } from "./revocation";
 import { type Dated, type TcbInfo, parseTcbInfo } from "./tcb_info";
 
 const TCB_SIGNING = "tcb-signing";
@@ -29,9 +31,9 @@ export interface AtHand {
 }
 
 /** Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number. */
-export function findTcbInfo(tee: Tee, fmspc: Bytes, pceId: Bytes, atHand: AtHand): Promise<TcbInfo> {
+export function findTcbInfo(tee: Tee, { fmspc, pce_id }: PckCertificate, atHand: AtHand): Promise<TcbInfo> {
   const title = (id: string, ...platform: readonly Bytes[]): string => [id, ...platform.map(shown)].join(" ");
-  return best("tcb-info", parseTcbInfo, (info) => title(info.id, info.fmspc, info.pceId), title(tee.toUpperCase(), fmspc, pceId), atHand);
+  return best("tcb-info", parseTcbInfo, (info) => title(info.id, info.fmspc, info.pceId), title(tee.toUpperCase(), fmspc, pce_id), atHand);
 }
 
 /** Return the identity of the quoting enclave of a TEE, chosen like a TCB info. */
@@ -62,7 +64,7 @@ async function best<Content extends Dated>(
   const rank = ({ content: { issueDate, nextUpdate, tcbEvaluationDataNumber } }: (typeof found)[number]): number[] =>
     [Number(issueDate <= at && at <= nextUpdate), tcbEvaluationDataNumber, issueDate];
   belonging.sort((a, b) => rank(b).map((value, i) => value - rank(a)[i]!).find(Boolean) ?? 0);
-  return firstFitting(
+  return firstOf(
     belonging.slice(0, MAX_CANDIDATES),
     async ({ document, content }) => {
       await requireSigned(document, atHand);
@@ -77,19 +79,27 @@ async function best<Content extends Dated>(
 async function requireSigned(document: IntelDocument, { endorsements, root, at }: AtHand): Promise<void> {
   const candidates = withCommonName(endorsements, TCB_SIGNING_NAME);
   if (!candidates.length) missing(TCB_SIGNING, TCB_SIGNING_NAME);
-  const attempt = async (certificate: Certificate): Promise<Certificate | undefined> => {
+  const signers: Certificate[] = [];
+  for (const certificate of currentFirst(candidates, (each) => each, at)) {
     // A key that cannot be read signed nothing.
     const holds = await refusalOf(() => ecdsaHolds(certificate.spki, "SHA-256", document.signature, document.body));
-    if (holds !== true) return undefined;
+    if (holds === true) signers.push(certificate);
+  }
+  const attempt = async (certificate: Certificate): Promise<void> => {
     await requireIssued(certificate, root, ECDSA_SHA256);
-    await requireNotListed(endorsements.crls, root, certificate);
+    const listed = await listedIn(endorsements.crls, root, certificate, at);
+    // No list has to be at hand for it, and what one says counts.
+    if (listed instanceof AttestError && listed.kind === "revoked") throw listed;
     requireWithin(TCB_SIGNING, certificate.notBefore, certificate.notAfter, at);
-    return certificate;
   };
-  await firstFitting(currentFirst(candidates, (certificate) => certificate, at), attempt, () =>
+  await firstOf(signers, attempt, () =>
     refuse("signature", "collateral-signature-invalid", `a signature by ${TCB_SIGNING_NAME}`, "another", { field: document.kind }),
   );
 }
+
+/** The current list of an issuer, which does not name the certificate; or why there is none. */
+export const listedIn = (crls: readonly Crl[], issuer: Issuer, { serial }: Certificate, at: number): Promise<Crl | AttestError> =>
+  refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [serial], at, isEndIncluded: true }));
 
 /** Require `begins <= at <= ends`; what is out of date has to be fetched, which distrusts no platform. */
 function requireWithin(piece: string, begins: number, ends: number, at: number): void {

@@ -32,10 +32,10 @@ export function intelDocument(kind: DocumentKind, body: Bytes, signature: string
 export function parsePcsAnswer(data: Bytes): IntelDocument {
   const what = "PCS answer";
   const answer = parsed(data, what);
-  if (!isObject(answer)) return malformed(what, "an object");
+  if (!isObject(answer)) return malformed(what, "object");
   const [name, ...more] = (Object.keys(KINDS) as (keyof typeof KINDS)[]).filter((each) => each in answer);
   const { signature } = answer;
-  if (!name || more.length || typeof signature !== "string") return malformed(what, "tcbInfo or enclaveIdentity, and signature");
+  if (!name || more.length || typeof signature !== "string") return malformed(what, Object.keys(KINDS));
   return intelDocument(KINDS[name], utf8(memberText(utf8Text(data)!, name)), signature);
 }
 

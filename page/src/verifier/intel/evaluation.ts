@@ -5,7 +5,7 @@
  * covers, and one that is revoked, fail here: no policy can allow them. Every other status is a result.
  */
 
-import { type Bytes, isZero, unhex } from "../bytes";
+import { type Bytes, isZero, rfc3339, unhex } from "../bytes";
 import { type Shown, need, refuse, shown } from "../errors";
 import type { EnclaveReport } from "../sgx/structure";
 import type { TdReport } from "../tdx/structure";
@@ -22,13 +22,6 @@ const INTEL_QE: Readonly<Record<Tee, readonly [mrSigner: string, isvProdId: numb
 };
 const DEBUG = 0x02;
 
-/** What a quote and its PCK certificate say about a platform, as far as collateral judges it. */
-export interface Platform {
-  readonly pck: PckCertificate;
-  /** Null for SGX. */
-  readonly td: TdReport | null;
-}
-
 /** The outcome for one platform, as its claims name it. */
 export interface TcbEvaluation {
   readonly tcb_status: TcbStatus;
@@ -38,7 +31,7 @@ export interface TcbEvaluation {
   readonly tdx_module_status: ComponentStatus | undefined;
   readonly qe_status: ComponentStatus;
   /** Of the matched level of the platform. */
-  readonly tcb_date: number;
+  readonly tcb_date: string;
   /** Of the matched levels of all parts, sorted, none twice. */
   readonly advisory_ids: readonly string[];
   readonly tcb_evaluation_data_number: number;
@@ -105,10 +98,10 @@ function moduleIdentity({ tdxModuleIdentities: known = [] }: TcbInfo, major: num
 // -- levels, and all together (T12)
 
 /** Find the levels that cover a platform, and bring their statuses together (sections 11 to 13 and 15). */
-export function evaluateTcb(info: TcbInfo, identity: QeIdentity, { pck, td }: Platform, module: TdxModuleIdentity | undefined, qeLevel: ComponentLevel): TcbEvaluation {
+export function evaluateTcb(info: TcbInfo, identity: QeIdentity, { cpu_svn, pce_svn }: PckCertificate, td: TdReport | null, module: TdxModuleIdentity | undefined, qeLevel: ComponentLevel): TcbEvaluation {
   // (1) The levels that cover the platform; components 0 and 1 are the module's own, judged by its identity where there is one.
-  const got = () => [pck.cpuSvn, pck.pceSvn, td?.tee_tcb_svn].map(shown).join(" ");
-  const onSgx = info.tcbLevels.filter(({ tcb }) => pck.pceSvn >= tcb.pcesvn && atLeast(pck.cpuSvn, tcb.sgxtcbcomponents));
+  const got = () => [cpu_svn, pce_svn, td?.tee_tcb_svn].map(shown).join(" ");
+  const onSgx = info.tcbLevels.filter(({ tcb }) => pce_svn >= tcb.pcesvn && atLeast(cpu_svn, tcb.sgxtcbcomponents));
   const sgxLevel = onSgx[0] ?? notSupported("TCB", got());
   const start = module ? 2 : 0;
   const covers = ({ tcb }: TcbLevel) => !td || atLeast(td.tee_tcb_svn.subarray(start), tcb.tdxtcbcomponents!.slice(start));
@@ -124,7 +117,7 @@ export function evaluateTcb(info: TcbInfo, identity: QeIdentity, { pck, td }: Pl
     platform_status: level.tcbStatus,
     tdx_module_status: td ? (moduleLevel?.tcbStatus ?? "UpToDate") : undefined,
     qe_status: qeLevel.tcbStatus,
-    tcb_date: level.tcbDate,
+    tcb_date: rfc3339(level.tcbDate),
     advisory_ids: [...new Set([level, qeLevel, moduleLevel].flatMap((found) => found?.advisoryIDs ?? []))].sort(),
     tcb_evaluation_data_number: info.tcbEvaluationDataNumber,
     qe_identity_evaluation_data_number: identity.tcbEvaluationDataNumber,

@@ -1,7 +1,7 @@
 /** Readers of Intel's JSON, by tables of its members; each refuses by the member's path (`tcbInfo.tcbLevels[3].tcb.pcesvn`). */
 
 import { type Bytes, hexBytes } from "../bytes";
-import { need, refuse } from "../errors";
+import { type Shown, need, refuse } from "../errors";
 import { type JsonValue, isInteger, isObject, jsonValue } from "../json";
 import { parseMoment } from "../time";
 
@@ -16,16 +16,14 @@ export type Reader<T> = (value: JsonValue | undefined, path: string) => T;
 /** What a table of members makes: the same names, with what their readers make. */
 export type Read<T extends Readonly<Record<string, Reader<unknown>>>> = { readonly [K in keyof T]: ReturnType<T[K]> };
 
-export function malformed(field: string, expected: string, got?: JsonValue): never {
-  const isShown = typeof got === "string" || isInteger(got);
-  return refuse("malformed", "collateral-malformed", expected, isShown ? `${got}`.slice(0, 40) : "something else", { field });
-}
+/** Whoever reads collateral passes over what is refused: no word more is needed. */
+export const malformed = (field: string, expected: Shown): never => refuse("malformed", "collateral-malformed", expected, undefined, { field });
 
 /** An integer between 0 and `most`. */
 export const integer =
   (most: number): Reader<number> =>
   (value, path) =>
-    isInteger(value) && value >= 0 && value <= most ? value : malformed(path, `integer, 0 to ${most}`, value);
+    isInteger(value) && value >= 0 && value <= most ? value : malformed(path, most);
 
 /** The one version or type that is read. */
 export const constant =
@@ -35,16 +33,16 @@ export const constant =
     need(got === wanted, "unsupported", "collateral-unsupported", wanted, got, { field: path });
   };
 
-const text: Reader<string> = (value, path) => (typeof value === "string" ? value : malformed(path, "text", value));
+const text: Reader<string> = (value, path) => (typeof value === "string" ? value : malformed(path, "text"));
 
 /** 1 to 64 printable ASCII characters without blanks. */
-export const word: Reader<string> = (value, path) => (/^[!-~]{1,64}$/.test(text(value, path)) ? (value as string) : malformed(path, "1 to 64 printable characters", value));
+export const word: Reader<string> = (value, path) => (/^[!-~]{1,64}$/.test(text(value, path)) ? (value as string) : malformed(path, "text"));
 
 /** One of a closed set of words; another word is refused, never guessed. */
 export const choice =
   <C extends string>(...choices: readonly C[]): Reader<C> =>
   (value, path) =>
-    choices.find((each) => each === value) ?? malformed(path, choices.join(" or "), value);
+    choices.find((each) => each === value) ?? malformed(path, choices);
 
 /** The bytes behind hex digits of either case. */
 export const hexOf =
@@ -61,7 +59,7 @@ export const list =
   (value, path) =>
     Array.isArray(value) && value.length >= least && value.length <= most
       ? value.map((each, i) => item(each, `${path}[${i}]`))
-      : malformed(path, `array of ${least} to ${most}`);
+      : malformed(path, most);
 
 /** A member that may be left out. */
 export const optional =
@@ -79,6 +77,6 @@ export const object =
 
 /** Read a document that is one JSON value, of a size that somebody would sign. */
 export function parsed(raw: Bytes, path: string): JsonValue {
-  if (raw.length > MAX_DOCUMENT_BYTES) malformed(path, `at most ${MAX_DOCUMENT_BYTES} bytes`, raw.length);
+  if (raw.length > MAX_DOCUMENT_BYTES) malformed(path, MAX_DOCUMENT_BYTES);
   return jsonValue(raw, path);
 }

@@ -9,22 +9,24 @@ export const PCK_COMMON_NAME = "Intel SGX PCK Certificate";
 const CA = /^Intel SGX PCK (Platform|Processor) CA$/;
 const EXTENSION = "1.2.840.113741.1.13.1";
 
-/** A PCK certificate with its extension decoded; not trusted until its chain is verified. */
+/** A PCK certificate with its extension decoded, under the names of its claims; not trusted until its chain is verified. */
 export interface PckCertificate {
   readonly certificate: Certificate;
-  /** Which of Intel's two CAs issued it, by the issuer's CN: `platform` or `processor`. */
-  readonly ca: string;
   readonly ppid: Bytes;
   /** The 16 SVNs that TCB info counts; the components say the same. */
-  readonly cpuSvn: Bytes;
-  readonly pceSvn: number;
-  readonly pceId: Bytes;
+  readonly cpu_svn: Bytes;
+  readonly pce_svn: number;
+  readonly pce_id: Bytes;
   readonly fmspc: Bytes;
-  /** This and the next three are absent where the certificate does not say (Processor CA). */
-  readonly platformInstanceId: Bytes | undefined;
-  readonly dynamicPlatform: boolean | undefined;
-  readonly cachedKeys: boolean | undefined;
-  readonly smtEnabled: boolean | undefined;
+  readonly platform: {
+    /** Which of Intel's two CAs issued it, by the issuer's CN: `platform` or `processor`. */
+    readonly ca: string;
+    /** This and the next three are absent where the certificate does not say (Processor CA). */
+    readonly instance_id: Bytes | undefined;
+    readonly dynamic_platform: boolean | undefined;
+    readonly cached_keys: boolean | undefined;
+    readonly smt_enabled: boolean | undefined;
+  };
 }
 
 /**
@@ -41,7 +43,7 @@ export function readPck(certificate: Certificate): PckCertificate {
   named(commonName === PCK_COMMON_NAME, PCK_COMMON_NAME, name);
   const ca = CA.exec(issuerCommonName)?.[1];
   named(ca, CA.source, issuerCommonName);
-  return { certificate, ...extension, ca: ca!.toLowerCase() };
+  return { certificate, ...extension, platform: { ca: ca!.toLowerCase(), ...extension.platform } };
 }
 
 function readExtension(certificate: Certificate) {
@@ -61,14 +63,11 @@ function readExtension(certificate: Certificate) {
   const instance = top(6, TAG.octetString, true);
   return {
     ppid: octets(top(1, TAG.octetString), 16),
-    cpuSvn,
-    pceSvn: small(tcb(17, TAG.integer), 0xffff),
-    pceId: octets(top(3, TAG.octetString), 2),
+    cpu_svn: cpuSvn,
+    pce_svn: small(tcb(17, TAG.integer), 0xffff),
+    pce_id: octets(top(3, TAG.octetString), 2),
     fmspc: octets(top(4, TAG.octetString), 6),
-    platformInstanceId: instance && octets(instance, 16),
-    dynamicPlatform: flag(1),
-    cachedKeys: flag(2),
-    smtEnabled: flag(3),
+    platform: { instance_id: instance && octets(instance, 16), dynamic_platform: flag(1), cached_keys: flag(2), smt_enabled: flag(3) },
   };
 }
 

@@ -54,6 +54,8 @@ export interface Quote {
   readonly attestationKey: Bytes;
   /** The report of the Quoting Enclave, which commits to the attestation key. */
   readonly qeReport: EnclaveReport;
+  /** The same as received: what the PCK signed. */
+  readonly report: Bytes;
   readonly qeReportSignature: Bytes;
   readonly qeAuthData: Bytes;
   /** 5: PEM chain of the PCK; 1 to 4: the chain has to come from elsewhere. */
@@ -98,7 +100,7 @@ export function parseQuote(data: Bytes): Quote {
   end = at + length;
   const wrapped = version > 3 ? read(WRAPPED, "signature data") : undefined;
   const fixed = wrapped ?? read(FIXED, "signature data");
-  const { signature, attestationKey, qeReportSignature } = fixed;
+  const { signature, attestationKey, qeReportSignature, report } = fixed;
   // From version 4 on the QE's part is wrapped, and no signature covers the wrapping: it is compared here.
   if (wrapped) {
     known(wrapped.type === QE_REPORT_CERTIFICATION, "certification-data", QE_REPORT_CERTIFICATION, wrapped.type);
@@ -111,7 +113,7 @@ export function parseQuote(data: Bytes): Quote {
   requireFilled(size, end - at);
   requireSize("certification data", CERTIFICATION_SIZES[certificationType] ?? size, size);
   const certificationData = take(size, "certification data");
-  const qe = { qeReport: parseEnclaveReport(fixed.report), qeReportSignature, qeAuthData, certificationType, certificationData };
+  const qe = { qeReport: parseEnclaveReport(report), report, qeReportSignature, qeAuthData, certificationType, certificationData };
   const { report_data } = (td ?? enclave)!;
   return { version, tee, td, enclave, report_data, signedBytes, signature, attestationKey, ...qe, paddingBytes: data.length - end };
 }

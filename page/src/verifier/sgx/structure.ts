@@ -2,8 +2,6 @@
 
 import { type Bytes, type Decoded, decodeLayout, layoutSize } from "../bytes";
 
-const CLAUSE = "Intel SDM 3D, REPORTBODY; intel-tdx-sgx.md 3";
-
 /**
  * Reserved spans are kept and not judged: the report is signed whole, and Intel gives such bytes a meaning from time to
  * time (CET_ATTRIBUTES came that way).
@@ -42,11 +40,7 @@ export const ATTRIBUTE_BITS: Readonly<Record<string, number>> = {
 };
 
 /** An enclave report as presented: a stranger's word until the signature over it is verified. */
-export interface EnclaveReport extends Decoded<typeof LAYOUT> {
-  readonly raw: Bytes;
-}
+export type EnclaveReport = Decoded<typeof LAYOUT>;
 
 /** Read an enclave report of exactly 384 bytes. */
-export function parseEnclaveReport(raw: Bytes): EnclaveReport {
-  return { raw, ...decodeLayout(LAYOUT, raw, "SGX enclave report", CLAUSE) };
-}
+export const parseEnclaveReport = (raw: Bytes): EnclaveReport => decodeLayout(LAYOUT, raw, "SGX enclave report", "");
