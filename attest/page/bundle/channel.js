@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-A32QO4I3.js";import"./chunk-IQUHRQZM.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-DRWTAHZ4.js";import"./chunk-YCR7GNEX.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};

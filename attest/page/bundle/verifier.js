@@ -1,1 +1,1 @@
-import{ka as e}from"./chunk-IQUHRQZM.js";export{e as verifyEvidence};
+import{ka as e}from"./chunk-YCR7GNEX.js";export{e as verifyEvidence};

@@ -12,7 +12,7 @@ import { hex } from "../bytes";
 import { isCa, requireCa, requireIssued } from "../chain";
 import { ECDSA_SHA384, sha256 } from "../crypto";
 import { TAG, bits, onlyElement, unlessDefect } from "../der";
-import { afresh, need } from "../errors";
+import { need } from "../errors";
 import type { RimDocument } from "../rims";
 import { type Certificate, extensionOf } from "../x509";
 import { type SignedDocument, readSignedDocument } from "../xml/signature";
@@ -36,7 +36,7 @@ const remembered = new Map<string, Promise<ParsedRim>>();
  * Read a RIM and verify its XML signature with the key of its first certificate: a pure function of the bytes,
  * remembered in a bounded table by their digest. Neither dates nor anchors are looked at.
  *
- * @throws AttestError `rim-malformed` or `rim-unsupported`.
+ * @throws AttestError `rim-malformed`; whoever asks passes such a RIM over, so nobody adds to one that is remembered.
  */
 export async function readRim(document: RimDocument): Promise<ParsedRim> {
   const digest = hex(await sha256(document.der));
@@ -46,12 +46,12 @@ export async function readRim(document: RimDocument): Promise<ParsedRim> {
     rim = readAnew(document, digest);
     remembered.set(digest, rim);
   }
-  return afresh(rim);
+  return rim;
 }
 
 async function readAnew({ der }: RimDocument, sha256: string): Promise<ParsedRim> {
   const { root, ...signed } = await readSignedDocument(der);
-  return { ...(await readContent(root)), ...signed, sha256 };
+  return { ...readContent(root), ...signed, sha256 };
 }
 
 // -- who signed

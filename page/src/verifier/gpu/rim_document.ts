@@ -6,13 +6,11 @@
  * Spec: specs/nvidia-gpu.md, section 9.2.
  */
 
-import { AttestError, refusal, refusalOf } from "../errors";
-import { type XmlElement, descendants, elements, isBlank, malformed } from "../xml/parse";
+import { type XmlElement, elements, isBlank, malformed } from "../xml/parse";
 
 const SWID = "http://standards.iso.org/iso/19770/-2/2015/schema.xsd ";
 const RIM = "https://trustedcomputinggroup.org/resource/tcg-reference-integrity-manifest-rim-information-model/ ";
 const HASH = "http://www.w3.org/2001/04/xmlenc#sha384 Hash";
-const OPAQUE_DATA = "https://docs.nvidia.com/attestation/specs/latest/opaque-data.html ";
 
 /** Patterns of attributes by what their names mean; each is matched whole. */
 type Patterns = Readonly<Record<string, string>>;
@@ -67,17 +65,12 @@ export interface RimContent {
 /**
  * Read a SoftwareIdentity whose Signature was taken away.
  *
- * @throws AttestError `rim-malformed`; or `rim-unsupported`, numeric reference values, which newer RIMs may carry.
+ * NOTE: Python tells numeric reference values, which newer RIMs may carry, from other unknown attributes (`rim-unsupported`).
+ * Here either is a RIM that is passed over.
+ *
+ * @throws AttestError `rim-malformed`.
  */
-export async function readContent(root: XmlElement): Promise<RimContent> {
-  const found = await refusalOf(() => read(root));
-  // Numeric values say more than that something is unknown.
-  const numeric = descendants(root).flatMap(({ attributes }) => [...attributes.keys()]).find((name) => name.startsWith(OPAQUE_DATA));
-  if (!(found instanceof AttestError)) return found;
-  throw numeric ? refusal("unsupported", "rim-unsupported", "digests", numeric) : found;
-}
-
-function read(root: XmlElement): RimContent {
+export function readContent(root: XmlElement): RimContent {
   const identity = attributes(root, "SoftwareIdentity", ROOT, 3);
   const [entity, metaElement, payload] = elements(root) as [XmlElement, XmlElement, XmlElement];
   attributes(entity, "Entity", { " name": TEXT, " role": TEXT });
