@@ -277,11 +277,11 @@ def embedding_held(site: PagedSite) -> Iterator[threading.Event]:
         begun.set()
         goes_on.wait(20)
 
-    embedder.during = hold
+    before, embedder.during = embedder.during, hold
     try:
         yield begun
     finally:
-        del embedder.during
+        embedder.during = before
         goes_on.set()
 
 
