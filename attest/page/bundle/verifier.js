@@ -1,1 +1,1 @@
-import{ka as e}from"./chunk-YCR7GNEX.js";export{e as verifyEvidence};
+import{la as e}from"./chunk-GUY7VUXK.js";export{e as verifyEvidence};

@@ -22,6 +22,7 @@ import { beginsTable } from "./snp/table";
 import { parseCertificate } from "./x509";
 
 export { readEndorsementFile } from "./endorsement_files";
+export { readConfigfsTsm } from "./snp/configfs";
 
 const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;

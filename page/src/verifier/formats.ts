@@ -11,8 +11,9 @@ import type { Claims } from "./claims";
 import { MEDIA } from "./envelope";
 import { parseGpuDevice, parseGpuReport } from "./gpu/gpu";
 import { readIntelQuote } from "./intel/intel";
+import { filesFormat } from "./lazy";
 import type { Endorsements } from "./pool";
-import { readConfigfsTsm, readSnp } from "./snp/evidence";
+import { readSnp } from "./snp/evidence";
 import type { Certificate, Issuer } from "./x509";
 
 /** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
@@ -75,7 +76,7 @@ type Parse<T> = (value: Bytes) => T | Promise<T>;
 export const CPU_FORMATS = new Map<string, Parse<ParsedCpu>>([
   [MEDIA.snpReport, readSnp],
   [MEDIA.snpExtended, readSnp],
-  [MEDIA.configfsTsm, readConfigfsTsm],
+  [MEDIA.configfsTsm, async (value) => (await filesFormat()).readConfigfsTsm(value)],
   [MEDIA.intelQuote, readIntelQuote],
   [MEDIA.azureCvm, readAzure],
 ]);

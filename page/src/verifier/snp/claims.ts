@@ -4,7 +4,7 @@ import { type Bytes, isZero } from "../bytes";
 import { type Claims, type ClaimValue, nestedClaims } from "../claims";
 import type { SnpLeaf } from "./leaf";
 import type { SnpReport } from "./structure";
-import { type Product, type Tcbs, covers, tcbText } from "./tcb";
+import { type Tcbs, covers, tcbText } from "./tcb";
 
 /** Named bits of POLICY. Bits 15:0 are the ABI version, bit 17 must be one, 63:26 must be zero. */
 export const POLICY_BITS = {
@@ -34,13 +34,13 @@ const bitsOf = (value: bigint, table: Readonly<Record<string, number>>): Record<
   Object.fromEntries(Object.entries(table).map(([name, bit]) => [name, !!((value >> BigInt(bit)) & 1n)]));
 
 /** The fields of the report under their names; what is undefined here is no claim. */
-export function snpClaims(report: SnpReport, leaf: SnpLeaf, product: Product, tcbs: Tcbs): Claims {
+export function snpClaims(report: SnpReport, leaf: SnpLeaf, tcbs: Tcbs): Claims {
   const { raw, signature_algo, signature_r, signature_s, key_info, ...fields } = report;
   const { policy, platform_info, cpuid, chip_id } = fields;
   const [current_version, committed_version] = [report.current_version, report.committed_version].map((version: Bytes) => [...version].reverse().join("."));
   return nestedClaims({
     ...fields,
-    product,
+    product: leaf.product,
     cpuid: cpuid && { family: cpuid[0], model: cpuid[1], stepping: cpuid[2] },
     policy: { abi_major: (policy >> 8n) & 255n, abi_minor: policy & 255n, ...bitsOf(policy, POLICY_BITS) },
     platform_info: { ...bitsOf(platform_info, PLATFORM_BITS), value: platform_info },

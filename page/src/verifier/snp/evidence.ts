@@ -1,10 +1,9 @@
 /** SEV-SNP evidence: one report, and the certificates that came with it. */
 
-import { type Bytes, base64urlBytes } from "../bytes";
+import type { Bytes } from "../bytes";
 import { parseCrl } from "../crl";
-import { need, refusalOf } from "../errors";
+import { refusalOf } from "../errors";
 import type { ParsedCpu } from "../formats";
-import { type JsonObject, isObject, jsonValue } from "../json";
 import { type Endorsements, merged, nothingFound } from "../pool";
 import { parseCertificate } from "../x509";
 import { REPORT_BYTES, type SnpReport, parseReport } from "./structure";
@@ -30,20 +29,11 @@ export const snpCpu = (report: SnpReport, leaves: readonly Bytes[], presented: P
 export function readSnp(data: Bytes): Promise<ParsedCpu> {
   // A few bytes more than a report are no table but a defect.
   const end = data.length < REPORT_BYTES + SHORTEST_TABLE_BYTES ? data.length : REPORT_BYTES;
-  return withTable(data.slice(0, end), data.slice(end));
+  return readParts(data.slice(0, end), data.slice(end));
 }
 
-/** Read what configfs-tsm hands out, as JSON with base64url members: `configfs-tsm-invalid`, `evidence-unsupported`. */
-export function readConfigfsTsm(data: Bytes): Promise<ParsedCpu> {
-  const document = jsonValue(data, "configfs-tsm evidence");
-  const { provider, outblob, auxblob = "", ...others } = isObject(document) ? document : ({} as JsonObject);
-  const areTexts = [provider, outblob, auxblob].every((value) => typeof value === "string") && !Object.keys(others).length;
-  need(areTexts, "malformed", "configfs-tsm-invalid", "texts provider, outblob, auxblob");
-  need(provider === "sev_guest", "unsupported", "evidence-unsupported", "sev_guest", provider as string);
-  return withTable(base64urlBytes(outblob as string, "outblob"), base64urlBytes(auxblob as string, "auxblob"));
-}
-
-async function withTable(raw: Bytes, table: Bytes): Promise<ParsedCpu> {
+/** Read a report, and the certificate table that came with it. */
+export async function readParts(raw: Bytes, table: Bytes): Promise<ParsedCpu> {
   const report = parseReport(raw);
   const leaves: Bytes[] = [];
   const { certificates, crls } = nothingFound();

@@ -17,7 +17,7 @@ import { MAX_CANDIDATES, findIssuer, findRoot, firstOf } from "./chain";
 import { snpClaims } from "./claims";
 import { type LeafKind, type SnpLeaf, readLeaf } from "./leaf";
 import type { SnpReport } from "./structure";
-import { type Product, type Tcbs, covers, tcbBytes, tcbText, tcbsOf } from "./tcb";
+import { type Tcbs, covers, tcbBytes, tcbText, tcbsOf } from "./tcb";
 
 /** The signature covers what stands before it. */
 const enum SIZE {
@@ -77,7 +77,6 @@ async function candidates(report: SnpReport, kind: LeafKind, presented: readonly
 async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given: Given, before: readonly Check[]): Promise<Verified> {
   const { at, endorsements, unchecked } = given;
   let leaf!: SnpLeaf;
-  let product!: Product;
   let tcbs!: Tcbs;
   let intermediate!: Certificate;
   let anchor!: Anchor;
@@ -97,7 +96,7 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         "snp.product",
         "sev-snp.md S09",
         () => {
-          product = leaf.product;
+          const { product } = leaf;
           const code = "snp-product-mismatch";
           need(product === (report.product ?? product), "chain", code, product, report.product, { field: "CPUID_FAM_ID" });
           // Refuses those of version 2 only: the other versions were read with this layout before.
@@ -121,9 +120,9 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         "AMD 56860, SIGNATURE; sev-snp.md S10",
         async () => {
           const { name, spki } = leaf.certificate;
-          const numbers = [report.signature_r, report.signature_s].map((number) => padded(number.slice().reverse(), 72));
-          const isShort = numbers.every((number) => isZero(number.slice(0, -SIZE.coordinate)));
-          const signature = concat(...numbers.map((number) => number.slice(-SIZE.coordinate)));
+          const numbers = [report.signature_r, report.signature_s];
+          const signature = concat(...numbers.map((number) => number.slice(0, SIZE.coordinate).reverse()));
+          const isShort = numbers.every((number) => isZero(number.slice(SIZE.coordinate)));
           const holds = isShort && (await ecdsaHolds(spki, "SHA-384", signature, report.raw.slice(0, SIZE.signed)));
           need(holds, "signature", "snp-signature-invalid", name, "another signature", { field: "SIGNATURE" });
           return [name, "verifies"];
@@ -134,10 +133,10 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         "sev-snp.md S13",
         () => {
           const { current_tcb, reported_tcb, committed_tcb } = tcbs;
-          const told = [current_tcb, reported_tcb, committed_tcb].map(tcbText);
+          const told = [tcbText(current_tcb), [reported_tcb, committed_tcb].map(tcbText)] as const;
           const isOrdered = covers(current_tcb, reported_tcb) && covers(current_tcb, committed_tcb);
-          need(isOrdered, "binding", "snp-tcb-inconsistent", told[0], told.slice(1), { field: "CURRENT_TCB" });
-          return [told[0], told.slice(1)];
+          need(isOrdered, "binding", "snp-tcb-inconsistent", ...told, { field: "CURRENT_TCB" });
+          return told;
         },
       ],
       ["snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07", () => requireValid(leaf.certificate, at)],
@@ -153,8 +152,8 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         "snp.root",
         "sev-snp.md S05, S06, S09",
         async () => {
-          [anchor, root] = await findRoot(intermediate, product, given);
-          return [product, [anchor.name, anchor.pin]];
+          [anchor, root] = await findRoot(intermediate, leaf.product, given);
+          return [leaf.product, [anchor.name, anchor.pin]];
         },
       ],
       [
@@ -184,5 +183,5 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
     before,
   );
   const chain = [leaf.certificate, intermediate, root];
-  return { kind: "sev-snp", simulated: anchor.simulated, checks, claims: snpClaims(report, leaf, product, tcbs), chain };
+  return { kind: "sev-snp", simulated: anchor.simulated, checks, claims: snpClaims(report, leaf, tcbs), chain };
 }
