@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e as K,f as e}from"./chunk-OKVP2KBF.js";import"./chunk-GUY7VUXK.js";export{e as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,K as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-QNPY3GED.js";import"./chunk-JRUAVH77.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};

@@ -73,7 +73,7 @@ export const isHeld = ({ status = "good" }: Status): boolean => status !== "good
 
 /** Tell what shows that certificates are not revoked, or which decision left it unchecked. */
 export function tellStatuses(attempt: Attempt, statuses: readonly Status[]): Told {
-  const expected = "none revoked";
+  const expected = "good";
   if (!statuses.length) return [expected, reasons(attempt), "not evaluated"];
   const got = statuses.map(({ status, thisUpdate }) => `${status ?? "not listed"} on ${rfc3339(thisUpdate)}`).join("; ");
   return statuses.some(isHeld) ? [expected, `${got}: ${tolerancesOf(attempt).heldRimSigners}`, "warning"] : [expected, got];

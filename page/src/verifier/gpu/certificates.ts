@@ -72,7 +72,7 @@ interface FirmwareId {
  *   than SHA-384, a certificate that may issue others or may not sign; `public-key-invalid`: no P-384 key.
  */
 export async function readLeaf(certificate: Certificate): Promise<GpuLeaf> {
-  const wrong = (got: Shown): never => refuse("chain", "gpu-leaf-malformed", "a leaf with a firmware id", got, { field: certificate.name });
+  const wrong = (got: Shown): never => refuse("chain", "gpu-leaf-malformed", "a firmware id", got, { field: certificate.name });
   const { algorithm, digest, deviceKey } = unlessDefect(() => firmwareId(certificate), wrong);
   await requireP384(certificate);
   if (algorithm !== SHA384 || digest.length !== FWID_BYTES) wrong(`${algorithm} ${hex(digest)}`);
@@ -136,7 +136,7 @@ export async function requireP384({ name, spki }: Certificate, code = "public-ke
 export function readIdentity({ subject, serial }: Certificate): string {
   const text = commonNameOf(subject, SERIAL_NUMBER) ?? "";
   const isSerial = /^[0-9A-Fa-f]{18}$/.test(text) && BigInt(`0x${text}`) === serial;
-  need(isSerial, "chain", "gpu-identity-malformed", `9 bytes in hex, ${serial.toString(16)}`, text);
+  need(isSerial, "chain", "gpu-identity-malformed", serial.toString(16), text);
   return text.toLowerCase();
 }
 

@@ -152,9 +152,9 @@ function rimSteps(source: Source): readonly Step[] {
       async (attempt) => {
         const { model, evidence, rims } = attempt;
         const version = versionOf(evidence.report.opaque, model!, source);
-        const wanted = `${model!.product} ${source} ${version ?? "of no stated version"}`;
+        const wanted = `${model!.product} ${source} ${version ?? "none"}`;
         const rim = await chooseRim(attempt, source, version);
-        if (rim) return [wanted, `SHA-256 ${(rims[source] = rim).parsed.sha256}`];
+        if (rim) return [wanted, (rims[source] = rim).parsed.sha256];
         tolerate(attempt, refusal("endorsement", "gpu-rim-missing", wanted, "none", { retryable: true }), "rim");
         return [wanted, reasons(attempt), "not evaluated"];
       },

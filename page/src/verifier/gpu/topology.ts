@@ -92,7 +92,7 @@ function requireBoard(gpus: readonly Device[], switches: readonly Device[], unch
   if (reasons.length && findings.length && !negative) return [whole, `unchecked: ${reasons.join("; ")}`, "not evaluated"];
   const [, expected, got] = negative ?? findings[0] ?? [];
   need(!findings.length, "binding", "gpu-topology-invalid", expected, got);
-  return [whole, "that name each other"];
+  return [whole, "complete"];
 }
 
 function findingsOf(gpus: readonly Device[], switches: readonly Device[], whole: string): Finding[] {

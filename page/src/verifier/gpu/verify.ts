@@ -101,7 +101,7 @@ const PROCEDURE: readonly Step[] = [
     async ({ evidence, path }) => {
       const { name } = path.leaf!;
       need(await reportSignedBy(evidence.report, path.leaf!), "signature", "gpu-signature-invalid", name, "another");
-      return [name, "its signature"];
+      return [name, "valid"];
     },
   ],
   [
