@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-QNPY3GED.js";import"./chunk-JRUAVH77.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-CP5QYFXZ.js";import"./chunk-S7Z5GPLI.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};

@@ -15,6 +15,7 @@ import { readPemBlocks } from "../pem";
 import { named, withCommonName } from "../pool";
 import { MAX_CANDIDATES, firstOf } from "../snp/chain";
 import { type Certificate, type Issuer, parseCertificate, spkiPin } from "../x509";
+import { highestFirst } from "./members";
 import { PCK_COMMON_NAME, type PckCertificate, readPck } from "./pck";
 import { PCK_CHAIN, type Quote } from "./quote";
 
@@ -50,13 +51,11 @@ export function requireP256({ name, spki }: Issuer): void {
 }
 
 /** At most as many as are tried, those first that are valid at the moment: a renewed certificate has the key of the old one. */
-export function currentFirst<T>(candidates: readonly T[], certificateOf: (candidate: T) => Dated, at: number): readonly T[] {
-  const isPast = (candidate: T): number => {
+export const currentFirst = <T>(candidates: readonly T[], certificateOf: (candidate: T) => Dated, at: number): readonly T[] =>
+  highestFirst(candidates, (candidate) => {
     const { notBefore, notAfter } = certificateOf(candidate);
-    return Number(at < notBefore || at > notAfter);
-  };
-  return [...candidates].sort((a, b) => isPast(a) - isPast(b)).slice(0, MAX_CANDIDATES);
-}
+    return [Number(notBefore <= at && at <= notAfter)];
+  }).slice(0, MAX_CANDIDATES);
 
 /**
  * T02, T03: return the PCK certificates that may speak for the quote: its own, or those at hand that are of its platform.

@@ -16,6 +16,7 @@ import { MAX_CANDIDATES, firstOf } from "../snp/chain";
 import { currentFirst } from "./chain";
 import type { IntelDocument } from "./document";
 import { type QeIdentity, parseQeIdentity } from "./qe_identity";
+import { highestFirst } from "./members";
 import type { PckCertificate } from "./pck";
 import type { Tee } from "./quote";
 import { type Dated, type TcbInfo, parseTcbInfo } from "./tcb_info";
@@ -61,11 +62,13 @@ async function best<Content extends Dated>(
   }
   const belonging = found.filter(({ content }) => titleOf(content) === wanted);
   // Current ones first, then the highest evaluation number, then the latest issue.
-  const rank = ({ content: { issueDate, nextUpdate, tcbEvaluationDataNumber } }: (typeof found)[number]): number[] =>
-    [Number(issueDate <= at && at <= nextUpdate), tcbEvaluationDataNumber, issueDate];
-  belonging.sort((a, b) => rank(b).map((value, i) => value - rank(a)[i]!).find(Boolean) ?? 0);
+  const ranked = highestFirst(belonging, ({ content: { issueDate, nextUpdate, tcbEvaluationDataNumber } }) => [
+    Number(issueDate <= at && at <= nextUpdate),
+    tcbEvaluationDataNumber,
+    issueDate,
+  ]);
   return firstOf(
-    belonging.slice(0, MAX_CANDIDATES),
+    ranked.slice(0, MAX_CANDIDATES),
     async ({ document, content }) => {
       await requireSigned(document, atHand);
       requireWithin(kind, content.issueDate, content.nextUpdate, at);

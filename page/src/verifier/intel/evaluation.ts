@@ -13,7 +13,7 @@ import type { PckCertificate } from "./pck";
 import type { QeIdentity } from "./qe_identity";
 import type { Tee } from "./quote";
 import { type ComponentStatus, type TcbStatus, converge } from "./status";
-import type { ComponentLevel, Components, TcbInfo, TcbLevel, TdxModuleIdentity } from "./tcb_info";
+import type { ComponentLevel, TcbInfo, TcbLevel, TdxModuleIdentity } from "./tcb_info";
 
 /** MRSIGNER and ISVPRODID of Intel's quoting enclaves (section 5); only for when QE identity is left out. */
 const INTEL_QE: Readonly<Record<Tee, readonly [mrSigner: string, isvProdId: number]>> = {
@@ -124,7 +124,7 @@ export function evaluateTcb(info: TcbInfo, identity: QeIdentity, { cpu_svn, pce_
   };
 }
 
-const atLeast = (svns: Bytes, level: Components) => level.every(({ svn }, i) => svns[i]! >= svn);
+const atLeast = (svns: Bytes, level: readonly number[]) => level.every((svn, i) => svns[i]! >= svn);
 
 const covering = (levels: readonly ComponentLevel[], isvSvn: number, field: string): ComponentLevel =>
   levels.find(({ tcb }) => isvSvn >= tcb.isvsvn) ?? notSupported(field, isvSvn);
@@ -140,7 +140,7 @@ function relaunch(info: TcbInfo, td: TdReport | null, sgx: TcbLevel, module: Com
   const isBehind = status.startsWith("OutOfDate") && module.tcbStatus === "OutOfDate";
   if (!now || !isBehind || qe.tcbStatus !== "UpToDate" || /^(OutOfDate|Revoked)/.test(sgx.tcbStatus)) return status;
   const newest = info.tcbLevels[0]!.tcb.tdxtcbcomponents!;
-  const moduleSvn = now[1] ? moduleIdentity(info, now[1]).tcbLevels[0]!.tcb.isvsvn : newest[0]!.svn;
-  if (now[0]! < moduleSvn || now[2]! < newest[2]!.svn) return status;
+  const moduleSvn = now[1] ? moduleIdentity(info, now[1]).tcbLevels[0]!.tcb.isvsvn : newest[0]!;
+  if (now[0]! < moduleSvn || now[2]! < newest[2]!) return status;
   return /Configuration/.test(sgx.tcbStatus + status) ? "TDRelaunchAdvisedConfigurationNeeded" : "TDRelaunchAdvised";
 }

@@ -61,6 +61,19 @@ export const list =
       ? value.map((each, i) => item(each, `${path}[${i}]`))
       : malformed(path, most);
 
+/** By these numbers, the first of them that differs, the highest in front; of equals the one that came first. */
+export const highestFirst = <T>(items: readonly T[], numbersOf: (item: T) => readonly number[]): readonly T[] =>
+  [...items].sort((a, b) => {
+    const numbers = numbersOf(a);
+    return numbersOf(b).map((value, i) => value - numbers[i]!).find(Boolean) ?? 0;
+  });
+
+/** What a reader makes, and what is made of it. */
+export const then =
+  <T, U>(read: Reader<T>, make: (made: T) => U): Reader<U> =>
+  (value, path) =>
+    make(read(value, path));
+
 /** A member that may be left out. */
 export const optional =
   <T>(read: Reader<T>, otherwise: T): Reader<T> =>

@@ -47,23 +47,24 @@ export function readPck(certificate: Certificate): PckCertificate {
 }
 
 function readExtension(certificate: Certificate) {
-  const top = members(onlyElement((extensionOf(certificate, EXTENSION) ?? defect("no SGX extension")).value), EXTENSION);
-  const tcb = members(top(2)!, `${EXTENSION}.2`);
-  const configuration = top(7, undefined, true);
+  const { value } = extensionOf(certificate, EXTENSION) ?? defect("no SGX extension");
+  const top = members(onlyElement(value, TAG.sequence), EXTENSION);
+  const tcb = members(top(2, TAG.sequence), `${EXTENSION}.2`);
+  const configuration = top(7, TAG.sequence, true) as Tlv | undefined;
   const flags = configuration && members(configuration, `${EXTENSION}.7`);
   const flag = (number: number): boolean | undefined => {
-    const found = flags?.(number, TAG.boolean, true);
+    const found = flags?.(number, TAG.boolean, true) as Tlv | undefined;
     return found && boolean(found);
   };
-  const cpuSvn = octets(tcb(18, TAG.octetString), 16);
-  const components = Array.from(cpuSvn, (_, i) => small(tcb(i + 1, TAG.integer), 0xff));
-  if (!equal(cpuSvn, Uint8Array.from(components))) defect("CPUSVN differs from the components");
+  const cpu_svn = octets(tcb(18, TAG.octetString), 16);
+  const components = Array.from(cpu_svn, (_, i) => small(tcb(i + 1, TAG.integer), 0xff));
+  if (!equal(cpu_svn, Uint8Array.from(components))) defect("CPUSVN");
   // Standard, scalable, or scalable with integrity.
   if (octets(top(5, TAG.enumerated), 1)[0]! > 2) defect("SGX type");
-  const instance = top(6, TAG.octetString, true);
+  const instance = top(6, TAG.octetString, true) as Tlv | undefined;
   return {
     ppid: octets(top(1, TAG.octetString), 16),
-    cpu_svn: cpuSvn,
+    cpu_svn,
     pce_svn: small(tcb(17, TAG.integer), 0xffff),
     pce_id: octets(top(3, TAG.octetString), 2),
     fmspc: octets(top(4, TAG.octetString), 6),
@@ -72,27 +73,25 @@ function readExtension(certificate: Certificate) {
 }
 
 /** Read a SEQUENCE OF pairs of identifier and value, each once; members go by the last number of the identifier. */
-function members({ tag, body }: Tlv, owner: string): (number: number, tag?: number, optional?: boolean) => Tlv | undefined {
-  if (tag !== TAG.sequence) defect(`${owner} is no SEQUENCE`);
+function members({ body }: Tlv, owner: string): (number: number, tag: number, isOptional?: boolean) => Tlv {
   const found = new Map<string, Tlv>();
   all(body, (reader) => {
     const pair = reader.sequence();
     const [identifier, value] = [oid(pair.next(TAG.oid)), pair.next()];
     pair.end();
-    if (found.has(identifier)) defect(`${identifier} stands twice`);
+    if (found.has(identifier)) defect(identifier);
     found.set(identifier, value);
   });
-  return (number, wanted, optional) => {
+  return (number, tag, isOptional) => {
     const member = found.get(`${owner}.${number}`);
-    if (!member && !optional) defect(`no member ${owner}.${number}`);
-    if (member && wanted !== undefined && member.tag !== wanted) defect(`tag of ${owner}.${number}`);
-    return member;
+    if (member ? member.tag !== tag : !isOptional) defect(`${owner}.${number}`);
+    return member!;
   };
 }
 
-const octets = (member: Tlv | undefined, size: number): Bytes => (member?.body.length === size ? member.body : defect(`not ${size} bytes`));
+const octets = ({ body }: Tlv, size: number): Bytes => (body.length === size ? body : defect(`${body.length} bytes`));
 
-function small(member: Tlv | undefined, most: number): number {
-  const value = integer(member!);
-  return value >= 0n && value <= most ? Number(value) : defect(`not 0 to ${most}`);
+function small(member: Tlv, most: number): number {
+  const value = integer(member);
+  return value >= 0n && value <= most ? Number(value) : defect(`${value}`);
 }

@@ -2,7 +2,7 @@
 
 import type { Bytes } from "../bytes";
 import { choice, constant, hexOf, integer, object, parsed } from "./members";
-import { COMPONENT_LEVELS, DATES, byIsvSvn } from "./tcb_info";
+import { COMPONENT_LEVELS, DATES } from "./tcb_info";
 
 const IDENTITY = object({
   version: constant(2),
@@ -25,6 +25,5 @@ export type QeIdentity = ReturnType<typeof IDENTITY>;
 /** Read a QE identity: the inner JSON value exactly as served. */
 export function parseQeIdentity(raw: Bytes): QeIdentity {
   const path = "enclaveIdentity";
-  const identity = IDENTITY(parsed(raw, path), path);
-  return { ...identity, tcbLevels: byIsvSvn(identity.tcbLevels) };
+  return IDENTITY(parsed(raw, path), path);
 }

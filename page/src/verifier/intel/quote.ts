@@ -77,10 +77,15 @@ function requireSize(field: string, expected: number, got: number): void {
 export function parseQuote(data: Bytes): Quote {
   need(data.length <= MAX_QUOTE_BYTES, "malformed", "quote-too-large", MAX_QUOTE_BYTES, data.length);
   let [at, end] = [0, data.length];
+  const requireLeft = (size: number, field: string): void => need(size <= end - at, "malformed", "quote-truncated", size, end - at, { field, offset: at });
   const take = (size: number, field: string): Bytes => {
-    need(size <= end - at, "malformed", "quote-truncated", size, end - at, { field, offset: at });
-    at += size;
-    return data.slice(at - size, at);
+    requireLeft(size, field);
+    return data.slice(at, (at += size));
+  };
+  /** Require a nested part to end where its container does. */
+  const requireFilled = (size: number): void => {
+    requireLeft(size, "certification data");
+    requireSize("certification data", end - at, size);
   };
   const read = <const L extends Layout>(layout: L, field: string): Decoded<L> => decodeLayout(layout, take(layoutSize(layout), field), field, "");
   // (1) Header: what comes after is read by version, TEE and body type together.
@@ -96,7 +101,7 @@ export function parseQuote(data: Bytes): Quote {
   const signedBytes = data.slice(0, at);
   // (3) Signature data: its declared length bounds everything in it.
   const { length } = read(LENGTH, "signature data length");
-  need(length <= end - at, "malformed", "quote-truncated", length, end - at, { field: "signature data" });
+  requireLeft(length, "signature data");
   end = at + length;
   const wrapped = version > 3 ? read(WRAPPED, "signature data") : undefined;
   const fixed = wrapped ?? read(FIXED, "signature data");
@@ -104,13 +109,13 @@ export function parseQuote(data: Bytes): Quote {
   // From version 4 on the QE's part is wrapped, and no signature covers the wrapping: it is compared here.
   if (wrapped) {
     known(wrapped.type === QE_REPORT_CERTIFICATION, "certification-data", QE_REPORT_CERTIFICATION, wrapped.type);
-    requireFilled(wrapped.size, end - at + layoutSize(QE));
+    requireFilled(wrapped.size - layoutSize(QE));
   }
   // (4) QE authentication data and certification data, which ends where the signature data ends.
   const qeAuthData = take(fixed.auth_size, "QE authentication data");
   const { type: certificationType, size } = read(TYPE_AND_SIZE, "certification data");
   known(certificationType && certificationType <= PCK_CHAIN, "certification-data", "1 to 5", certificationType);
-  requireFilled(size, end - at);
+  requireFilled(size);
   requireSize("certification data", CERTIFICATION_SIZES[certificationType] ?? size, size);
   const certificationData = take(size, "certification data");
   const qe = { qeReport: parseEnclaveReport(report), report, qeReportSignature, qeAuthData, certificationType, certificationData };
@@ -125,10 +130,4 @@ function requireHeader({ version, key_type, tee_type, vendor }: Decoded<typeof H
   known(tee && (version > 3 || tee === "sgx"), "tee-type", version > 3 ? "0 (SGX) or 129 (TDX)" : "0 (SGX)", tee_type);
   known(shown(vendor) === INTEL_QE_VENDOR, "vendor", INTEL_QE_VENDOR, vendor);
   return { version, tee };
-}
-
-/** Require a nested part to end where its container does. */
-function requireFilled(size: number, left: number): void {
-  need(size <= left, "malformed", "quote-truncated", size, left, { field: "certification data" });
-  requireSize("certification data", left, size);
 }
