@@ -1,1 +1,1 @@
-import{la as e}from"./chunk-S7Z5GPLI.js";export{e as verifyEvidence};
+import{la as e}from"./chunk-BRUNERIT.js";export{e as verifyEvidence};

@@ -41,13 +41,13 @@ export function embeddedCertificates({ certificationType, certificationData }: Q
   const text = latin1(certificationData);
   const [blocks, begun] = [readPemBlocks(text), text.split("-----BEGIN").length - 1];
   const isChain = begun > 0 && begun <= MAX_CHAIN_CERTIFICATES && blocks.length === begun && blocks.every(({ label }) => label === "CERTIFICATE");
-  need(isChain, "malformed", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES} certificates`, begun, { field: "certification data" });
+  need(isChain, "malformed", "certificate-malformed", MAX_CHAIN_CERTIFICATES, begun, { field: "certification data" });
   return blocks.map(({ content }) => parseCertificate(content));
 }
 
 /** Require a public key of P-256, point uncompressed, as every key of Intel's is: `public-key-invalid`. */
 export function requireP256({ name, spki }: Issuer): void {
-  need(keyKind(spki) === "P-256", "chain", "public-key-invalid", "P-256", "another kind of key", { field: name });
+  need(keyKind(spki) === "P-256", "chain", "public-key-invalid", "P-256", spki, { field: name });
 }
 
 /** At most as many as are tried, those first that are valid at the moment: a renewed certificate has the key of the old one. */
@@ -110,7 +110,7 @@ type Root = Pick<PckChain, "root" | "anchor">;
 
 /** Return the pinned root that issued `child`, with its name and key; it has to be valid at the moment. */
 async function findRoot(child: Certificate, presented: readonly Certificate[], { anchors, at }: Given): Promise<Root> {
-  need(child.issuerCommonName === ROOT_NAME, "chain", "pck-name-unexpected", ROOT_NAME, child.issuerCommonName, { field: "issuer CN" });
+  need(child.issuerCommonName === ROOT_NAME, "chain", "pck-name-unexpected", ROOT_NAME, child.issuerCommonName, { field: "CN" });
   const pins = await Promise.all(presented.map(spkiPin));
   // Pinned roots in the name of the child's issuer: keys that are held, then certificates that were presented.
   const ours = anchorsOf(anchors, ROLE);
@@ -137,5 +137,5 @@ async function findRoot(child: Certificate, presented: readonly Certificate[], {
 
 function noRoot(areHeld: boolean): never {
   if (!areHeld) refuse("endorsement", "intel-root-missing", ROOT_NAME, "none");
-  return refuse("chain", "root-not-trusted", "a pinned root", "another in its name");
+  return refuse("chain", "root-not-trusted", "a pinned root", "another");
 }

@@ -130,7 +130,7 @@ const covering = (levels: readonly ComponentLevel[], isvSvn: number, field: stri
   levels.find(({ tcb }) => isvSvn >= tcb.isvsvn) ?? notSupported(field, isvSvn);
 
 const notSupported = (field: string, got: Shown): never =>
-  refuse("verification", "tcb-not-supported", "at least the lowest level that Intel supports", got, { field });
+  refuse("verification", "tcb-not-supported", "a level", got, { field });
 
 // -- TD relaunch (section 13)
 

@@ -47,7 +47,7 @@ export function readPck(certificate: Certificate): PckCertificate {
 }
 
 function readExtension(certificate: Certificate) {
-  const { value } = extensionOf(certificate, EXTENSION) ?? defect("no SGX extension");
+  const { value } = extensionOf(certificate, EXTENSION) ?? defect(EXTENSION);
   const top = members(onlyElement(value, TAG.sequence), EXTENSION);
   const tcb = members(top(2, TAG.sequence), `${EXTENSION}.2`);
   const configuration = top(7, TAG.sequence, true) as Tlv | undefined;

@@ -29,7 +29,7 @@ const QE_REPORT_CERTIFICATION = 6;
 /** Types 1 to 3 are PPID (clear, RSA-2048, RSA-3072), CPUSVN, PCESVN and PCEID; 4 and 5 are certificates of any size. */
 const CERTIFICATION_SIZES: readonly (number | undefined)[] = [, 36, 276, 404];
 
-const HEADER = { version: "u2", key_type: "u2", tee_type: "u4", reserved: 4, vendor: 16, user_data: 20 } as const;
+const HEADER = { version: "u2", key_type: "u2", tee_type: "u4", reserved: 4, vendor: 16, rest: 20 } as const;
 const TYPE_AND_SIZE = { type: "u2", size: "u4" } as const;
 const LENGTH = { length: "u4" } as const;
 /** What begins the signature data of version 3; from version 4 on the QE's part has a type and a size of its own. */
@@ -92,7 +92,7 @@ export function parseQuote(data: Bytes): Quote {
   const { version, tee } = requireHeader(read(HEADER, "header"));
   // (2) Body: in version 5 of a type that is told, of this TEE and of the size that it has.
   const [only] = BODY_TYPES[tee];
-  const told = version === 5 && read(TYPE_AND_SIZE, "body descriptor");
+  const told = version === 5 && read(TYPE_AND_SIZE, "body");
   const type = told ? told.type : only!;
   known(BODY_TYPES[tee].includes(type), "body-type", BODY_TYPES[tee], type);
   if (told) requireSize("body", BODY_SIZES[type]!, told.size);
@@ -100,7 +100,7 @@ export function parseQuote(data: Bytes): Quote {
   const [td, enclave] = tee === "tdx" ? [parseTdReport(body, type), null] : [null, parseEnclaveReport(body)];
   const signedBytes = data.slice(0, at);
   // (3) Signature data: its declared length bounds everything in it.
-  const { length } = read(LENGTH, "signature data length");
+  const { length } = read(LENGTH, "signature data");
   requireLeft(length, "signature data");
   end = at + length;
   const wrapped = version > 3 ? read(WRAPPED, "signature data") : undefined;
@@ -112,7 +112,7 @@ export function parseQuote(data: Bytes): Quote {
     requireFilled(wrapped.size - layoutSize(QE));
   }
   // (4) QE authentication data and certification data, which ends where the signature data ends.
-  const qeAuthData = take(fixed.auth_size, "QE authentication data");
+  const qeAuthData = take(fixed.auth_size, "signature data");
   const { type: certificationType, size } = read(TYPE_AND_SIZE, "certification data");
   known(certificationType && certificationType <= PCK_CHAIN, "certification-data", "1 to 5", certificationType);
   requireFilled(size);
@@ -124,10 +124,10 @@ export function parseQuote(data: Bytes): Quote {
 }
 
 function requireHeader({ version, key_type, tee_type, vendor }: Decoded<typeof HEADER>): { version: number; tee: Tee } {
-  known(version >= 3 && version <= 5, "version", "3, 4 or 5", version);
+  known(version >= 3 && version <= 5, "version", "3 to 5", version);
   known(key_type === ECDSA_P256, "key-type", ECDSA_P256, key_type);
   const tee = TEES[tee_type];
-  known(tee && (version > 3 || tee === "sgx"), "tee-type", version > 3 ? "0 (SGX) or 129 (TDX)" : "0 (SGX)", tee_type);
+  known(tee && (version > 3 || tee === "sgx"), "tee-type", version > 3 ? "0, 129" : 0, tee_type);
   known(shown(vendor) === INTEL_QE_VENDOR, "vendor", INTEL_QE_VENDOR, vendor);
   return { version, tee };
 }

@@ -94,7 +94,7 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
       async () => {
         const holds = await refusalOf(() => ecdsaHolds(ecSpki("P-256", attestationKey), "SHA-256", quote.signature, signedBytes));
         need(!(holds instanceof AttestError), "signature", "attestation-key-invalid", "a point of P-256", attestationKey);
-        need(holds, "signature", "quote-signature-invalid", attestationKey, "another signature");
+        need(holds, "signature", "quote-signature-invalid", attestationKey, "another");
         return [attestationKey, "verifies"];
       },
     ],
@@ -178,7 +178,7 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
     ],
   ];
 
-  const checks: Check[] = [check(`${tee}.format`, "pass", "3, 4 or 5", [version, `${quote.paddingBytes} bytes of padding`], `${T}01`)];
+  const checks: Check[] = [check(`${tee}.format`, "pass", "3 to 5", [version, `${quote.paddingBytes} bytes of padding`], `${T}01`)];
   const failures: AttestError[] = [];
   let isOver = false;
   for (const [name, clause, step] of steps) {

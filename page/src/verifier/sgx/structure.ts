@@ -43,4 +43,4 @@ export const ATTRIBUTE_BITS: Readonly<Record<string, number>> = {
 export type EnclaveReport = Decoded<typeof LAYOUT>;
 
 /** Read an enclave report of exactly 384 bytes. */
-export const parseEnclaveReport = (raw: Bytes): EnclaveReport => decodeLayout(LAYOUT, raw, "SGX enclave report", "");
+export const parseEnclaveReport = (raw: Bytes): EnclaveReport => decodeLayout(LAYOUT, raw, "enclave", "");

@@ -50,5 +50,5 @@ export interface TdReport extends Decoded<typeof TDX_1_0> {
 
 /** Read a TD report of a type that TD_REPORT_BYTES lists; 2 in a version 4 quote. */
 export function parseTdReport(raw: Bytes, bodyType: number): TdReport {
-  return decodeLayout(bodyType === 3 ? TDX_1_5 : TDX_1_0, raw, "TD report", "");
+  return decodeLayout(bodyType === 3 ? TDX_1_5 : TDX_1_0, raw, "TD", "");
 }
