@@ -15,7 +15,7 @@ import { together } from "./policy/index";
 import { Memory } from "./ui/memory";
 import { type Place, Session, problemOf } from "./ui/session";
 import { BEGINNING, type State } from "./ui/state";
-import { PHASES, moment, reason } from "./ui/words";
+import { PHASES, joined, moment, reason } from "./ui/words";
 
 const CHECK_MS = 60_000;
 const STYLE = `:host{display:inline-block;font:1rem/1.5 system-ui,sans-serif;color-scheme:light dark}
@@ -84,7 +84,7 @@ class AttestationBadge extends HTMLElement {
     put(
       this.detail,
       el("p", {}, reason(state)),
-      el("p", {}, [state.name, at !== undefined && `checked ${moment(at, at).split(",")[0]}`].filter(Boolean).join(", ")),
+      el("p", {}, joined(state.name, at !== undefined && `checked ${moment(at, at).split(",")[0]}`)),
       /^https?:/.test(page) && el("p", {}, el("a", { href: page, rel: "noreferrer" }, "Everything that was checked")),
     );
     this.dispatchEvent(new CustomEvent("attestation", { detail: { phase, simulated, code: problem?.code }, bubbles: true, composed: true }));

@@ -1,10 +1,9 @@
 /** Questions and documents. Every message says to which key it went. */
 
-import type { ChannelAnswer } from "../channel/index";
-import { utf8 } from "../verifier/bytes";
+import type { ChannelAnswer, ChannelRequest } from "../channel/index";
 import { byId, el, put, short } from "./dom";
 import { type Told, eventsOf, textOf } from "./events";
-import { type Session, problemOf } from "./session";
+import { type Session, problemLine } from "./session";
 import { obstacle } from "./state";
 
 type Data = Told["data"];
@@ -41,64 +40,64 @@ export function startChat(session: Session): void {
   });
 }
 
-const sealedTo = ({ key }: ChannelAnswer): string => `Sealed to key ${key.id}, ${short(key.digest)}`;
-
-const refusal = (error: unknown): string => {
-  const { message, code } = problemOf(error);
-  return `${message} [${code}]`;
-};
-
 /** Members of a refusal, which is an event's or a whole answer's (RFC 9457). */
 function problemText(data: Data): string {
   const problem = (typeof data["problem"] === "object" && data["problem"] ? data["problem"] : data) as Data;
   return `${textOf(problem, "detail") || textOf(problem, "title") || "Refused"} [${textOf(problem, "code") || "refused"}]`;
 }
 
-/** Follow an answer to its end; one that ends before `last` was cut, and counts as refused. */
-async function follow(answer: ChannelAnswer, last: string, each: (told: Told) => void): Promise<string | undefined> {
-  if (answer.status !== 200) {
+/** What is shown of each event, by its name; `last` is the one in which a whole answer ends. */
+type Shows = Readonly<Record<string, (data: Data) => void>>;
+
+/** Follow an answer to its end, and return why it is none; one that ends before `last` was cut, and counts as refused. */
+async function follow({ status, content }: ChannelAnswer, last: string, shows: Shows): Promise<string | undefined> {
+  if (status !== 200) {
     let text = "";
-    for await (const piece of answer.content) text += new TextDecoder().decode(piece);
+    for await (const piece of content) text += new TextDecoder().decode(piece);
     return problemText(JSON.parse(text) as Data);
   }
-  for await (const told of eventsOf(answer.content)) {
-    if (told.event === "refused") return problemText(told.data);
-    each(told);
-    if (told.event === last) return undefined;
+  for await (const { event, data } of eventsOf(content)) {
+    if (event === "refused") return problemText(data);
+    shows[event]?.(data);
+    if (event === last) return undefined;
   }
   return "The answer was cut off";
 }
 
-async function ask(session: Session, question: string): Promise<void> {
-  const [key, text, sources, status] = [el("small"), el("p"), el("ul"), el("small", {}, "Asking…")];
+/** Send, say to which key it went, follow the answer, and say how it ended. */
+async function deliver(session: Session, request: ChannelRequest, anew: boolean, last: string, shows: Shows, key: HTMLElement, status: HTMLElement): Promise<void> {
+  let refused: string | undefined;
+  try {
+    const answer = await session.send(request, anew);
+    key.textContent = `Sealed to key ${answer.key.id}, ${short(answer.key.digest)}`;
+    refused = await follow(answer, last, shows);
+  } catch (error) {
+    refused = problemLine(error);
+  }
+  status.textContent = refused ?? (anew ? last : "");
+  status.classList.toggle("refused", refused !== undefined);
+}
+
+const post = (path: string, type: string, content: Blob): ChannelRequest => ({ method: "POST", path, fields: [["content-type", type]], content });
+const placeText = (data: Data): string => `${textOf(data, "name")}, page ${textOf(data, "page")}`;
+
+function ask(session: Session, question: string): Promise<void> {
+  const [key, text, sources, status, cited] = [el("small"), el("p"), el("ul"), el("small", {}, "Asking…"), el("ul")];
   const passages = el("details", { hidden: true }, el("summary", {}, "Passages"), sources);
-  const cited = el("ul");
   byId("log").append(el("div", {}, el("p", { class: "asked" }, question), key, text, cited, passages, status));
-  const show: Readonly<Record<string, (data: Data) => void>> = {
+  const shows: Shows = {
     passage: (data) => {
       passages.hidden = false;
-      sources.append(el("li", {}, el("small", {}, `${textOf(data, "name")}, page ${textOf(data, "page")}`), textOf(data, "text")));
+      sources.append(el("li", {}, el("small", {}, placeText(data)), textOf(data, "text")));
     },
     text: (data) => text.append(textOf(data, "delta")),
     answer: (data) => {
       text.textContent = textOf(data, "text");
       const citations = (Array.isArray(data["citations"]) ? data["citations"] : []) as Data[];
-      put(cited, ...citations.map((one) => el("li", {}, `[${textOf(one, "number")}] ${textOf(one, "name")}, page ${textOf(one, "page")}`)));
+      put(cited, ...citations.map((one) => el("li", {}, `[${textOf(one, "number")}] ${placeText(one)}`)));
     },
   };
-  try {
-    const fields = [["content-type", "application/json"]] as const;
-    const answer = await session.send({ method: "POST", path: "/v1/questions", fields, content: utf8(JSON.stringify({ question })) });
-    key.textContent = sealedTo(answer);
-    finish(status, await follow(answer, "answer", ({ event, data }) => show[event]?.(data)), "");
-  } catch (error) {
-    finish(status, refusal(error), "");
-  }
-}
-
-function finish(status: HTMLElement, refused: string | undefined, done: string): void {
-  status.textContent = refused ?? done;
-  status.classList.toggle("refused", refused !== undefined);
+  return deliver(session, post("/v1/questions", "application/json", new Blob([JSON.stringify({ question })])), false, "answer", shows, key, status);
 }
 
 async function uploadAll(session: Session, files: readonly File[]): Promise<void> {
@@ -106,25 +105,17 @@ async function uploadAll(session: Session, files: readonly File[]): Promise<void
 }
 
 async function upload(session: Session, file: File): Promise<void> {
-  const [status, key, bar] = [el("span", {}, "checking the machine…"), el("small"), el("progress", { "aria-label": `Progress of ${file.name}` })];
-  byId("uploads").append(el("li", {}, `${file.name}: `, status, " ", bar, key));
-  const path = `/v1/documents?name=${encodeURIComponent(file.name)}`;
-  const fields = [["content-type", /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/.test(file.type) ? file.type : "application/octet-stream"]] as const;
-  const show: Readonly<Record<string, (data: Data) => void>> = {
-    progress: (data) => {
-      const [pages, of, passages, ofPassages] = ["pages", "of", "passages", "of_passages"].map((name) => textOf(data, name));
-      // Embedding takes nearly all of the time, long after the last page was read: it has the bar for itself.
-      const [done, all] = ofPassages ? [passages, ofPassages] : [pages, of];
-      if (all) [bar.max, bar.value] = [Number(all), Number(done)];
-      status.textContent = ofPassages ? `passage ${passages} of ${ofPassages}` : `page ${pages}${of && ` of ${of}`}`;
-    },
+  const { name, type } = file;
+  const [status, key, bar] = [el("span", {}, "checking the machine…"), el("small"), el("progress", { "aria-label": `Progress of ${name}` })];
+  byId("uploads").append(el("li", {}, `${name}: `, status, " ", bar, key));
+  const progress = (data: Data): void => {
+    const [pages, of, passages, ofPassages] = ["pages", "of", "passages", "of_passages"].map((member) => textOf(data, member));
+    // Embedding takes nearly all of the time, long after the last page was read: it has the bar for itself.
+    const [done, all] = ofPassages ? [passages, ofPassages] : [pages, of];
+    if (all) [bar.max, bar.value] = [Number(all), Number(done)];
+    status.textContent = `${ofPassages ? "passage" : "page"} ${done}${all && ` of ${all}`}`;
   };
-  try {
-    const answer = await session.send({ method: "POST", path, fields, content: file }, true);
-    key.textContent = sealedTo(answer);
-    finish(status, await follow(answer, "stored", ({ event, data }) => show[event]?.(data)), "stored");
-  } catch (error) {
-    finish(status, refusal(error), "");
-  }
+  const known = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/.test(type) ? type : "application/octet-stream";
+  await deliver(session, post(`/v1/documents?name=${encodeURIComponent(name)}`, known, file), true, "stored", { progress }, key, status);
   bar.remove();
 }

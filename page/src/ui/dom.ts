@@ -41,8 +41,8 @@ export function code(text: string): HTMLElement {
 }
 
 /** Hand a file to the person. */
-export function download(name: string, text: string, type = "application/json"): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+export function download(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text]));
   el("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

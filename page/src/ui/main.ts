@@ -3,7 +3,7 @@
 import { showComposer, startChat } from "./chat";
 import { byId, download } from "./dom";
 import { Memory, type Store } from "./memory";
-import { type Place, Session, problemOf } from "./session";
+import { type Place, Session, problemLine } from "./session";
 import { filesOf } from "../policy/index";
 import { readPolicy } from "./judge";
 import { showChecks, showStatus, showTime } from "./status";
@@ -69,6 +69,5 @@ function begin(place: Place): void {
 placeOf().then(begin).catch((error: unknown) => {
   byId("status").dataset["phase"] = "stopped";
   byId("word").textContent = "Stopped";
-  const { code, message } = problemOf(error);
-  byId("why").textContent = `${message} [${code}]. Nothing is sent.`;
+  byId("why").textContent = `${problemLine(error)}. Nothing is sent.`;
 });

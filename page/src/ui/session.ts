@@ -171,6 +171,12 @@ async function verified(evidence: object, options: Parameters<typeof verifyEvide
   return found.error?.code === "simulated-root-refused" ? verifyEvidence(evidence, { ...options, anchors: "simulation" }) : found;
 }
 
+/** What went wrong, in one line. */
+export function problemLine(error: unknown): string {
+  const { code, message } = problemOf(error);
+  return `${message} [${code}]`;
+}
+
 export function problemOf(error: unknown): Problem {
   if (error instanceof AttestError) return error;
   if (!isSecureContext) return { code: "webcrypto-missing", message: "Browsers check signatures only for pages that came by HTTPS" };

@@ -3,7 +3,7 @@
 import type { CertificateResult, CheckResult } from "../verifier/api";
 import { byId, code, download, el, put, short } from "./dom";
 import { type State, obstacle } from "./state";
-import { PHASES, SIGNS, moment, reason, sentence } from "./words";
+import { PHASES, SIGNS, joined, moment, reason, sentence, worstFirst } from "./words";
 
 /** Write text only where it changed, so that a reader of the screen hears it once. */
 function say(id: string, text: string): void {
@@ -29,28 +29,33 @@ export function showStatus(state: State, now: number): void {
 
 /** How long ago the last check was: again and again, and read aloud to nobody. */
 export function showTime({ at, busy, name }: State, now: number): void {
-  const last = at === undefined ? "" : `Last checked ${moment(at, now)}`;
-  say("when", [name && `Service: ${name}.`, busy ? "Checking now…" : last && `${last}.`].filter(Boolean).join(" "));
+  say("when", joined(name && `Service: ${name}.`, busy ? "Checking now…" : at !== undefined && `Last checked ${moment(at, now)}.`));
 }
 
 export function showChecks({ result }: State): void {
-  const found = result ? result.checks : [];
-  const order = ["fail", "warning", "not evaluated", "pass"];
-  const sorted = [...found].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
-  put(byId("checks"), ...(sorted.length ? sorted.map(line) : [el("li", {}, "Nothing yet.")]));
-  put(byId("chains"), ...chains(result?.certificates ?? []));
-  byId("claims").textContent = result?.items.length ? JSON.stringify(result.items, null, 1) : "There are none: nothing was verified.";
+  if (!result) return;
+  put(byId("checks"), ...worstFirst(result.checks).map(line));
+  showChains(result.certificates ?? []);
+  byId("claims").textContent = result.items.length ? JSON.stringify(result.items, null, 1) : NOTHING;
 }
 
-/** One list for each item of evidence, from the certificate that speaks for it up to the pinned root. */
-function chains(all: readonly CertificateResult[]): HTMLElement[] {
-  if (!all.length) return [el("p", {}, "There are none: nothing was verified.")];
-  return [...new Set(all.map(({ item }) => item))].flatMap((item) => {
+const NOTHING = "There are none: nothing was verified.";
+let shown = "";
+
+/**
+ * One list for each item of evidence, from the certificate that speaks for it up to the pinned root. The same ones stay as they
+ * are, so that the next check takes nobody's place away.
+ */
+function showChains(all: readonly CertificateResult[]): void {
+  const told = JSON.stringify(all);
+  if (shown === told) return;
+  shown = told;
+  const lists = [...new Set(all.map(({ item }) => item))].flatMap((item) => {
     const chain = all.filter((each) => each.item === item);
     const pem = chain.map((each) => each.pem ?? "").join("");
-    const save = el("button", { click: () => download(`${item}.pem`, pem, "application/x-pem-file") }, `Save those of ${item}`);
-    return [el("h3", {}, item), el("ol", {}, ...chain.map(certificate)), save];
+    return [el("h3", {}, item), el("ol", {}, ...chain.map(certificate)), el("button", { click: () => download(`${item}.pem`, pem) }, `Save those of ${item}`)];
   });
+  put(byId("chains"), ...(lists.length ? lists : [NOTHING]));
 }
 
 function certificate({ subject, key_sha256, pinned, issuer, serial, not_before, not_after, sha256 }: CertificateResult): HTMLElement {
@@ -61,12 +66,12 @@ function certificate({ subject, key_sha256, pinned, issuer, serial, not_before, 
     "SHA-256": sha256,
     "SHA-256 of its key": key_sha256,
   };
-  const told = Object.entries(rows).flatMap(([name, value]) => (value === undefined ? [] : [el("small", {}, `${name} `, code(value))]));
+  // In full: a person compares them with what another tool says.
+  const told = Object.entries(rows).map(([name, value]) => value !== undefined && el("small", {}, `${name} `, el("code", {}, value)));
   return el("li", {}, subject, pinned && el("strong", {}, " pinned: its key is built into this page"), ...told);
 }
 
 function line({ id, outcome, expected, got, clause, item }: CheckResult): HTMLElement {
-  const name = outcome === "not evaluated" ? "none" : outcome;
-  const more = outcome === "pass" ? got : [expected && `expected ${expected}`, got && `got ${got}`].filter(Boolean).join(", ");
-  return el("li", {}, el("span", { class: `sign ${name}` }, SIGNS[outcome]), " ", sentence(id), el("small", {}, code([item, id].filter(Boolean).join(" ")), more && ` ${more}`, clause && ` (${clause})`));
+  const told = joined(outcome !== "pass" && expected && `expected ${expected}, got`, got, clause && `(${clause})`);
+  return el("li", {}, el("span", { class: `sign ${outcome}` }, SIGNS[outcome]), ` ${sentence(id)}`, el("small", {}, code(joined(item, id)), ` ${told}`));
 }

@@ -3,9 +3,9 @@
 import { type Choice, type Row, filesOf } from "../policy/index";
 import { byId, code, download, el, put } from "./dom";
 import { accepting } from "./judge";
-import { type Session, problemOf } from "./session";
+import { type Session, problemLine } from "./session";
 import type { State } from "./state";
-import { SIGNS } from "./words";
+import { SIGNS, worstFirst } from "./words";
 
 const CHOICES: Readonly<Record<Choice, string>> = { exact: "exactly this", newer: "this or newer" };
 
@@ -23,8 +23,7 @@ export function showTrust(session: Session): void {
   if (JSON.stringify(shown) === JSON.stringify(state.rows)) return;
   shown = state.rows;
   if (state.phase === "stopped") tell("");
-  const order = ["fail", "warning", "not evaluated", "pass"];
-  const rows = [...shown].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
+  const rows = worstFirst(shown);
   const open = openOf(state);
   put(
     byId("trust"),
@@ -77,8 +76,7 @@ async function take(session: Session, policy: () => Promise<string>, done: strin
     await session.accept(await policy());
     tell(done);
   } catch (error) {
-    const { message, code: name } = problemOf(error);
-    tell(`Not taken: ${message} [${name}]`);
+    tell(`Not taken: ${problemLine(error)}`);
   }
 }
 

@@ -15,7 +15,13 @@ export const PHASES: Readonly<Record<Phase, Told>> = {
   stopped: { symbol: "✕", word: "Stopped", why: "" },
 };
 
-export const SIGNS: Readonly<Record<string, string>> = { pass: "✓ pass", fail: "✕ fail", warning: "! warning", "not evaluated": "– not evaluated" };
+/** The worst first, as lists show them. */
+export const SIGNS = { fail: "✕ fail", warning: "! warning", "not evaluated": "– not evaluated", pass: "✓ pass" };
+
+type Judged = { readonly outcome: keyof typeof SIGNS };
+const OUTCOMES = Object.keys(SIGNS);
+
+export const worstFirst = <T extends Judged>(found: readonly T[]): T[] => [...found].sort((a, b) => OUTCOMES.indexOf(a.outcome) - OUTCOMES.indexOf(b.outcome));
 
 /** What a check is about, by the first part of its id. */
 const SUBJECTS: Readonly<Record<string, string>> = {
@@ -36,52 +42,52 @@ const SUBJECTS: Readonly<Record<string, string>> = {
 
 /** What a check asks, by the rest of its id. */
 const QUESTIONS: Readonly<Record<string, string>> = {
-  attestation_key: "the key that signs was made by Intel's quoting enclave",
-  arch: "the device is of a known kind",
-  chain: "its key's certificates lead to the vendor's root",
-  chain_validity: "all these certificates are valid today",
+  attestation_key: "Intel's quoting enclave made the key that signed",
+  arch: "its kind is known",
+  chain: "the certificates of its key lead to the vendor's root",
+  chain_validity: "these certificates are valid today",
   chip_id: "the certificate is that of this chip",
-  claims: "what the VM says agrees with what the processor signed",
-  data: "the log's data is what was measured",
-  device_nonce: "each device answered this very question",
+  claims: "what the VM says is what the processor signed",
+  data: "its data is what was measured",
+  device_nonce: "each device answered this question",
   devices: "all devices belong to this machine",
-  extra_data: "the TPM signed for this very question",
+  extra_data: "the TPM signed for this question",
   format: "it can be read whole",
   fwid: "the certificate is for the firmware that runs",
   leaf: "the certificate is one for reports",
   leaf_validity: "the certificate is valid today",
   leaf_binding: "the key belongs to this device",
-  measurements: "its firmware and driver are those that the vendor published",
+  measurements: "its firmware and driver are what the vendor published",
   mode: "all devices work in one mode",
   module: "the TDX module is Intel's",
-  nonce: "it answers the question asked just now",
+  nonce: "it answers this question",
   pck_certificate: "the certificate is that of this platform",
-  pck_chain: "its certificates lead to Intel's root, valid and not revoked",
+  pck_chain: "the certificates of its key lead to Intel's root",
   pcr_digest: "the registers are those that were signed",
-  product: "report and certificate are of one product line",
-  qe_identity: "the quoting enclave is one that Intel counts as current",
+  product: "report and certificate are of one product",
+  qe_identity: "the quoting enclave is one that Intel knows",
   qe_report_signature: "the platform's key signed for the quoting enclave",
-  quote_signature: "the quote is signed by the attestation key",
+  quote_signature: "the attestation key signed the quote",
   registers: "the log belongs to these registers",
-  replay: "the log adds up to the signed registers",
-  report_data: "the processor signed for this service, this moment and this key",
+  replay: "it adds up to the signed registers",
+  report_data: "the processor signed for this service, this question and this key",
   revocation: "no certificate is revoked",
-  rim_conflict: "the vendor's reference values agree with each other",
+  rim_conflict: "the reference values agree with each other",
   root: "the root is one that is built into this page",
-  runtime_data: "the VM's keys are those that the processor signed",
-  signature: "the report is signed by the hardware's key",
+  runtime_data: "the VM's keys are what the processor signed",
+  signature: "the hardware's key signed the report",
   signing_key: "the kind of key is known",
   stated_nonce: "its answer names the question",
   tcb: "the certificate is for the firmware that runs",
-  tcb_info: "Intel's word on this firmware is signed and current",
-  tcb_order: "the firmware versions are consistent",
-  tcb_status: "the vendor counts its firmware as up to date",
-  td_report: "the VM is the one that the processor measured",
-  tpm_quote: "the virtual TPM answered",
-  tpm_signature: "the virtual TPM's key signed",
+  tcb_info: "what Intel says of this firmware is signed and valid today",
+  tcb_order: "the firmware versions agree with each other",
+  tcb_status: "the vendor says that its firmware is up to date",
+  td_report: "the VM is what the processor measured",
+  tpm_quote: "the TPM answered",
+  tpm_signature: "the TPM's key signed",
   unique: "no device is shown twice",
-  user_data: "the report is about this virtual TPM",
-  vmpl: "the report was made by the most privileged part",
+  user_data: "the report is for this TPM",
+  vmpl: "the most privileged part of the VM asked for the report",
 };
 
 const RIMS: Readonly<Record<string, string>> = {
@@ -108,6 +114,9 @@ export function reason(state: State): string {
   if (problem) return `${problem.message} [${problem.code}].`;
   return `The proof is genuine, but the machine is not what the policy accepts: ${rows.filter(({ outcome }) => outcome === "fail").map(({ label }) => label).join("; ")}.`;
 }
+
+/** What there is of several parts. */
+export const joined = (...parts: readonly (string | false | undefined)[]): string => parts.filter(Boolean).join(" ");
 
 /** An absolute moment, and how long ago. */
 export function moment(at: number, now: number): string {
