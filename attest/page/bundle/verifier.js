@@ -1,1 +1,1 @@
-import{la as e}from"./chunk-BRUNERIT.js";export{e as verifyEvidence};
+import{ma as e}from"./chunk-FAFGPVRC.js";export{e as verifyEvidence};

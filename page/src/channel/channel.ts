@@ -9,10 +9,11 @@
 import { type Bytes, base64urlBytes, base64urlText, concat, hex, unhex, utf8 } from "../verifier/bytes";
 import type { BindingExpectation, Result } from "../verifier/api";
 import { sha256 } from "../verifier/crypto";
-import { AttestError, fail, refusal } from "../verifier/errors";
-import { type Fields, REQUEST_END, type ResponseHead, ResponseReader, requestHead, writtenContent } from "./bhttp";
-import { ChunkOpener, sealed } from "./chunks";
-import { AES_256_GCM, CountedAead, KDF_SHA256, KEM_HYBRID, KEY_BYTES, type Context, be2, contextOf, encapsulate, expand, extract, spokenKems } from "./hpke";
+import { AttestError, fail, refusal, refuse } from "../verifier/errors";
+import { type Fields, REQUEST_END, type ResponseHead, requestHead, responseOf, writtenContent } from "./bhttp";
+import { opened, sealed } from "./chunks";
+import { cursorOf } from "./cursor";
+import { AES_256_GCM, type CountedAead, KDF_SHA256, KEM_HYBRID, KEY_BYTES, type Context, aeadOf, be2, contextOf, encapsulate, expand, extract, spokenKems } from "./hpke";
 import { type KeyConfig, chooseKey, documentDigest, parseKeyDocument } from "./keys";
 
 const [GATEWAY_PATH, OFFER_PATH] = ["/.well-known/ohttp-gateway", "/.well-known/attest-channel"];
@@ -179,7 +180,7 @@ export class Channel {
     requireAnswer(answer, () => this.hold(undefined));
     const events = openAnswer(answer, context, enc);
     const head = (await events.next()).value;
-    if (!head || !("status" in head)) fail("verification", "channel-truncated", "");
+    // What comes first is the head, or else a refusal.
     return { ...(head as ResponseHead), content: events as AsyncGenerator<Bytes, void, void>, key: { id: record.key.keyId, digest: record.digest } };
   }
 }
@@ -229,27 +230,22 @@ function refused(expected: string, status: number): never {
 
 /** Open an answer as it arrives: the head, then the content. */
 async function* openAnswer(answer: Response, context: Context, enc: Bytes): AsyncGenerator<ResponseHead | Bytes, void, void> {
-  const reader = new ResponseReader();
-  let [opener, begun]: [ChunkOpener | undefined, Bytes] = [undefined, new Uint8Array(0)];
+  const pieces = piecesOf(answer);
   try {
-    for await (const data of piecesOf(answer)) {
-      let rest = data;
-      if (!opener) {
-        begun = concat(begun, data);
-        if (begun.length < KEY_BYTES) continue;
-        opener = new ChunkOpener(await answerAead(context, enc, begun.slice(0, KEY_BYTES)));
-        rest = begun.slice(KEY_BYTES);
-      }
-      for (const piece of await opener.feed(rest)) yield* reader.feed(piece);
-    }
-  } catch (error) {
-    // Whoever broke it off knows why.
-    if (error instanceof AttestError || (error as Error).name === "AbortError") throw error;
-    fail("verification", "channel-truncated", "", { got: "the connection ended" });
+    const arriving = cursorOf({ next: () => pieces.next().catch(brokenOff) }, truncated);
+    const aead = await answerAead(context, enc, await arriving.take(KEY_BYTES));
+    yield* responseOf(opened(aead, arriving));
+  } finally {
+    await pieces.return();
   }
-  if (!opener) return fail("verification", "channel-truncated", "");
-  yield* reader.feed(await opener.finish());
-  yield* reader.finish();
+}
+
+const truncated = (): never => refuse("verification", "channel-truncated");
+
+function brokenOff(error: Error): never {
+  // Whoever broke it off knows why.
+  if (error.name === "AbortError") throw error;
+  return truncated();
 }
 
 /** The answer's key comes from the request's context and a nonce that is drawn for each answer (RFC 9458, section 4.4). */
@@ -257,7 +253,7 @@ async function answerAead(context: Context, enc: Bytes, nonce: Bytes): Promise<C
   const secret = await context.export("message/bhttp chunked response", KEY_BYTES);
   const prk = await extract(concat(enc, nonce), secret);
   const [key, base] = await Promise.all([expand(prk, utf8("key"), KEY_BYTES), expand(prk, utf8("nonce"), 12)]);
-  return CountedAead.of(key, base);
+  return aeadOf(key, base);
 }
 
 /** The bytes of a body; Safari's streams are no iterators. */

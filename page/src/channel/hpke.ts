@@ -8,7 +8,7 @@
  */
 
 import { type Bytes, concat, isZero, unhex, utf8 } from "../verifier/bytes";
-import { fail, refusal } from "../verifier/errors";
+import { fail, refusal, refuse } from "../verifier/errors";
 import { sha3 } from "./sha3";
 
 export const KEM_HYBRID = 0x647a;
@@ -110,38 +110,30 @@ async function curveSecret(secret: Bytes, enc: Bytes, publicKey: Bytes): Promise
 // -- contexts
 
 /** AES-256-GCM whose nonces count from a base. One direction and one owner: calls wait for the one before. */
-export class CountedAead {
-  private sequence = 0n;
-
-  private constructor(
-    private readonly key: CryptoKey,
-    private readonly base: bigint,
-  ) {}
-
-  static async of(key: Bytes, baseNonce: Bytes): Promise<CountedAead> {
-    const imported = await crypto.subtle.importKey("raw", key, "AES-GCM", false, ["encrypt", "decrypt"]);
-    return new CountedAead(imported, baseNonce.reduce((number, byte) => (number << 8n) | BigInt(byte), 0n));
-  }
-
-  async seal(plaintext: Bytes, aad = ""): Promise<Bytes> {
-    return new Uint8Array(await crypto.subtle.encrypt(this.next(aad), this.key, plaintext));
-  }
-
+export interface CountedAead {
+  readonly seal: (plaintext: Bytes, aad?: string) => Promise<Bytes>;
   /** Open the next message, or refuse with `channel-not-opened`, and then no other will open. */
-  async open(sealed: Bytes, aad = ""): Promise<Bytes> {
-    try {
-      return new Uint8Array(await crypto.subtle.decrypt(this.next(aad), this.key, sealed));
-    } catch {
-      return fail("verification", "channel-not-opened", "", { clause: "RFC 9458, section 4" });
-    }
-  }
+  readonly open: (sealed: Bytes, aad?: string) => Promise<Bytes>;
+}
 
-  private next(aad: string): AesGcmParams {
-    let number = this.base ^ this.sequence++;
-    const iv = new Uint8Array(NONCE_BYTES);
-    for (let i = NONCE_BYTES; i--; number >>= 8n) iv[i] = Number(number & 0xffn);
+export async function aeadOf(key: Bytes, base: Bytes): Promise<CountedAead> {
+  const imported = await crypto.subtle.importKey("raw", key, "AES-GCM", false, ["encrypt", "decrypt"]);
+  let sequence = 0;
+  /** The counter stays in the last four bytes: no message has so many chunks. */
+  const next = (aad = ""): AesGcmParams => {
+    const iv = base.slice();
+    const last = new DataView(iv.buffer, NONCE_BYTES - 4);
+    last.setUint32(0, last.getUint32(0) ^ sequence++);
     return { name: "AES-GCM", iv, additionalData: utf8(aad) };
-  }
+  };
+  return {
+    seal: async (plaintext, aad) => new Uint8Array(await crypto.subtle.encrypt(next(aad), imported, plaintext)),
+    open: (sealed, aad) =>
+      crypto.subtle.decrypt(next(aad), imported, sealed).then(
+        (plaintext) => new Uint8Array(plaintext),
+        () => refuse("verification", "channel-not-opened"),
+      ),
+  };
 }
 
 /** One exchange: seals requests, and exports what opens the answer. */
@@ -166,5 +158,5 @@ export async function contextOf(kem: number, shared: Bytes, info: Bytes): Promis
     labeledExpand(suite, secret, "base_nonce", context, NONCE_BYTES),
     labeledExpand(suite, secret, "exp", context, 32),
   ]);
-  return { aead: await CountedAead.of(key, nonce), export: (label, length) => labeledExpand(suite, exporter, "sec", utf8(label), length) };
+  return { aead: await aeadOf(key, nonce), export: (label, length) => labeledExpand(suite, exporter, "sec", utf8(label), length) };
 }
