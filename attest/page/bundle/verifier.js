@@ -1,1 +1,1 @@
-import{ma as e}from"./chunk-FAFGPVRC.js";export{e as verifyEvidence};
+import{na as e}from"./chunk-OHQX5O2V.js";export{e as verifyEvidence};

@@ -9,7 +9,7 @@
 import { type Bytes, base64urlBytes, base64urlText, concat, hex, unhex, utf8 } from "../verifier/bytes";
 import type { BindingExpectation, Result } from "../verifier/api";
 import { sha256 } from "../verifier/crypto";
-import { AttestError, fail, refusal, refuse } from "../verifier/errors";
+import { AttestError, need, refuse } from "../verifier/errors";
 import { type Fields, REQUEST_END, type ResponseHead, requestHead, responseOf, writtenContent } from "./bhttp";
 import { opened, sealed } from "./chunks";
 import { cursorOf } from "./cursor";
@@ -52,8 +52,8 @@ export interface Offer {
 export async function askForKeys(gateway: string, way: Way): Promise<Offer> {
   const [nonce, at] = [crypto.getRandomValues(new Uint8Array(32)), way.now()];
   const answer = await way.fetch(`${gateway}${OFFER_PATH}?nonce=${base64urlText(nonce)}`, OPTIONS);
-  if (answer.status !== 200) refused("status 200", answer.status);
-  const { evidence, keys } = offerOf(await wholeText(answer));
+  need(answer.status === 200, "verification", "channel-refused", "status 200", `status ${answer.status}`);
+  const { evidence, keys } = await offerOf(answer);
   const document = base64urlBytes(keys, "keys");
   const digest = await documentDigest(document);
   // The binding names the purpose, this service, this nonce and this very document: nothing else can be under the report.
@@ -62,25 +62,19 @@ export async function askForKeys(gateway: string, way: Way): Promise<Offer> {
   return { result, evidence, keys: parseKeyDocument(document), digest: hex(digest), at };
 }
 
-async function wholeText(answer: Response): Promise<string> {
-  let [text, size] = ["", 0];
-  const decoder = new TextDecoder();
-  for await (const data of piecesOf(answer)) {
-    size += data.length;
-    if (size > MAX_OFFER_BYTES) fail("malformed", "channel-refused", "", { expected: `at most ${MAX_OFFER_BYTES} bytes` });
-    text += decoder.decode(data, { stream: true });
-  }
-  return text + decoder.decode();
-}
-
-function offerOf(text: string): { evidence: object; keys: string } {
+/** An offer within its limit, and of exactly these members. */
+async function offerOf(answer: Response): Promise<{ evidence: object; keys: string }> {
+  const pieces = piecesOf(answer);
+  const whole = await cursorOf(pieces, truncated).rest(MAX_OFFER_BYTES);
+  await pieces.return();
+  need(whole.length <= MAX_OFFER_BYTES, "malformed", "channel-refused", `at most ${MAX_OFFER_BYTES} bytes`);
   try {
-    const { evidence, keys, ...rest } = JSON.parse(text) as Record<string, unknown>;
+    const { evidence, keys, ...rest } = JSON.parse(new TextDecoder().decode(whole)) as Record<string, unknown>;
     if (typeof evidence === "object" && evidence && typeof keys === "string" && !Object.keys(rest).length) return { evidence, keys };
   } catch {
     // It is refused below.
   }
-  throw refusal("malformed", "wire-invalid", "exactly evidence and keys", "something else", { field: "key offer" });
+  return refuse("malformed", "wire-invalid", "exactly evidence and keys", "something else", { field: "key offer" });
 }
 
 /** A service that may be sealed to, for a while. */
@@ -97,13 +91,12 @@ export interface ChannelRecord {
 export async function recordOf(offer: Offer, affirmed: boolean, kems: readonly number[] = [KEM_HYBRID]): Promise<ChannelRecord> {
   const { result, digest, at } = offer;
   if (result.error) throw new AttestError("verification", result.error.code, result.error.message);
-  if (result.outcome !== "verified" || result.freshness !== "matched" || !affirmed || !result.evidence_digest) {
-    throw refusal("verification", "not-affirmed", "a machine that meets the policy", result.outcome);
-  }
+  const { outcome, freshness, evidence_digest: evidence } = result;
+  need(outcome === "verified" && freshness === "matched" && affirmed && evidence, "verification", "not-affirmed", "a machine that meets the policy", outcome);
   const key = chooseKey(offer.keys, kems, spokenKems());
   // Sealed to once, and thrown away: a browser that cannot says so now, and not when something was typed.
   await encapsulate(key.kem, key.publicKey);
-  const proof = await sha256(concat(utf8("attest channel evidence v1\0"), unhex(result.evidence_digest)));
+  const proof = await sha256(concat(utf8("attest channel evidence v1\0"), unhex(evidence)));
   return { key, digest, proof: base64urlText(proof), begins: at, ends: at + RECORD_MS };
 }
 
@@ -173,7 +166,7 @@ export class Channel {
 
   private async once(request: ChannelRequest, date: number): Promise<ChannelAnswer> {
     const record = this.current();
-    if (!record) throw refusal("verification", "channel-record-expired", "verified keys that count now", "none");
+    need(record, "verification", "channel-record-expired", "verified keys that count now", "none");
     const { body, context, enc } = await sealRequest(record, this.way.authority, request, date);
     const headers = { "content-type": REQUEST_TYPE, incremental: "?1" };
     const answer = await this.way.fetch(`${this.gateway}${GATEWAY_PATH}`, { ...OPTIONS, method: "POST", headers, body });
@@ -195,7 +188,7 @@ interface SealedRequest {
 
 /** Seal a request whole: no answer is read before all of it is sent. */
 async function sealRequest({ key, proof }: ChannelRecord, authority: string, request: ChannelRequest, date: number): Promise<SealedRequest> {
-  const header = concat(Uint8Array.of(key.keyId), be2(key.kem), be2(KDF_SHA256), be2(AES_256_GCM));
+  const header = concat(Uint8Array.of(key.keyId), ...[key.kem, KDF_SHA256, AES_256_GCM].map(be2));
   const { shared, enc } = await encapsulate(key.kem, key.publicKey);
   const context = await contextOf(key.kem, shared, concat(utf8("message/bhttp chunked request\0"), header));
   const own: Fields = [["date", new Date(date).toUTCString()], ["attest-evidence", proof]];
@@ -214,18 +207,11 @@ async function* message(head: Bytes, content: Blob | Bytes | undefined): AsyncGe
 }
 
 /** What says no in the clear could be anybody: it is not shown, and never a reason to send anything again. */
-function requireAnswer(answer: Response, doubt: () => void): void {
-  const type = (answer.headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
-  if (answer.status === 200 && type === ANSWER_TYPE) return;
-  if (answer.status === 422) {
-    doubt();
-    throw refusal("verification", "channel-keys-refused", "an encrypted answer", "status 422");
-  }
-  refused(`status 200, ${ANSWER_TYPE}`, answer.status);
-}
-
-function refused(expected: string, status: number): never {
-  throw refusal("verification", "channel-refused", expected, `status ${status}`);
+function requireAnswer({ status, headers }: Response, doubt: () => void): void {
+  const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (status === 422) doubt();
+  const code = status === 422 ? "channel-keys-refused" : "channel-refused";
+  need(status === 200 && type === ANSWER_TYPE, "verification", code, `status 200, ${ANSWER_TYPE}`, `status ${status}`);
 }
 
 /** Open an answer as it arrives: the head, then the content. */

@@ -7,8 +7,8 @@
  * Always HKDF-SHA256 and AES-256-GCM. No output of the key derivation here is longer than one hash.
  */
 
-import { type Bytes, concat, isZero, unhex, utf8 } from "../verifier/bytes";
-import { fail, refusal, refuse } from "../verifier/errors";
+import { type Bytes, NO_BYTES, concat, isZero, padded, unhex, utf8 } from "../verifier/bytes";
+import { need, refuse } from "../verifier/errors";
 import { sha3 } from "./sha3";
 
 export const KEM_HYBRID = 0x647a;
@@ -22,35 +22,29 @@ const [CURVE_BYTES, NONCE_BYTES] = [32, 12];
 const LATTICE = { name: "ML-KEM-768" };
 const CURVE = { name: "X25519" };
 const XWING_LABEL = unhex("5c2e2f2f5e5c");
-const CLAUSE = "RFC 9180";
 
 export const be2 = (number: number): Bytes => Uint8Array.of(number >> 8, number & 0xff);
 
 // -- key derivation
 
-async function mac(key: Bytes, data: Bytes): Promise<Bytes> {
-  const imported = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+/** HKDF-Extract, and each step of HKDF-Expand. HMAC fills its key up with zeros, which WebCrypto wants to see where it is empty. */
+export async function extract(key: Bytes, data: Bytes): Promise<Bytes> {
+  const imported = await crypto.subtle.importKey("raw", padded(key, 32), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   return new Uint8Array(await crypto.subtle.sign("HMAC", imported, data));
-}
-
-/** HKDF-Extract; an empty salt is 32 zero bytes. */
-export function extract(salt: Bytes, material: Bytes): Promise<Bytes> {
-  return mac(salt.length ? salt : new Uint8Array(32), material);
 }
 
 /** HKDF-Expand, of at most 32 bytes. */
 export async function expand(secret: Bytes, info: Uint8Array, length: number): Promise<Bytes> {
-  return (await mac(secret, concat(info, Uint8Array.of(1)))).slice(0, length);
+  return (await extract(secret, concat(info, Uint8Array.of(1)))).slice(0, length);
 }
 
-const named = (suite: Bytes, label: string): Bytes => concat(utf8("HPKE-v1"), suite, utf8(label));
-
-function labeledExtract(suite: Bytes, salt: Bytes, label: string, material: Uint8Array): Promise<Bytes> {
-  return extract(salt, concat(named(suite, label), material));
-}
-
-function labeledExpand(suite: Bytes, secret: Bytes, label: string, info: Uint8Array, length: number): Promise<Bytes> {
-  return expand(secret, concat(be2(length), named(suite, label), info), length);
+/** LabeledExtract and LabeledExpand of one suite (section 4). */
+function labeled(id: string, ...ids: readonly number[]) {
+  const named = (label: string): Bytes => concat(utf8(`HPKE-v1${id}`), ...ids.map(be2), utf8(label));
+  return {
+    extracted: (salt: Bytes, label: string, material: Bytes) => extract(salt, concat(named(label), material)),
+    expanded: (secret: Bytes, label: string, info: Bytes, length: number) => expand(secret, concat(be2(length), named(label), info), length),
+  };
 }
 
 // -- KEMs
@@ -76,7 +70,7 @@ export interface Encapsulated {
 
 /** Make a shared secret for whoever has the private half: `channel-key-invalid`, `channel-keys-unsupported`. */
 export async function encapsulate(kem: number, publicKey: Bytes): Promise<Encapsulated> {
-  if (publicKey.length !== PUBLIC_BYTES[kem]) fail("verification", "channel-key-invalid", "", { got: `${publicKey.length} bytes`, clause: CLAUSE });
+  need(publicKey.length === PUBLIC_BYTES[kem], "verification", "channel-key-invalid", PUBLIC_BYTES[kem], publicKey.length);
   const theirs = publicKey.slice(-CURVE_BYTES);
   try {
     const { secret, point } = await exchange(theirs);
@@ -87,8 +81,8 @@ export async function encapsulate(kem: number, publicKey: Bytes): Promise<Encaps
     const shared = sha3(concat(new Uint8Array(made.sharedKey), secret, point, theirs, XWING_LABEL));
     return { shared, enc: concat(new Uint8Array(made.ciphertext), point) };
   } catch (error) {
-    if ((error as Error).name === "NotSupportedError") throw refusal("unsupported", "channel-keys-unsupported", "X25519 or ML-KEM", "a browser without it");
-    throw refusal("verification", "channel-key-invalid", "a key of its KEM", "no public key", { clause: CLAUSE });
+    need((error as Error).name !== "NotSupportedError", "unsupported", "channel-keys-unsupported", "X25519 or ML-KEM", "a browser without it");
+    return refuse("verification", "channel-key-invalid", "a key of its KEM");
   }
 }
 
@@ -102,9 +96,8 @@ async function exchange(theirs: Bytes): Promise<{ readonly secret: Bytes; readon
 }
 
 async function curveSecret(secret: Bytes, enc: Bytes, publicKey: Bytes): Promise<Bytes> {
-  const suite = concat(utf8("KEM"), be2(KEM_X25519));
-  const extracted = await labeledExtract(suite, new Uint8Array(0), "eae_prk", secret);
-  return labeledExpand(suite, extracted, "shared_secret", concat(enc, publicKey), 32);
+  const { extracted, expanded } = labeled("KEM", KEM_X25519);
+  return expanded(await extracted(NO_BYTES, "eae_prk", secret), "shared_secret", concat(enc, publicKey), 32);
 }
 
 // -- contexts
@@ -142,21 +135,12 @@ export interface Context {
   readonly export: (label: string, length: number) => Promise<Bytes>;
 }
 
-/** The three ids of a suite, two bytes each. */
-export function suiteBytes(kem: number): Bytes {
-  return concat(be2(kem), be2(KDF_SHA256), be2(AES_256_GCM));
-}
-
 /** Run the key schedule (section 5.1, mode_base). */
 export async function contextOf(kem: number, shared: Bytes, info: Bytes): Promise<Context> {
-  const [suite, none] = [concat(utf8("HPKE"), suiteBytes(kem)), new Uint8Array(0)];
-  const hashes = await Promise.all([labeledExtract(suite, none, "psk_id_hash", none), labeledExtract(suite, none, "info_hash", info)]);
-  const context = concat(Uint8Array.of(0), ...hashes);
-  const secret = await labeledExtract(suite, shared, "secret", none);
-  const [key, nonce, exporter] = await Promise.all([
-    labeledExpand(suite, secret, "key", context, KEY_BYTES),
-    labeledExpand(suite, secret, "base_nonce", context, NONCE_BYTES),
-    labeledExpand(suite, secret, "exp", context, 32),
-  ]);
-  return { aead: await aeadOf(key, nonce), export: (label, length) => labeledExpand(suite, exporter, "sec", utf8(label), length) };
+  const { extracted, expanded } = labeled("HPKE", kem, KDF_SHA256, AES_256_GCM);
+  const context = concat(Uint8Array.of(0), await extracted(NO_BYTES, "psk_id_hash", NO_BYTES), await extracted(NO_BYTES, "info_hash", info));
+  const secret = await extracted(shared, "secret", NO_BYTES);
+  const aead = await aeadOf(await expanded(secret, "key", context, KEY_BYTES), await expanded(secret, "base_nonce", context, NONCE_BYTES));
+  const exporter = await expanded(secret, "exp", context, 32);
+  return { aead, export: (label, length) => expanded(exporter, "sec", utf8(label), length) };
 }

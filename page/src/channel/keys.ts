@@ -7,13 +7,12 @@
  * Evidence commits to the whole document, so a service that was verified can be neither weakened nor joined by anybody.
  */
 
-import { type Bytes, Reader, concat, utf8 } from "../verifier/bytes";
+import { type Bytes, NO_BYTES, Reader, concat, hex, utf8 } from "../verifier/bytes";
 import { sha256 } from "../verifier/crypto";
-import { AttestError, fail, refusal } from "../verifier/errors";
-import { AES_256_GCM, KDF_SHA256, KEM_HYBRID, PUBLIC_BYTES } from "./hpke";
+import { type Shown, need, refuse } from "../verifier/errors";
+import { AES_256_GCM, KDF_SHA256, KEM_HYBRID, PUBLIC_BYTES, be2 } from "./hpke";
 
 const [MAX_CONFIGS, MAX_DOCUMENT_BYTES] = [16, 32 * 1024];
-const CLAUSE = "RFC 9458, section 3";
 
 export interface KeyConfig {
   readonly keyId: number;
@@ -31,41 +30,41 @@ export function documentDigest(document: Bytes): Promise<Bytes> {
 
 /** Read a document; one defect anywhere refuses all of it: `channel-keys-malformed`. */
 export function parseKeyDocument(document: Bytes): readonly KeyConfig[] {
-  const malformed = (got: string): never => fail("malformed", "channel-keys-malformed", "", { got, clause: CLAUSE });
-  if (document.length > MAX_DOCUMENT_BYTES) malformed(`${document.length} bytes`);
+  const malformed = (got: Shown): never => refuse("malformed", "channel-keys-malformed", `1 to ${MAX_CONFIGS} keys`, got);
   const found: KeyConfig[] = [];
   try {
-    for (const reader = new Reader(document, "key configurations"); reader.remaining; ) {
-      found.push(configOf(reader.take(reader.unsigned(2, "length", "big"), "configuration")));
+    for (const reader = new Reader(document, "keys"); reader.remaining; ) {
+      found.push(configOf(reader.take(reader.unsigned(2, "length", "big"), "key")));
     }
   } catch (error) {
-    return malformed(error instanceof AttestError ? error.message : "");
+    malformed((error as Error).message);
   }
   const ids = new Set(found.map(({ keyId }) => keyId));
-  if (!found.length || found.length > MAX_CONFIGS || ids.size !== found.length) malformed(`${found.length} configurations with ${ids.size} ids`);
-  return found;
+  const fits = document.length <= MAX_DOCUMENT_BYTES && found.length && found.length <= MAX_CONFIGS;
+  return fits && ids.size === found.length ? found : malformed(`${document.length} bytes, ${found.length} keys with ${ids.size} ids`);
 }
 
 function configOf(data: Bytes): KeyConfig {
-  const reader = new Reader(data, "key configuration");
-  const [keyId, kem] = [reader.unsigned(1, "key_id"), reader.unsigned(2, "kem_id", "big")];
+  const reader = new Reader(data, "key");
+  const number = (size = 2): number => reader.unsigned(size, "key", "big");
+  const [keyId, kem] = [number(1), number()];
   const size = PUBLIC_BYTES[kem];
   // A KEM that is not spoken here: its length lets a reader pass over it.
-  if (size === undefined) return { keyId, kem, publicKey: reader.take(0, "key"), pairs: [] };
-  const publicKey = reader.take(size, "public key");
-  const length = reader.unsigned(2, "algorithms length", "big");
-  if (!length || length % 4) throw refusal("malformed", "channel-keys-malformed", "pairs of ids", `${length} bytes`);
-  const pairs = Array.from({ length: length / 4 }, () => [reader.unsigned(2, "kdf_id", "big"), reader.unsigned(2, "aead_id", "big")] as const);
+  if (size === undefined) return { keyId, kem, publicKey: NO_BYTES, pairs: [] };
+  const publicKey = reader.take(size, "key");
+  const length = number();
+  need(length && length % 4 === 0, "malformed", "channel-keys-malformed", "pairs of ids", length);
+  const pairs = Array.from({ length: length / 4 }, () => [number(), number()] as const);
   reader.finish();
   return { keyId, kem, publicKey, pairs };
 }
 
+const idText = (kem: number): string => `0x${hex(be2(kem))}`;
+
 /** Return the first configuration, in the document's order, that is acceptable and spoken: `channel-keys-unsupported`. */
 export function chooseKey(configs: readonly KeyConfig[], kems: readonly number[], spoken: readonly number[]): KeyConfig {
   const offered = configs.filter(({ kem, pairs }) => kems.includes(kem) && pairs.some(([kdf, aead]) => kdf === KDF_SHA256 && aead === AES_256_GCM));
-  const chosen = offered.find(({ kem }) => spoken.includes(kem));
-  if (chosen) return chosen;
   const lacks = !spoken.includes(KEM_HYBRID) && configs.some(({ kem }) => kem === KEM_HYBRID);
-  const got = lacks ? "keys for ML-KEM, which this browser lacks" : configs.map(({ kem }) => `0x${kem.toString(16).padStart(4, "0")}`).join();
-  throw refusal("unsupported", "channel-keys-unsupported", kems.map((kem) => `0x${kem.toString(16).padStart(4, "0")}`).join(), got, { clause: CLAUSE });
+  const got = lacks ? "keys for ML-KEM, which this browser lacks" : configs.map(({ kem }) => idText(kem));
+  return offered.find(({ kem }) => spoken.includes(kem)) ?? refuse("unsupported", "channel-keys-unsupported", kems.map(idText), got);
 }

@@ -1,8 +1,8 @@
 /** SHA3-256 (FIPS 202) for X-Wing's combiner, since WebCrypto's is not there where its ML-KEM is. For short public messages. */
 
-import type { Bytes } from "../verifier/bytes";
+import { type Bytes, concat, padded } from "../verifier/bytes";
 
-const [RATE, OUT] = [136, 32];
+const RATE = 136;
 const MASK = (1n << 64n) - 1n;
 
 const turn = (lane: bigint, by: number): bigint => by ? ((lane << BigInt(by)) | (lane >> BigInt(64 - by))) & MASK : lane;
@@ -21,41 +21,35 @@ const ROUNDS = ((): bigint[] => {
 })();
 
 /** Keccak-f[1600] on 25 lanes, lane x + 5y. */
-function permute(lanes: bigint[]): void {
-  const lane = (x: number, y: number): bigint => lanes[(x % 5) + 5 * (y % 5)] ?? 0n;
+function permuted(lanes: readonly bigint[]): bigint[] {
+  let now = [...lanes];
   for (const constant of ROUNDS) {
     // (1) Theta: each lane meets the parities of two columns.
-    const parity = Array.from({ length: 5 }, (_, x) => lane(x, 0) ^ lane(x, 1) ^ lane(x, 2) ^ lane(x, 3) ^ lane(x, 4));
-    for (let i = 0; i < 25; i++) lanes[i] = (lanes[i] ?? 0n) ^ (parity[(i + 4) % 5] ?? 0n) ^ turn(parity[(i + 1) % 5] ?? 0n, 1);
+    const parity = [0, 1, 2, 3, 4].map((x) => now.reduce((sum, lane, i) => (i % 5 === x ? sum ^ lane : sum), 0n));
+    const met = now.map((lane, i) => lane ^ parity[(i + 4) % 5]! ^ turn(parity[(i + 1) % 5]!, 1));
     // (2) Rho and pi: lanes are turned, and change places along one cycle.
-    let [x, y, moved] = [1, 0, lane(1, 0)];
-    for (let step = 0; step < 24; step++) {
+    const moved = [...met];
+    for (let [step, x, y] = [1, 1, 0]; step < 25; step++) {
+      const from = x + 5 * y;
       [x, y] = [y, (2 * x + 3 * y) % 5];
-      const next = lane(x, y);
-      lanes[x + 5 * y] = turn(moved, (((step + 1) * (step + 2)) / 2) % 64);
-      moved = next;
+      moved[x + 5 * y] = turn(met[from]!, ((step * (step + 1)) / 2) % 64);
     }
     // (3) Chi: rows are mixed; (4) iota: the round's constant.
-    for (let row = 0; row < 5; row++) {
-      const old = [0, 1, 2, 3, 4].map((column) => lane(column, row));
-      old.forEach((value, column) => (lanes[column + 5 * row] = value ^ (~(old[(column + 1) % 5] ?? 0n) & MASK & (old[(column + 2) % 5] ?? 0n))));
-    }
-    lanes[0] = (lanes[0] ?? 0n) ^ constant;
+    now = moved.map((lane, i) => lane ^ (~moved[i - (i % 5) + ((i + 1) % 5)]! & moved[i - (i % 5) + ((i + 2) % 5)]!));
+    now[0]! ^= constant;
   }
+  return now;
 }
 
 /** Return the digest, 32 bytes. */
 export function sha3(data: Uint8Array): Bytes {
-  const whole = new Uint8Array(Math.ceil((data.length + 1) / RATE) * RATE);
-  whole.set(data);
-  whole[data.length] = 6;
-  whole[whole.length - 1] = (whole[whole.length - 1] ?? 0) | 0x80;
-  const [lanes, words] = [new Array<bigint>(25).fill(0n), new DataView(whole.buffer)];
+  const whole = padded(concat(data, Uint8Array.of(6)), Math.ceil((data.length + 1) / RATE) * RATE);
+  whole[whole.length - 1]! |= 0x80;
+  let lanes = new Array<bigint>(25).fill(0n);
+  const words = new DataView(whole.buffer);
   for (let block = 0; block < whole.length; block += RATE) {
-    for (let i = 0; i < RATE / 8; i++) lanes[i] = (lanes[i] ?? 0n) ^ words.getBigUint64(block + 8 * i, true);
-    permute(lanes);
+    lanes = permuted(lanes.map((lane, i) => (8 * i < RATE ? lane ^ words.getBigUint64(block + 8 * i, true) : lane)));
   }
-  const out = new DataView(new ArrayBuffer(OUT));
-  for (let i = 0; i < OUT / 8; i++) out.setBigUint64(8 * i, lanes[i] ?? 0n, true);
-  return new Uint8Array(out.buffer);
+  lanes.slice(0, 4).forEach((lane, i) => words.setBigUint64(8 * i, lane, true));
+  return whole.slice(0, 32);
 }
