@@ -1,7 +1,7 @@
 /** Elements without any HTML: what a service says becomes text, whatever it looks like. */
 
-type Child = Node | string | number | false | undefined | null;
-type Property = string | boolean | number | undefined | ((event: Event) => void);
+type Child = Node | string | false | undefined;
+type Property = string | boolean | undefined | ((event: Event) => void);
 
 /** Make an element; a function is a listener, `true` an attribute without a value, `false` and undefined none. */
 export function el<K extends keyof HTMLElementTagNameMap>(
@@ -12,7 +12,7 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (typeof value === "function") made.addEventListener(name, value);
-    else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : `${value}`);
+    else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
   }
   put(made, ...children);
   return made;
@@ -20,7 +20,7 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 
 /** Put children in the place of those that an element has. */
 export function put(place: Element, ...children: readonly Child[]): void {
-  place.replaceChildren(...children.flatMap((child) => (child === false || child === undefined || child === null ? [] : [typeof child === "number" ? `${child}` : child])));
+  place.replaceChildren(...children.filter((child) => typeof child === "object" || typeof child === "string"));
 }
 
 /** Find an element that the document has from the start. */
