@@ -1,1 +1,1 @@
-import{na as e}from"./chunk-OHQX5O2V.js";export{e as verifyEvidence};
+import{na as e}from"./chunk-NOIOWLXG.js";export{e as verifyEvidence};

@@ -112,7 +112,7 @@ function base64(value: JsonValue | undefined, field: string): Bytes {
   const body = trimmedEnd(whole, "=");
   const padding = whole.length - body.length;
   const isMixed = /[+/]/.test(body) && /[-_]/.test(body);
-  demand(!isMixed && padding < 3 && !(padding && whole.length % 4), field, "base64 or base64url", "a mixture");
+  demand(!isMixed && padding < 3 && !(padding && whole.length % 4), field, "base64");
   return base64urlBytes(body.replaceAll("+", "-").replaceAll("/", "_"), field);
 }
 
@@ -137,6 +137,6 @@ function certificates(value: JsonValue | undefined, version: number): readonly B
   if (version) return [base64(value, "vcek")];
   const blocks = readPemBlocks(text(value, "vcek"));
   const areCertificates = blocks.length && blocks.length <= MAX.certificates && blocks.every(({ label }) => label === "CERTIFICATE");
-  demand(areCertificates, "vcek", "1 to 8 certificates in PEM", blocks.length);
+  demand(areCertificates, "vcek", "1 to 8", blocks.length);
   return blocks.map(({ content }) => content);
 }

@@ -71,6 +71,6 @@ function attestationKey(keys: JsonValue | undefined): { ak: Bytes; akBits: numbe
   const [modulus, exponent] = [number("n"), number("e")];
   const akBits = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
   const isUsable = hex(exponent) === "010001" && akBits >= AK.minBits && akBits <= AK.maxBits && modulus.at(-1)! & 1;
-  demand(isUsable, AK_KID, `odd, ${AK.minBits} to ${AK.maxBits} bits, 65537`, akBits);
+  demand(isUsable, AK_KID, "odd, 2048 to 4096 bits, 65537", akBits);
   return { ak: rsaSpki(modulus), akBits };
 }

@@ -40,7 +40,7 @@ export async function verifySnp(report: SnpReport, presented: readonly Bytes[], 
     return [expected, kind];
   };
   const before = [
-    check("snp.format", "pass", "a known version", version, "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"),
+    check("snp.format", "pass", "2 to 5", version, "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"),
     ...(await takeSteps([["snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02", signed]])),
   ];
   const otherwise = (): Promise<unknown> => {
@@ -124,7 +124,7 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
           const signature = concat(...numbers.map((number) => number.slice(0, SIZE.coordinate).reverse()));
           const isShort = numbers.every((number) => isZero(number.slice(SIZE.coordinate)));
           const holds = isShort && (await ecdsaHolds(spki, "SHA-384", signature, report.raw.slice(0, SIZE.signed)));
-          need(holds, "signature", "snp-signature-invalid", name, "another signature", { field: "SIGNATURE" });
+          need(holds, "signature", "snp-signature-invalid", name, "another", { field: "SIGNATURE" });
           return [name, "verifies"];
         },
       ],

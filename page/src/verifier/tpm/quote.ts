@@ -67,7 +67,7 @@ export type PcrValues = readonly (readonly [register: number, value: Bytes])[];
 export async function requirePcrValues({ selections, pcrDigest }: TpmQuote, values: readonly Bytes[]): Promise<PcrValues> {
   const [only, other] = selections;
   const isOneBank = !other && only?.algorithm === SHA256 && only.registers.length;
-  need(isOneBank, "binding", "tpm-pcr-bank-unexpected", "one selection of SHA-256", JSON.stringify(selections), { field: "selections" });
+  need(isOneBank, "binding", "tpm-pcr-bank-unexpected", "SHA-256", JSON.stringify(selections), { field: "selections" });
   same("tpm-pcr-count-mismatch", "pcrs", only.registers.length, values.length);
   same("tpm-pcr-digest-mismatch", "pcrDigest", pcrDigest, await sha256(concat(...values)));
   return values.map((value, i) => [only.registers[i]!, value]);
