@@ -132,10 +132,10 @@ async function findRoot(child: Certificate, presented: readonly Certificate[], {
   // A root that was shown and is no anchor says more than why another one did not fit.
   const stranger = pins.find((pin) => !pinned(anchors, ROLE, pin));
   if (!stranger) throw found;
-  return refuse("chain", isSimulatedPin(ROLE, stranger) ? "simulated-root-refused" : "root-not-trusted", "a pinned root", stranger);
+  return refuse("chain", isSimulatedPin(ROLE, stranger) ? "simulated-root-refused" : "root-not-trusted", ROOT_NAME, stranger);
 }
 
 function noRoot(areHeld: boolean): never {
   if (!areHeld) refuse("endorsement", "intel-root-missing", ROOT_NAME, "none");
-  return refuse("chain", "root-not-trusted", "a pinned root", "another");
+  return refuse("chain", "root-not-trusted", ROOT_NAME, "another");
 }

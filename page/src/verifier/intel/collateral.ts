@@ -96,7 +96,7 @@ async function requireSigned(document: IntelDocument, { endorsements, root, at }
     requireWithin(TCB_SIGNING, certificate.notBefore, certificate.notAfter, at);
   };
   await firstOf(signers, attempt, () =>
-    refuse("signature", "collateral-signature-invalid", `a signature by ${TCB_SIGNING_NAME}`, "another", { field: document.kind }),
+    refuse("signature", "collateral-signature-invalid", TCB_SIGNING_NAME, "another", { field: document.kind }),
   );
 }
 

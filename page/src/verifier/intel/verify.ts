@@ -26,7 +26,7 @@ const T = "intel-tdx-sgx.md T";
 const EARLIER: Told = ["", "an earlier check failed", "not evaluated"];
 
 const dates = ({ tcbEvaluationDataNumber, issueDate, nextUpdate }: Dated): Told => [
-  `number ${tcbEvaluationDataNumber}`,
+  tcbEvaluationDataNumber,
   `${rfc3339(issueDate)} to ${rfc3339(nextUpdate)}`,
 ];
 
@@ -74,7 +74,7 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
           if (certifying) return [certificate.name, "verifies"];
         }
         // What is missing is told after all that can be false.
-        need(!candidates.length, "signature", "qe-report-signature-invalid", "a signature by the PCK", "another");
+        need(!candidates.length, "signature", "qe-report-signature-invalid", "the PCK");
         return [""];
       },
     ],
@@ -103,7 +103,7 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
       `${T}02`,
       async () => {
         // A quote with certification data 1 to 4 brings none along.
-        const pck = certifying ?? refuse("endorsement", "pck-certificate-missing", "a PCK certificate", `certification data ${quote.certificationType}`);
+        const pck = certifying ?? refuse("endorsement", "pck-certificate-missing", "a certificate", quote.certificationType);
         chain = await findPckChain(pck, embedded, given);
         return [chain.anchor.name, chain.anchor.pin];
       },
@@ -178,7 +178,7 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
     ],
   ];
 
-  const checks: Check[] = [check(`${tee}.format`, "pass", "3 to 5", [version, `${quote.paddingBytes} bytes of padding`], `${T}01`)];
+  const checks: Check[] = [check(`${tee}.format`, "pass", "3 to 5", [version, quote.paddingBytes], `${T}01`)];
   const failures: AttestError[] = [];
   let isOver = false;
   for (const [name, clause, step] of steps) {
