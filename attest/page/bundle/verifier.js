@@ -1,1 +1,1 @@
-import{na as e}from"./chunk-A5UT33H2.js";export{e as verifyEvidence};
+import{na as e}from"./chunk-2DE5WTMI.js";export{e as verifyEvidence};

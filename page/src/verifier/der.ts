@@ -178,7 +178,7 @@ export function bits({ body }: Tlv): { bytes: Bytes; unused: number } {
 }
 
 /** A BIT STRING of whole bytes. */
-export function wholeBits(element: Tlv, _what?: string): Bytes {
+export function wholeBits(element: Tlv): Bytes {
   const { bytes, unused } = bits(element);
   return unused ? defect("BIT STRING") : bytes;
 }
