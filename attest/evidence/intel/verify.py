@@ -6,9 +6,10 @@ missing; then what Intel's collateral says, every step of it, so that a stale do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
@@ -114,7 +115,7 @@ def verify_intel_quote(
                 break
     if failures:
         worst = min(failures.values(), key=lambda failure: failure.exit_code)
-        worst.checks = tuple(_refused(quote, failures, reached=_ORDER))
+        worst.checks = tuple(_refused(quote, failures, reached=_ORDER, left_out=_left_out(quote, judgement)))
         raise worst
     return VerifiedIntelQuote(authentic=authentic, collateral=judgement.outcome(), at=at)
 
@@ -157,6 +158,7 @@ def _module(quote: ParsedQuote) -> ModuleFacts | None:
 # -- how each step is told
 
 _Told = tuple[str, str] | tuple[str, str, Outcome]
+_NO_MODULE = "SGX has none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +202,7 @@ def _tell_qe_identity(v: VerifiedIntelQuote) -> _Told:
 def _tell_module(v: VerifiedIntelQuote) -> _Told:
     body = v.quote.body
     if not isinstance(body, ParsedTdReport):
-        return "a TDX module", "SGX has none", Outcome.NOT_EVALUATED
+        return "a TDX module", _NO_MODULE, Outcome.NOT_EVALUATED
     version = f"version {body.tee_tcb_svn[1]}, SVN {body.tee_tcb_svn[0]}"
     if v.collateral.tcb_info is None:
         return "the module that TCB info describes", _reasons(v, "tcb"), Outcome.NOT_EVALUATED
@@ -216,7 +218,11 @@ def _tell_tcb(v: VerifiedIntelQuote) -> _Told:
 
 
 def _reasons(v: VerifiedIntelQuote, check: str) -> str:
-    return "unchecked: " + "; ".join(u.reason for u in v.collateral.unchecked if u.check == check)
+    return _why(u for u in v.collateral.unchecked if u.check == check)
+
+
+def _why(unchecked: Iterable[Unchecked]) -> str:
+    return "unchecked: " + "; ".join(u.reason for u in unchecked)
 
 
 _TELLINGS: tuple[_Telling, ...] = (
@@ -279,8 +285,22 @@ def _passed(verified: VerifiedIntelQuote) -> Iterator[Check]:
         )
 
 
-def _refused(quote: ParsedQuote, failures: dict[str, AttestError], *, reached: tuple[str, ...]) -> Iterator[Check]:
-    """Tell the failed steps; of the others, those before the first failure passed and nothing is said of the rest."""
+def _left_out(quote: ParsedQuote, judgement: CollateralJudgement) -> dict[str, str]:
+    """Return the steps that judged nothing although they were taken, each with the reason."""
+    why = {} if judgement.crls is not None else {"revocation": _why(judgement.may_skip_revocation)}
+    if judgement.skip_tcb:
+        why |= dict.fromkeys(("tcb_info", "module", "tcb"), _why(judgement.skip_tcb))
+    return why if isinstance(quote.body, ParsedTdReport) else {**why, "module": _NO_MODULE}
+
+
+def _refused(
+    quote: ParsedQuote,
+    failures: dict[str, AttestError],
+    *,
+    reached: tuple[str, ...],
+    left_out: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Check]:
+    """Tell the failed steps; of the others, those before the first failure judged, and nothing is said of the rest."""
     yield _format(quote)
     before = True
     for telling in _TELLINGS:
@@ -289,6 +309,8 @@ def _refused(quote: ParsedQuote, failures: dict[str, AttestError], *, reached: t
         before = before and failure is None and telling.name in reached
         if failure is not None:
             outcome, expected, got = Outcome.FAIL, failure.expected or "", failure.got or failure.message
+        elif before and telling.name in left_out:
+            outcome, expected, got = Outcome.NOT_EVALUATED, "", left_out[telling.name]
         elif before:
             outcome, expected, got = Outcome.PASS, "", "holds"
         else:
