@@ -1,1 +1,1 @@
-import{na as e}from"./chunk-DAVMY2VV.js";export{e as verifyEvidence};
+import{na as e}from"./chunk-4JJ47FTT.js";export{e as verifyEvidence};

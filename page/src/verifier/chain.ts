@@ -4,13 +4,27 @@ import { equal, hex, rfc3339 } from "./bytes";
 import type { Told } from "./checks";
 import { type SignatureAlgorithm, algorithmOf, signatureHolds } from "./crypto";
 import { TAG, bits, booleanOrFalse, integer, onlyElement, onlySequence, unlessDefect } from "./der";
-import { need } from "./errors";
+import { AttestError, need, refusalOf } from "./errors";
 import { type Certificate, type Issuer, extensionOf } from "./x509";
 
 const BASIC_CONSTRAINTS = "2.5.29.19";
 const KEY_USAGE = "2.5.29.15";
 const KEY_CERT_SIGN = 5;
 const MAY_ISSUE = "CA:true, keyCertSign:true";
+
+/** Certificates of one role that are tried; each may cost a public-key operation. */
+export const MAX_CANDIDATES = 8;
+
+/** Return what the first gives that passes; or throw the refusal of the first, or of `otherwise` when there is none. */
+export async function firstOf<T, R>(candidates: readonly T[], attempt: (candidate: T) => Promise<R>, otherwise: () => unknown): Promise<R> {
+  let refused: AttestError | undefined;
+  for (const candidate of candidates) {
+    const found = await refusalOf(() => attempt(candidate));
+    if (!(found instanceof AttestError)) return found;
+    refused ??= found;
+  }
+  throw refused ?? (await otherwise());
+}
 
 /** Whether basicConstraints says CA:TRUE. */
 export function isCa(certificate: Certificate): boolean {

@@ -7,13 +7,12 @@
 
 import { type Anchor, anchorsOf, isSimulatedPin, pinned } from "../anchors";
 import { type Bytes, equal, latin1 } from "../bytes";
-import { type Dated, requireCa, requireIssued, requireValid } from "../chain";
+import { MAX_CANDIDATES, type Dated, firstOf, requireCa, requireIssued, requireValid } from "../chain";
 import { ECDSA_SHA256, keyKind } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
 import type { Given } from "../formats";
 import { readPemBlocks } from "../pem";
 import { named, withCommonName } from "../pool";
-import { MAX_CANDIDATES, firstOf } from "../snp/chain";
 import { type Certificate, type Issuer, parseCertificate, spkiPin } from "../x509";
 import { highestFirst } from "./members";
 import { PCK_COMMON_NAME, type PckCertificate, readPck } from "./pck";

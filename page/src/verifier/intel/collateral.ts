@@ -6,13 +6,12 @@
  */
 
 import { type Bytes, rfc3339 } from "../bytes";
-import { requireIssued } from "../chain";
+import { MAX_CANDIDATES, firstOf, requireIssued } from "../chain";
 import { type Crl, requireCurrentCrl } from "../crl";
 import { ECDSA_SHA256, ecdsaHolds } from "../crypto";
 import { AttestError, need, refusalOf, refuse, shown } from "../errors";
 import { type Endorsements, withCommonName } from "../pool";
 import type { Certificate, Issuer } from "../x509";
-import { MAX_CANDIDATES, firstOf } from "../snp/chain";
 import { currentFirst } from "./chain";
 import type { IntelDocument } from "./document";
 import { type QeIdentity, parseQeIdentity } from "./qe_identity";

@@ -5,28 +5,14 @@
 
 import { type Anchor, anchorsOf, isSimulatedPin, pinned } from "../anchors";
 import { equal } from "../bytes";
-import { requireCa, requireIssued, requireValid } from "../chain";
+import { MAX_CANDIDATES, firstOf, requireCa, requireIssued, requireValid } from "../chain";
 import { RSA_PSS_SHA384 } from "../crypto";
-import { AttestError, need, refusal, refusalOf } from "../errors";
+import { need, refusal } from "../errors";
 import type { Given } from "../formats";
 import { amdRoots } from "../lazy";
 import { named } from "../pool";
 import { type Certificate, type Issuer, spkiPin } from "../x509";
 import type { Product } from "./tcb";
-
-/** Certificates of one role that are tried; each may cost a public-key operation. */
-export const MAX_CANDIDATES = 8;
-
-/** Return what the first gives that passes; or throw the refusal of the first, or of `otherwise` when there is none. */
-export async function firstOf<T, R>(candidates: readonly T[], attempt: (candidate: T) => Promise<R>, otherwise: () => unknown): Promise<R> {
-  let refused: AttestError | undefined;
-  for (const candidate of candidates) {
-    const found = await refusalOf(() => attempt(candidate));
-    if (!(found instanceof AttestError)) return found;
-    refused ??= found;
-  }
-  throw refused ?? (await otherwise());
-}
 
 /** The certificate that issued `child`, of those that bear the name; `snp-issuer-missing` when there is none. */
 export const findIssuer = (child: Certificate, { endorsements }: Given): Promise<Certificate> =>

@@ -5,7 +5,7 @@
 
 import type { Anchor } from "../anchors";
 import { type Bytes, concat, equal, hasAt, isZero, padded, rfc3339 } from "../bytes";
-import { requireValid } from "../chain";
+import { MAX_CANDIDATES, firstOf, requireValid } from "../chain";
 import { type Check, type Told, check, same, takeSteps } from "../checks";
 import { requireCurrentCrl } from "../crl";
 import { ecdsaHolds } from "../crypto";
@@ -13,7 +13,7 @@ import { AttestError, need, refusalOf, refuse } from "../errors";
 import type { Given, Verified } from "../formats";
 import { withCommonName } from "../pool";
 import { type Certificate, type Issuer, parseCertificate } from "../x509";
-import { MAX_CANDIDATES, findIssuer, findRoot, firstOf } from "./chain";
+import { findIssuer, findRoot } from "./chain";
 import { snpClaims } from "./claims";
 import { type LeafKind, type SnpLeaf, readLeaf } from "./leaf";
 import type { SnpReport } from "./structure";
