@@ -16,6 +16,7 @@ from attest.page import PageFile, page_files
 from attest.page.serving import page_server
 from attest.policy import load_policy
 from attest.policy.reference_values.reference_documents import decode_reference_document
+from benchmarks.page import bundle_size
 from tests.page.browser import REPOSITORY, Verifier
 from tests.page.bundle import reached
 from tests.page.served import served
@@ -572,6 +573,12 @@ def _appraised(words: list[str], folder: Path) -> dict[str, Any]:
     found = json_value(done.stdout.encode(), what="result")
     assert isinstance(found, dict), done.output
     return dict(found)
+
+
+def test_the_verifier_of_everything_that_a_service_sends_is_as_small_as_it_is_meant_to_be() -> None:
+    """It is one file for all kinds of evidence: what a page never needs is fetched when it is met."""
+    weighed = bundle_size()  # in kilobytes, gzipped
+    assert weighed.value <= 40, weighed.detail
 
 
 def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
