@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import psycopg
 from pgvector.psycopg import register_vector
-from psycopg.errors import DiskFull, FeatureNotSupported, InsufficientPrivilege, UndefinedFile
+from psycopg.errors import DiskFull, FeatureNotSupported, InsufficientPrivilege, LockNotAvailable, UndefinedFile
 from psycopg.rows import TupleRow
 
 from attest.errors import ConfigurationError
@@ -29,6 +29,8 @@ CONNECT_SECONDS = 10
 STATEMENT_MS = 60_000
 LOCK = 0x41525347
 """Of this store among the advisory locks of its database."""
+LOCK_MS = 2_000
+"""A server lets go of a lock a moment after its connection ended; a service that starts anew waits for that."""
 MIN_REASON_CHARACTERS = 10
 
 _TABLES = """
@@ -113,14 +115,18 @@ def prepare(url: str, envelope: Envelope, *, dimensions: int, model: str) -> Ser
 
 
 def _lock(server: Server) -> None:
-    row = server.execute("SELECT pg_try_advisory_lock(%s)", (LOCK,)).fetchone()
-    if row != (True,):
+    """Take the lock of the session, which outlives this transaction."""
+    try:
+        with server.transaction():
+            server.execute("SELECT set_config('lock_timeout', %s, true)", (str(LOCK_MS),))
+            server.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+    except LockNotAvailable as exc:
         raise StoreInUseError(
             "another process has the database of documents",
             code="rag-store-in-use",
             hint="one service at a time opens it; end the other one",
             retryable=True,
-        )
+        ) from exc
 
 
 def _make_extension(server: Server) -> None:

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from rag_demo.enclave.store import (
     StoreVersionError,
 )
 from rag_demo.enclave.store.postgres import PostgresStore
+from rag_demo.enclave.store.postgres_server import LOCK
 from tests.kms.postgres import WITH_PASSWORD, Server
 from tests.rag_demo.store.support import EMBEDDER, KEY, MINE, YOURS, add, ask, document, killed_in_the_end, parts_of
 
@@ -169,6 +171,15 @@ def test_one_service_at_a_time_has_the_database(open_postgres: Opener) -> None:
         open_postgres()
     store.close()
     open_postgres()
+
+
+def test_a_service_that_starts_anew_waits_until_the_server_has_noticed(open_postgres: Opener, pgvector: Server) -> None:
+    with pgvector.connected(pgvector.url("rag")) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+        ended = threading.Timer(0.5, connection.close)
+        ended.start()
+        open_postgres()
+        ended.join()
 
 
 def test_a_lost_connection_is_told_and_made_again(open_postgres: Opener, pgvector: Server) -> None:
