@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -12,16 +12,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import AttestError
 from attest.evidence.intel.authenticity import AuthenticQuote, authenticate_quote
 from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts, TcbEvaluation
 from attest.evidence.intel.judgement import judge_collateral
 from attest.evidence.intel.quote import Tee, parse_quote
-from attest.evidence.intel.verify import verify_intel_quote
 from attest.evidence.sgx.structure import ParsedEnclaveReport
 from attest.evidence.tdx.structure import ParsedTdReport, layout_of_type
 from attest.simulator.intel import (
@@ -349,27 +346,6 @@ def test_a_revoked_platform_is_refused() -> None:
 def test_a_list_of_the_other_ca_does_not_serve() -> None:
     processor = SimulatedPlatform.of(ca=IntelAuthority.PROCESSOR)
     assert refusal(HONEST["tdx-4"], processor.collateral("tdx", at=AT)) == "crl-missing"
-
-
-@pytest.mark.parametrize(
-    ("unchecked", "failed"),
-    [({"revocation"}, {"tcb_info", "qe_identity"}), ({"revocation", "tcb"}, {"qe_identity"})],
-)
-def test_what_was_left_out_on_request_is_not_said_to_have_passed_in_a_refusal(
-    unchecked: set[Literal["revocation", "tcb"]], failed: set[str]
-) -> None:
-    with pytest.raises(AttestError) as caught:
-        verify_intel_quote(
-            parse_quote(changed(qe_fields=qe(mr_signer=bytes(32)))),
-            endorsements=NO_ENDORSEMENTS,
-            anchors=TrustAnchors.simulation(),
-            at=AT,
-            unchecked=tuple(Unchecked(check=name, reason="a test") for name in sorted(unchecked)),
-        )
-    outcomes = {check.id.split(".")[1]: check.outcome for check in caught.value.checks}
-    assert {name for name, outcome in outcomes.items() if outcome is Outcome.FAIL} == failed
-    left = {"revocation", "tcb_info", "module", "tcb"} - failed
-    assert {name for name, outcome in outcomes.items() if outcome is Outcome.NOT_EVALUATED} == left
 
 
 def test_collateral_of_another_platform_does_not_serve() -> None:
