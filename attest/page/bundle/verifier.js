@@ -1,1 +1,1 @@
-import{na as e}from"./chunk-4JJ47FTT.js";export{e as verifyEvidence};
+import{na as e}from"./chunk-K52TQRFC.js";export{e as verifyEvidence};

@@ -13,6 +13,7 @@ const EXIT_CODES: Partial<Record<Kind, number>> = { malformed: 3, unsupported: 3
 export type Shown = string | number | bigint | boolean | null | undefined | Uint8Array | readonly unknown[];
 
 export function shown(value: Shown): string {
+  if (Array.isArray(value)) return (value as Shown[]).map(shown).join(", ");
   return value instanceof Uint8Array ? hex(value) : String(value ?? "");
 }
 

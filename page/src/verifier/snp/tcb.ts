@@ -25,7 +25,7 @@ export const partsOf = (product: Product): readonly Part[] => (product === "Turi
 export const covers = (a: Tcb, b: Tcb): boolean => Object.keys(a).every((name) => a[name]! >= b[name]!);
 
 /** Two of the same product line are the same when their texts are. */
-export const tcbText = (tcb: Tcb): string => Object.entries(tcb).join(" ");
+export const tcbText = (tcb: Tcb): string => Object.entries(tcb).map((part) => part.join(" ")).join(", ");
 
 /** The 8 bytes of TCB_VERSION. */
 export function tcbBytes(tcb: Tcb, product: Product): Bytes {
