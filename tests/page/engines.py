@@ -76,7 +76,7 @@ class Engine:
         """Type into a field; into one for files, the path of a file."""
         self._wire.ask("WebDriver:ElementSendKeys", "POST", f"/element/{self._find(selector)}/value", {"text": text})
 
-    def wait(self, condition: str, *arguments: object, seconds: float = 20) -> Any:  # noqa: ANN401
+    def wait(self, condition: str, *arguments: object, seconds: float = 60) -> Any:  # noqa: ANN401
         """Wait until an expression is true, and say what it was in the end."""
         ends = time.monotonic() + seconds
         while not (found := self.run(f"return {condition}", *arguments)):
