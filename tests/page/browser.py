@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import shutil
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, cast
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.page.served import served
 from tests.page.threaded import BrowserThread
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -132,15 +132,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serving() -> Iterator[str]:
     """Serve the bundle and an empty page that may do anything."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), _Handler)) as url:
+        yield url
 
 
 @contextmanager

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import BrowserContext
 
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
@@ -13,6 +16,7 @@ from attest.simulator.machines import SimulatedMachine
 from rag_demo.enclave.service.assembly import Service
 from rag_demo.enclave.service.settings import Limits
 from tests.kms.process import ServedProcess
+from tests.page.browser import Verifier
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import (
     DATABASE_KEY,
@@ -84,3 +88,25 @@ def paged_site(folder: Path, *, x25519: str | None = None) -> Iterator[PagedSite
         site = stack.enter_context(serving(service, workshop))
         site.wait_for("ready")
         yield PagedSite(site, attester)
+
+
+@contextmanager
+def errorless(
+    in_browser: Verifier,
+    site: PagedSite,
+    *,
+    console: str | None = None,
+    **options: Any,  # noqa: ANN401  as the driver takes them
+) -> Iterator[BrowserContext]:
+    """Give a browser that knows nothing yet, and fail on errors that a page would only log, or that have this text."""
+    site.machine.now = machine()
+    browser = in_browser.page.context.browser
+    assert browser is not None
+    made = browser.new_context(**options)
+    errors: list[str] = []
+    made.on("weberror", lambda error: errors.append(str(error.error)))
+    if console is not None:
+        made.on("console", lambda told: errors.append(told.text) if console in told.text else None)
+    yield made
+    made.close()
+    assert errors == []

@@ -12,7 +12,7 @@ from attest.page import page_files
 from attest.page.serving import page_server
 from tests.page.browser import Verifier
 from tests.page.served import served
-from tests.page.site import PagedSite, paged_site
+from tests.page.site import PagedSite, errorless, paged_site
 from tests.page.test_page import Visit
 from tests.page.threaded import expect
 from tests.rag_demo.service.parts import WordEmbedder
@@ -60,16 +60,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
 
 @pytest.fixture
 def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    """A browser that knows nothing yet, and fails the test on any error that a page would only log."""
-    site.machine.now = machine()
-    browser = in_browser.page.context.browser
-    assert browser is not None
-    made = browser.new_context()
-    errors: list[str] = []
-    made.on("weberror", lambda error: errors.append(str(error.error)))
-    yield made
-    made.close()
-    assert errors == []
+    with errorless(in_browser, site) as made:
+        yield made
 
 
 def visit_of(context: BrowserContext, url: str, *scripts: str) -> Visit:

@@ -20,7 +20,7 @@ from benchmarks.page import bundle_size
 from tests.page.browser import REPOSITORY, Verifier
 from tests.page.bundle import reached
 from tests.page.served import served
-from tests.page.site import PagedSite, paged_site
+from tests.page.site import PagedSite, errorless, paged_site
 from tests.page.threaded import expect
 from tests.rag_demo.service.support import NAME, machine
 
@@ -41,17 +41,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
 
 @pytest.fixture
 def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    """A browser that knows nothing yet, and fails the test on any error that a page would only log."""
-    site.machine.now = machine()
-    browser = in_browser.page.context.browser
-    assert browser is not None
-    made = browser.new_context(viewport={"width": 1000, "height": 800}, accept_downloads=True)
-    errors: list[str] = []
-    made.on("weberror", lambda error: errors.append(str(error.error)))
-    made.on("console", lambda told: errors.append(told.text) if "Content Security Policy" in told.text else None)
-    yield made
-    made.close()
-    assert errors == []
+    shape = {"viewport": {"width": 1000, "height": 800}, "accept_downloads": True}
+    with errorless(in_browser, site, console="Content Security Policy", **shape) as made:
+        yield made
 
 
 class Visit:

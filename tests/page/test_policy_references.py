@@ -28,6 +28,7 @@ from tests.page.browser import Verifier
 from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of
 from tests.policy.documents import MEASUREMENT, STRICT
 from tests.policy.mixed import mixed, snp_cpu
+from tests.policy.test_documents_at_hand import IMAGES as ONE_IMAGE
 from tests.samples import AT
 
 pytestmark = pytest.mark.loopback
@@ -40,15 +41,7 @@ KEYS: Mapping[str, PolicyPrivateKey] = {
     "stranger": Ed25519PrivateKey.from_private_bytes(b"s" * 32),
 }
 CASES = 160
-IMAGES: Json = {
-    "schema": "attest.references/1",
-    "name": "images",
-    "version": 3,
-    "origin": "the build",
-    "issued": "2026-01-01T00:00:00Z",
-    "expires": "2027-01-01T00:00:00Z",
-    "values": {"image": {"kind": "snp-measurement", "values": [MEASUREMENT, OTHER]}},
-}
+IMAGES: Json = {**ONE_IMAGE, "values": {"image": {"kind": "snp-measurement", "values": [MEASUREMENT, OTHER]}}}
 
 
 @pytest.fixture(scope="module")
