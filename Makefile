@@ -25,7 +25,7 @@ PAGE_STAMP := page/node_modules/.installed
 CODE := $(wildcard attest kms rag_demo benchmarks examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
-CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/policy/*,attest/appraisal.py,kms/decide.py
+CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/policy/*,attest/appraisal.py,kms/domain/decide.py
 
 # What covers the core. Tracing doubles the time of what it watches, so all other tests run without it, and so do those of
 # the core's own that try very many inputs and reach nothing that the others do not.
@@ -129,9 +129,9 @@ coverage: tests
 
 # Generated files that are checked in must be what their generator writes.
 drift: $(DEV_STAMP) $(PAGE_STAMP)
-	$(BIN)/python -m kms.openapi | diff -u docs/openapi.json - \
+	$(BIN)/python -m kms.cli.openapi | diff -u docs/openapi.json - \
 	    || { echo 'error: docs/openapi.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
-	$(BIN)/python -m kms.openapi admin | diff -u docs/openapi-admin.json - \
+	$(BIN)/python -m kms.cli.openapi admin | diff -u docs/openapi-admin.json - \
 	    || { echo 'error: docs/openapi-admin.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && node page/build.mjs "$$fresh" \
 	    && diff -r --brief --exclude='*.py' --exclude=__pycache__ attest/page/bundle "$$fresh" \
@@ -156,8 +156,8 @@ bench: $(DEV_STAMP) ## all benchmarks, or ONLY=<id>
 
 openapi: $(DEV_STAMP) ## write docs/openapi.json and docs/openapi-admin.json
 	mkdir -p docs
-	$(BIN)/python -m kms.openapi > docs/openapi.json
-	$(BIN)/python -m kms.openapi admin > docs/openapi-admin.json
+	$(BIN)/python -m kms.cli.openapi > docs/openapi.json
+	$(BIN)/python -m kms.cli.openapi admin > docs/openapi-admin.json
 
 page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle
 	node page/build.mjs

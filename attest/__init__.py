@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from attest.evidence.binding import Binding, ExpectedBinding
     from attest.evidence.endorsement_files import read_endorsements
     from attest.evidence.envelope import Evidence, EvidenceItem, parse_envelope
-    from attest.evidence.forms import read_evidence
+    from attest.evidence.input_files import read_evidence
     from attest.policy import Policy, load_policy
     from attest.session import AsyncSession, Session
     from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
@@ -61,7 +61,7 @@ _HOMES = {
     "load_policy": "attest.policy",
     "parse_envelope": "attest.evidence.envelope",
     "read_endorsements": "attest.evidence.endorsement_files",
-    "read_evidence": "attest.evidence.forms",
+    "read_evidence": "attest.evidence.input_files",
     "verify": "attest.verification",
 }
 

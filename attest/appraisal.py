@@ -14,8 +14,8 @@ from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.load import Policy
+from attest.policy.rule_tree import SET, All, Any, AtLeast, Leaf, Node, paths_of
 from attest.policy.rules import Rule, Subject
-from attest.policy.tree import SET, All, Any, AtLeast, Leaf, Node, paths_of
 from attest.verification import Freshness, VerifiedEvidence
 
 __all__ = [

@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from attest.policy import Policy
-    from attest.policy.authoring.testing import PolicyCase
+    from attest.policy.authoring.policy_cases import PolicyCase
 
 __all__ = ["PolicyTestsFile", "pytest_collect_file"]
 
@@ -67,7 +67,7 @@ class _Item(pytest.Item):
     def runtest(self) -> None:
         """Judge the evidence, and compare."""
         from attest.cli.policy_test import try_case  # noqa: PLC0415  see the module's docstring
-        from attest.policy.authoring.testing import differences  # noqa: PLC0415
+        from attest.policy.authoring.policy_cases import differences  # noqa: PLC0415
 
         problems = differences(self._case, try_case(self._case, self._policy, folder=self.path.parent))
         if problems:

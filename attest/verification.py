@@ -27,7 +27,11 @@ from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EV
 from attest.evidence.eventlog.facts import facts_document, facts_of
 from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
-from attest.evidence.formats import (
+from attest.evidence.freshness import ExpectedFreshness, Freshness
+from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
+from attest.evidence.gpu.topology import judge_set
+from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.registry import (
     FORMATS,
     KINDS,
     PERIPHERALS,
@@ -36,10 +40,6 @@ from attest.evidence.formats import (
     PeripheralFormat,
     VerifiedDevice,
 )
-from attest.evidence.freshness import ExpectedFreshness, Freshness
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
-from attest.evidence.gpu.topology import judge_set
-from attest.evidence.gpu.verify import VerifiedGpu
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 

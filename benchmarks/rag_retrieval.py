@@ -21,9 +21,9 @@ from rag_demo.enclave.answers import THRESHOLD, Extract, PassagesAnswerer
 from rag_demo.enclave.documents import split
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.embedding import PlainFolder, TextEmbedder, installed_model, load_embedder
-from rag_demo.enclave.parts import Document, Found, Page, Passage, Vectors
+from rag_demo.enclave.interfaces import Document, Found, Page, Passage, Vectors
 from rag_demo.enclave.store import SqliteStore
-from rag_demo.enclave.store.searching import load_matrix
+from rag_demo.enclave.store.search import load_matrix
 
 __all__ = ["recall", "refusal", "search", "search_ratio"]
 

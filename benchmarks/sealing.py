@@ -28,8 +28,8 @@ from pathlib import Path
 
 from attest.errors import ConfigurationError
 from attest.sealed import FileHeader, FileSource, SealedReader, SegmentCipher, seal_file, seal_to, tink_keyset
-from attest.sealed.crew import Scratch, spread, thread_count
 from attest.sealed.layout import SEGMENT_BYTES
+from attest.sealed.worker_threads import Scratch, spread, thread_count
 from benchmarks.measure import Figure, interleaved_ratio
 
 __all__ = ["random_read", "seal_vs_openssl", "unseal_memory", "unseal_vs_openssl", "unseal_vs_tink"]

@@ -26,15 +26,16 @@ from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest.simulator.nvidia import SimulatedBoard, bound_evidence
 from benchmarks.intel import remembering_tables
 from benchmarks.signing import verifications
-from kms.actors import local_actor
 from kms.clock import system_clock
+from kms.config.settings import Settings, load_settings
+from kms.config.settings_file import prepare_directory
+from kms.domain.actors import local_actor
+from kms.domain.keys import DEFAULT_TENANT, KeyName
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.keys.records import DEFAULT_TENANT, KeyName
-from kms.keys.secret import SecretBytes
-from kms.releases import ReleaseService
-from kms.services import Services, initialise, open_services, open_vault
-from kms.settings import Settings, load_settings
-from kms.setup import prepare_directory
+from kms.release.services import Services
+from kms.operations.services import initialise, open_services, open_vault
+from kms.release.service import ReleaseService
 
 __all__ = ["KEY_ID", "BenchedService", "Machine", "benched_service", "every_signature", "forgetting"]
 

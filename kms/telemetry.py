@@ -30,7 +30,7 @@ from attest.evidence.envelope import (
     MEDIA_SNP_REPORT,
 )
 from attest.release.passports import Passport
-from kms.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
+from kms.domain.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
 
 __all__ = [
     "OUTCOMES",

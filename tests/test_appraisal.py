@@ -15,8 +15,8 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AppraisalError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy import Policy
+from attest.policy.rule_tree import All
 from attest.policy.snp_tcb import ProductTcb, shortfall
-from attest.policy.tree import All
 from attest.simulator import SimulatedGuest
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.policy.documents import MEASUREMENT, STRICT, document, policy_of

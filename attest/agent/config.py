@@ -29,8 +29,8 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from attest.agent.guarded import read_guarded
 from attest.agent.peers import MAX_ID, NOBODY_ID, Peer, PeerRule
+from attest.agent.trusted_files import read_guarded
 from attest.encoding import hex_bytes
 from attest.errors import ConfigurationError, EvidenceError
 from attest.release.names import KeyReference

@@ -16,9 +16,9 @@ from attest.errors import ConfigurationError
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed.directory import SealedDirectory, VerifiedDirectory, verify_directory
+from attest.sealed.locations import connections_of, store_of
 from attest.sealed.manifest import SealedManifest
-from attest.sealed.places import connections_of, store_of
-from attest.sealed.reading import SealedReader
+from attest.sealed.segment_reader import SealedReader
 from attest.session.key import SessionKey
 
 __all__ = ["Model", "OpenModel", "no_such_file"]

@@ -29,10 +29,10 @@ from attest.agent.peers import Peer
 from attest.agent.ranges import ByteRange, wanted_range
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from attest.sealed.crew import wipe
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
 from attest.sealed.manifest import SealedEntry
-from attest.sealed.reading import SealedReader
+from attest.sealed.segment_reader import SealedReader
+from attest.sealed.worker_threads import wipe
 
 __all__ = ["Routes"]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from attest.channel.decoding import MessageDecoder, RequestHead, ResponseHead
+from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
 from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, Limits, Request, Response
 
 __all__ = [

@@ -19,9 +19,9 @@ from datetime import datetime
 from typing import Final
 
 from attest.channel.bhttp import END, request_head, section, written_content
+from attest.channel.bhttp_decoder import Event, MessageDecoder
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.config import DEFAULT_KEMS, choose
-from attest.channel.decoding import Event, MessageDecoder
 from attest.channel.fields import DATE, EVIDENCE, http_date
 from attest.channel.messages import LIMITS, Fields, Limits, Request, field_values, too_long
 from attest.channel.ohttp import Form, Sealing, begin_sealing, open_answer

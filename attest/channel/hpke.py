@@ -7,8 +7,8 @@ r"""HPKE in base mode where the library has no contexts: several messages, a sec
     0x0020         DHKEM(X25519, HKDF-SHA256); enc 32, public 32
     0x647a         X-Wing: SHA3-256( ss_M ‖ ss_X ‖ ct_X ‖ pk_X ‖ label ); enc ct_M ‖ ct_X, public pk_M ‖ pk_X
 
-The primitives are `cryptography`'s. Whatever is sealed once stays with the library (``attest.release.sealing``); this
-is for Oblivious HTTP, which exports the key of its answer and seals chunk after chunk under one context.
+The primitives are `cryptography`'s. Whatever is sealed once stays with the library (``attest.release.sealed_key``);
+this is for Oblivious HTTP, which exports the key of its answer and seals chunk after chunk under one context.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from attest.errors import ChannelError, ChannelTamperError, VerificationError
-from attest.release.sealing import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES
 
 __all__ = [
     "AES_128_GCM",

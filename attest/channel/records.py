@@ -30,7 +30,7 @@ from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import Evidence, parse_envelope
 from attest.evidence.freshness import Freshness
 from attest.policy.load import Policy
-from attest.release.verifying import verify_service
+from attest.release.service_verification import verify_service
 from attest.verification import VerifiedEvidence
 
 __all__ = [

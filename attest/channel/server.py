@@ -20,8 +20,8 @@ from typing import Final
 
 from attest.channel.answers import AnswerStream
 from attest.channel.bhttp import encode_response, response_head, written_content
+from attest.channel.bhttp_decoder import MessageDecoder, RequestHead
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
-from attest.channel.decoding import MessageDecoder, RequestHead
 from attest.channel.fields import DATE, EVIDENCE, REFUSED, parse_http_date
 from attest.channel.hpke import ENC_BYTES
 from attest.channel.keys import ServiceKey, ServiceKeys

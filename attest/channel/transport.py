@@ -21,9 +21,9 @@ from typing import Final
 import httpx
 
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
+from attest.channel.bhttp_decoder import Event, ResponseHead
 from attest.channel.client import ANSWER_LIMITS, AnswerOpener, RequestSealer
 from attest.channel.config import DEFAULT_KEMS
-from attest.channel.decoding import Event, ResponseHead
 from attest.channel.fields import DATE, parse_http_date, refusal_code
 from attest.channel.messages import CONNECTION_FIELDS, Limits, Request, field_values
 from attest.channel.ohttp import Form

@@ -84,8 +84,8 @@ def _serve(
 
     from attest.agent.hardening import harden
     from attest.agent.logs import set_up_logs
-    from attest.agent.place import AgentSocket
-    from attest.agent.serving import Agent
+    from attest.agent.server import Agent
+    from attest.agent.unix_socket import AgentSocket
     from attest.cli.signals import stopping
 
     settings = service.settings()
@@ -114,11 +114,11 @@ def _check(path: str, *, display: Display) -> int:
     with AgentClient(path, uid=os.geteuid(), timeout=5.0) as client:
         document = client.health()
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(document)
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         print_tree(document, display=display)
     return 0 if isinstance(document, dict) and document.get("status") == "ok" else 1
@@ -135,11 +135,11 @@ def _show(config: AgentConfig, service: ServiceOptions, *, display: Display) -> 
         "settings": settings_document(service.settings()),
     }
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(document)
     else:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         del document["schema"]
         print_tree(document, display=display)

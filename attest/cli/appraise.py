@@ -51,10 +51,10 @@ def appraise(
     from functools import partial
 
     from attest.appraisal import appraise as judge
-    from attest.cli.answering import Refusal, show_appraised, show_refusal, take_refusal
     from attest.cli.clock import now
-    from attest.cli.judging import Case, open_case, verify_case
+    from attest.cli.output import Refusal, show_appraised, show_refusal, take_refusal
     from attest.cli.policies import read_policies, relaxations
+    from attest.cli.verification_inputs import Case, open_case, verify_case
 
     at = question.at or now()
     loaded = read_policies(policies, references=references)

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import click
 
-from attest.cli.text import visible
+from attest.cli.terminal_text import visible
 from attest.errors import AttestError
 
 __all__ = ["DEBUG_VARIABLE", "EXIT_DEFECT", "ReaderGoneError", "guarded", "report_error"]

@@ -69,8 +69,8 @@ def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, displa
     them. Without -o that array is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 a GPU,
     the driver or its library did not give evidence; nothing is written then.
     """
-    from attest.cli.answering import print_document
     from attest.cli.files import write_output
+    from attest.cli.output import print_document
     from attest.collect import NONCE_BYTES, collect_gpus
 
     if nonce is None:
@@ -89,7 +89,7 @@ def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, displa
     if display.json:
         print_document(_collected(nonce, output, collected))
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         print_tree(_collected(nonce, output, collected), display=display)
     return 0
@@ -188,7 +188,7 @@ def evidence(
     envelope is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 this machine gave no
     evidence ('attest doctor' says why); nothing is written then.
     """
-    from attest.cli.collecting import Request, collect_requested, collected_document
+    from attest.cli.collection import Request, collect_requested, collected_document
     from attest.cli.files import write_output
     from attest.cli.machine import machine_of
 
@@ -214,11 +214,11 @@ def evidence(
     write_output(output, data, force=force)
     document = collected_document(collected, output)
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(document)
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         print_tree(document, display=display)
     return 0
@@ -245,7 +245,7 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
     software. --set-ready changes the ready state, which the driver leaves off in CC mode until the GPUs' evidence was
     verified. It is a dry run without --yes. Exit codes: 0 done, 2 usage, 6 the driver gave no answer.
     """
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.collect import gpu_state as ask
     from attest.collect import set_gpus_ready
 
@@ -260,7 +260,7 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
     if display.json:
         print_document(document)
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         print_tree(document, display=display)
     if set_ready and not done:

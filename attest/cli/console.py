@@ -14,7 +14,7 @@ from rich.text import Text
 
 from attest.cli.boundary import ReaderGoneError
 from attest.cli.options import Display
-from attest.cli.text import visible
+from attest.cli.terminal_text import visible
 
 __all__ = ["SIGNS", "banner", "console", "facts", "plain", "sign"]
 

@@ -131,7 +131,7 @@ def _cache(network: Network) -> Path | ConfigurationError:
 
 def _show(findings: Sequence[Finding], detected: Detected, display: Display) -> None:
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(_document(findings, detected))
     elif not display.quiet:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from attest.appraisal import appraise
 from attest.checks import Check
-from attest.cli.fetching import fetch_missing
+from attest.cli.endorsement_fetch import fetch_missing
 from attest.cli.files import walk_endorsements
 from attest.cli.options import Display, Network
 from attest.cli.policies import read_policies

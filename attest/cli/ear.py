@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attest.results.ear_verify import VerifiedEar
     from attest.results.issuer import TokenIssuer
     from attest.results.jose import TokenKey
-    from attest.results.signing import SigningKey
+    from attest.results.raw_signatures import SigningKey
 
 __all__ = [
     "EarCase",
@@ -241,7 +241,7 @@ def verify_ear_case(case: EarCase) -> VerifiedEar:
 
 def show_ear(verified: VerifiedEar, *, question: Question) -> int:
     """Tell that the EAR is genuine, and return 0."""
-    from attest.cli.answering import tell_verified
+    from attest.cli.output import tell_verified
     from attest.results.document import ear_document
 
     return tell_verified(ear_document(verified, unchecked=question.unchecked), display=question.display)
@@ -256,7 +256,7 @@ def judge_ear_case(verified: VerifiedEar, policy: Policy, *, question: Question)
 
 def appraise_ear_case(verified: VerifiedEar, *, question: Question, policies: Sequence[Policy]) -> int:
     """Judge what the EAR says by policies; or by the baseline: everything affirming, of hardware, and fresh."""
-    from attest.cli.answering import tell_appraised
+    from attest.cli.output import tell_appraised
     from attest.cli.tokens import freshness_of_token, tell_judged
     from attest.results.document import ear_document
     from attest.results.ear_appraise import appraise_ear
@@ -310,7 +310,7 @@ def keygen(output: str, algorithm: str) -> int:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    from attest.results.signing import SigningKey
+    from attest.results.raw_signatures import SigningKey
 
     private: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
     if algorithm == "Ed25519":
@@ -393,7 +393,7 @@ def _retired(entry: str) -> Any:  # noqa: ANN401  an IssuerKey, whose module is 
 def _read_key(file: str) -> SigningKey:
     from attest.cli.files import read_file
     from attest.errors import ConfigurationError
-    from attest.results.signing import read_signing_key
+    from attest.results.raw_signatures import read_signing_key
 
     try:
         return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="token key"))

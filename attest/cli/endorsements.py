@@ -70,13 +70,13 @@ def fetch(
     Each INPUT is the evidence of one machine. Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence,
     4 a quote whose certificate is not Intel's, 5 something could not be had; nothing is written then.
     """
-    from attest.cli.answering import print_document
     from attest.cli.clock import now
-    from attest.cli.fetching import fetch_missing
+    from attest.cli.endorsement_fetch import fetch_missing
     from attest.cli.files import read_inputs, write_output
     from attest.cli.inspection import inspection
+    from attest.cli.output import print_document
     from attest.endorsements.bundle import build_bundle, sign_bundle
-    from attest.evidence.forms import read_evidence
+    from attest.evidence.input_files import read_evidence
     from attest.evidence.recognition import MAX_FILE_BYTES
 
     if display.json and output == "-":
@@ -134,10 +134,10 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
 
     The certificates and lists in it are judged by 'attest verify'. Exit codes: 0 it may be used, 2 usage, 5 it may not.
     """
-    from attest.cli.answering import print_document
     from attest.cli.clock import now
     from attest.cli.files import read_file
-    from attest.cli.judging import read_bundle_keys
+    from attest.cli.output import print_document
+    from attest.cli.verification_inputs import read_bundle_keys
     from attest.encoding import rfc3339_text
     from attest.endorsements.bundle import MAX_BUNDLE_BYTES, parse_bundle, verify_bundle
 

@@ -39,16 +39,16 @@ def show_files(inputs: tuple[str, ...], *, display: Display) -> int:
         EvidenceError: a file cannot be read.
         EndorsementError: a bundle cannot be read.
     """
-    from attest.cli.answering import print_document
     from attest.cli.files import read_inputs
     from attest.cli.inspection import inspection
+    from attest.cli.output import print_document
     from attest.endorsements.bundle import MAX_BUNDLE_BYTES
 
     document = inspection(read_inputs(inputs, limit=MAX_BUNDLE_BYTES))
     if display.json:
         print_document(document)
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         click.echo(f"({NOTICE})\n")
         files = document["files"]

@@ -32,7 +32,7 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
-from attest.evidence.forms import read_evidence
+from attest.evidence.input_files import read_evidence
 from attest.evidence.recognition import RecognisedFile, recognise
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.certificates import kind_of, read_leaf

@@ -65,7 +65,7 @@ def get(  # noqa: PLR0917  click passes them by name
     1 the service refused, 2 usage, 4 what answers is not the service, 5 it cannot be reached, 6 this machine gave no
     evidence. Nothing is written then.
     """
-    from attest.cli.key_places import place_of
+    from attest.cli.key_output import place_of
 
     place = place_of(out=out, out_fd=out_fd, allow_disk=allow_disk)
     with service.session(ctx, display=display, background=False) as session:
@@ -86,11 +86,11 @@ def settings(service: ServiceOptions, display: Display) -> int:
     """Show the settings that count, and where each comes from. Nobody is asked, and none of them is secret."""
     document: dict[str, JsonValue] = {"schema": SETTINGS_SCHEMA, "settings": settings_document(service.settings())}
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(document)
     else:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         print_tree(document["settings"], display=display)
     return 0
@@ -111,11 +111,11 @@ def _tell(found: SessionKey, file: str | None, *, display: Display) -> None:
         "file": file,
     }
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(document)
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         del document["schema"]
         print_tree(document, display=display)

@@ -104,7 +104,7 @@ def snp(
     Number and type of virtual processors are part of it, so that one image has many; --vcpus 1,2,4 gives one each.
     A file that cannot be measured is exit 2.
     """
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.measure import SnpLaunch, Vmm, launch_digest
 
     if policy_snippet and display.json:

@@ -66,7 +66,7 @@ def install(*, folder: str | None, python: str | None, yes: bool, display: Displ
     """
     import sys
 
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.nvsdk import install as make
     from attest.nvsdk import install_commands, sdk_versions
 
@@ -92,7 +92,7 @@ def install(*, folder: str | None, python: str | None, yes: bool, display: Displ
 @display_options
 def status(*, folder: str | None, display: Display) -> int:
     """Import NVIDIA's packages in their environment and show their versions. Exit codes: 0 they work, 2 they do not."""
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.nvsdk import sdk_versions
 
     environment = _environment(folder)
@@ -172,8 +172,8 @@ def verify(
     Revocation is not asked. Exit codes: 0 every step that they have says yes, 2 usage, 3 malformed evidence, 4 a step
     says no, 5 a step had nothing to go by: a RIM, or the nonce, is missing.
     """
-    from attest.cli.answering import print_document
     from attest.cli.clock import now
+    from attest.cli.output import print_document
     from attest.nvsdk import second_opinion
 
     environment, at = _environment(folder), moment or now()
@@ -187,7 +187,7 @@ def verify(
     if display.json:
         print_document(opinion.document())
     elif not display.quiet:
-        from attest.cli.text import visible
+        from attest.cli.terminal_text import visible
 
         for line in opinion.lines():
             click.echo(visible(line))
@@ -203,7 +203,7 @@ def _bench(
     rounds: int,
     environment: NvsdkEnvironment,
 ) -> int:
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.nvsdk import device_with_rims, time_sdk
 
     device = device_with_rims(devices[0][1], rims=pool.rims, certificates=pool.certificates)
@@ -218,7 +218,7 @@ def _read(
     from attest.cli.files import read_inputs, walk_endorsements
     from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
     from attest.evidence.endorsement_files import read_endorsements
-    from attest.evidence.forms import read_evidence
+    from attest.evidence.input_files import read_evidence
     from attest.evidence.recognition import MAX_FILE_BYTES
 
     evidence = read_evidence(read_inputs(inputs, limit=MAX_FILE_BYTES)).evidence

@@ -42,7 +42,7 @@ FORMS = (
     "coco-json",
     "token",
 )
-"""The same as ``attest.evidence.forms.FORMS``, without importing it; a test compares them."""
+"""The same as ``attest.evidence.input_files.FORMS``, without importing it; a test compares them."""
 PRODUCTS = ("Milan", "Genoa", "Turin")
 
 _Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
@@ -184,7 +184,7 @@ class Display:
             self._say("note", text)
 
     def _say(self, word: str, text: str) -> None:
-        from attest.cli.text import visible
+        from attest.cli.terminal_text import visible
 
         click.echo(f"{word}: {visible(text)}", err=True)
 

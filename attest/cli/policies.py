@@ -9,7 +9,7 @@ from attest.cli.files import read_file
 from attest.cli.options import Question
 from attest.cli.reference_options import NO_REFERENCES, References
 from attest.errors import ConfigurationError
-from attest.policy.authoring.signing import MAX_SIGNATURE_BYTES, read_public_key, read_signature
+from attest.policy.authoring.signatures import MAX_SIGNATURE_BYTES, read_public_key, read_signature
 from attest.policy.load import MAX_POLICY_BYTES, Policy, load_policy
 from attest.policy.reference_values.reference_documents import (
     MAX_REFERENCE_BYTES,

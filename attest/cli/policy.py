@@ -46,7 +46,7 @@ def check(files: tuple[str, ...], *, references: References, display: Display) -
 
     Exit codes: 0 all of them load, 2 one does not.
     """
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.cli.policies import read_policies
     from attest.cli.policy_documents import policies_among
 
@@ -56,7 +56,7 @@ def check(files: tuple[str, ...], *, references: References, display: Display) -
         document: list[JsonValue] = [_described(one) for one in loaded]
         print_document({"schema": POLICY_CHECK_SCHEMA, "policies": document})
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         for file, one in zip(named, loaded, strict=True):
             print_tree({"file": file, **_described(one)}, display=display)
@@ -93,7 +93,7 @@ def _described(one: Policy) -> dict[str, JsonValue]:
 )
 def schema(editor_line: str | None) -> None:
     """Print the JSON Schema of policy documents, for editors; loading a policy checks more than it can say."""
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.cli.policy_schema import policy_schema
 
     if editor_line is None:

@@ -203,8 +203,8 @@ def _show(
     conversion: Conversion, language: str, target: str, *, output: str | None, force: bool, display: Display
 ) -> int:
     """Write the outcome and tell about it; while a loss is open, tell only, and return 1."""
-    from attest.cli.answering import print_document
     from attest.cli.boundary import report_error
+    from attest.cli.output import print_document
 
     if conversion.document is not None and output is not None:
         _write(output, conversion.document, force=force)
@@ -215,7 +215,7 @@ def _show(
         if output is None:
             print_document(conversion.document)
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         print_tree({"not carried": list(map(_loss, conversion.losses))}, display=display)
     if conversion.document is not None:

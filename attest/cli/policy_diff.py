@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attest.cli.policy_documents import PolicyFile
     from attest.cli.policy_replay import Replayed
     from attest.encoding import JsonValue
-    from attest.policy.authoring.differing import PolicyDifference
+    from attest.policy.authoring.policy_diff import PolicyDifference
 
 __all__ = ["diff"]
 
@@ -75,12 +75,12 @@ def diff(
 
     Exit codes: 0 both accept the same, 1 they do not, 2 usage.
     """
-    from attest.cli.answering import print_document
     from attest.cli.clock import now
+    from attest.cli.output import print_document
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import read_policy_file
     from attest.cli.policy_replay import replay
-    from attest.policy.authoring.differing import diff_policies
+    from attest.policy.authoring.policy_diff import diff_policies
 
     if evidence is None and (endorsements or at is not None or allow_simulated):
         raise click.UsageError("--endorsements, --at and --allow-simulated are about evidence: give --evidence DIR")

@@ -9,8 +9,8 @@ from attest.cli.files import read_file
 from attest.cli.options import Display
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.policy.authoring.signing import DocumentIdentity, identity_of
-from attest.policy.authoring.testing import SUFFIX
+from attest.policy.authoring.policy_cases import SUFFIX
+from attest.policy.authoring.signatures import DocumentIdentity, identity_of
 from attest.policy.decode import InvalidValueError
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.load import Policy, load_policy

@@ -44,7 +44,7 @@ def explain(*, question: Question, policy_file: str, sources: tuple[str, ...], r
     """
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import read_policy_file
-    from attest.policy.authoring.explaining import explanation_document, explanation_text
+    from attest.policy.authoring.explanation import explanation_document, explanation_text
 
     display = question.display
     if question.inputs and not sources:
@@ -54,11 +54,11 @@ def explain(*, question: Question, policy_file: str, sources: tuple[str, ...], r
     if sources:
         return _against(policy, replace(question, inputs=(*sources, *question.inputs)))
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(explanation_document(policy, values))
     elif not display.quiet:
-        from attest.cli.text import visible
+        from attest.cli.terminal_text import visible
 
         for line in explanation_text(policy, values).splitlines():
             click.echo(visible(line))
@@ -68,10 +68,10 @@ def explain(*, question: Question, policy_file: str, sources: tuple[str, ...], r
 def _against(policy: Policy, question: Question) -> int:
     """Judge the evidence by this policy, and tell what failed."""
     from attest.appraisal import appraise
-    from attest.cli.answering import Refusal, show_refusal, take_refusal
     from attest.cli.clock import now
-    from attest.cli.judging import Case, open_case, verify_case
+    from attest.cli.output import Refusal, show_refusal, take_refusal
     from attest.cli.policies import relaxations
+    from attest.cli.verification_inputs import Case, open_case, verify_case
 
     at = question.at or now()
     unchecked = relaxations(question, policy)
@@ -87,10 +87,10 @@ def _against(policy: Policy, question: Question) -> int:
 
 
 def _told(result: AttestationResult, question: Question) -> int:
-    from attest.cli.answering import print_document
-    from attest.cli.text import visible
+    from attest.cli.output import print_document
+    from attest.cli.terminal_text import visible
     from attest.encoding import rfc3339_text
-    from attest.policy.authoring.explaining import failures_document, failures_text
+    from attest.policy.authoring.explanation import failures_document, failures_text
 
     display, policy = question.display, result.policy
     if display.json:

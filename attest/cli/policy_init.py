@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from attest.encoding import JsonValue
-    from attest.policy.authoring.drafting import Draft, DraftSource
+    from attest.policy.authoring.draft import Draft, DraftSource
     from attest.verification import VerifiedEvidence
 
 __all__ = ["init", "optional_inputs", "source_of"]
@@ -83,8 +83,8 @@ def init(
     """
     from attest.appraisal import appraise
     from attest.cli.clock import now
-    from attest.cli.judging import Case, open_case, verify_case
-    from attest.policy.authoring.drafting import choose, draft_policy
+    from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.policy.authoring.draft import choose, draft_policy
     from attest.policy.load import load_policy
 
     question = replace(question, inputs=(*sources, *question.inputs))
@@ -115,7 +115,7 @@ def source_of(verified: VerifiedEvidence) -> DraftSource:
     """Return what a draft asks of verified evidence."""
     from attest.appraisal import device_set
     from attest.evidence.eventlog.facts import facts_of
-    from attest.policy.authoring.drafting import DraftSource, SourceItem
+    from attest.policy.authoring.draft import DraftSource, SourceItem
 
     items = tuple(
         SourceItem(
@@ -139,7 +139,7 @@ def source_of(verified: VerifiedEvidence) -> DraftSource:
 
 def _asked(kinds: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, str]:
     """Ask about each field that has a choice; questions go to standard error."""
-    from attest.policy.authoring.drafting import fields_of
+    from attest.policy.authoring.draft import fields_of
 
     answers = dict(chosen)
     for field in fields_of(kinds):
@@ -163,8 +163,8 @@ def _written(
     simulated: bool,
 ) -> int:
     """Write the draft, and say aloud what is weak in it."""
-    from attest.cli.answering import print_document
     from attest.cli.files import STDIN, write_output
+    from attest.cli.output import print_document
 
     display = question.display
     if simulated:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from attest.cli.policy_documents import PolicyText
     from attest.encoding import JsonValue
-    from attest.policy.authoring.linting import Finding
+    from attest.policy.authoring.lint import Finding
 
 __all__ = ["lint"]
 
@@ -48,11 +48,11 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
 
     Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is no policy.
     """
-    from attest.cli.answering import print_document
     from attest.cli.clock import now
+    from attest.cli.output import print_document
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import policies_among, read_policy_text
-    from attest.policy.authoring.linting import lint_policy
+    from attest.policy.authoring.lint import lint_policy
 
     moment = at or now()
     documents = read_reference_documents(references)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from attest.appraisal import Judgement, appraise
 from attest.checks import Unchecked
-from attest.cli.answering import Refusal, take_refusal
 from attest.cli.files import read_file
-from attest.cli.judging import Case, open_case, verify_case
 from attest.cli.options import Display, Network, Question
+from attest.cli.output import Refusal, take_refusal
 from attest.cli.policies import relaxations
 from attest.cli.token_answers import AnyTokenCase, judge_token_case
+from attest.cli.verification_inputs import Case, open_case, verify_case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy.decode import InvalidValueError, Section, choice, hex_of, list_of, moment, text

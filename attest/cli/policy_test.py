@@ -14,11 +14,11 @@ from attest.cli.options import Display, display_options
 from attest.cli.reference_options import References
 
 if TYPE_CHECKING:
-    from attest.cli.answering import Refusal
     from attest.cli.options import Question
+    from attest.cli.output import Refusal
     from attest.encoding import JsonValue
     from attest.policy import Policy
-    from attest.policy.authoring.testing import Answer, PolicyCase, PolicyTests
+    from attest.policy.authoring.policy_cases import Answer, PolicyCase, PolicyTests
 
 __all__ = ["Tried", "read_tests", "test_", "try_case"]
 
@@ -63,7 +63,7 @@ def test_(files: tuple[str, ...], display: Display) -> int:
 
     Exit codes: 0 every case came out as expected, 1 one did not, 2 a file is wrong or there is no case.
     """
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
 
     listed = [path for name in files or (".",) for path in _cases_files(Path(name))]
     if not listed:
@@ -83,7 +83,7 @@ def test_(files: tuple[str, ...], display: Display) -> int:
 
 def _cases_files(path: Path) -> list[Path]:
     """Return the files of cases that a name on the command line stands for."""
-    from attest.policy.authoring.testing import SUFFIX
+    from attest.policy.authoring.policy_cases import SUFFIX
 
     if path.is_dir():
         return sorted(path.rglob(f"*{SUFFIX}"))
@@ -103,7 +103,7 @@ def _is_cases(path: Path) -> bool:
 
 
 def _try_file(path: Path) -> Iterator[Tried]:
-    from attest.policy.authoring.testing import differences
+    from attest.policy.authoring.policy_cases import differences
 
     policy, cases = read_tests(path)
     for case in cases:
@@ -119,7 +119,7 @@ def read_tests(path: Path) -> tuple[Policy, tuple[PolicyCase, ...]]:
     """
     from attest.cli.files import read_file
     from attest.cli.policies import read_policy, read_reference_documents
-    from attest.policy.authoring.testing import load_tests, policy_name_of
+    from attest.policy.authoring.policy_cases import load_tests, policy_name_of
 
     tests = load_tests(read_file(str(path), limit=MAX_TESTS_BYTES, what="FILE"), name=str(path))
     name = tests.policy or policy_name_of(path.name)
@@ -144,10 +144,10 @@ def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> Answer:
         ConfigurationError: a file of the case cannot be read.
     """
     from attest.appraisal import appraise
-    from attest.cli.answering import Refusal, take_refusal
-    from attest.cli.judging import Case, open_case, verify_case
+    from attest.cli.output import Refusal, take_refusal
     from attest.cli.policies import relaxations
-    from attest.policy.authoring.testing import Answer
+    from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.policy.authoring.policy_cases import Answer
 
     question = _question(case, folder)
     opened = take_refusal(lambda: open_case(question, at=case.at))
@@ -168,7 +168,7 @@ def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> Answer:
 
 
 def _refused(refusal: Refusal) -> Answer:
-    from attest.policy.authoring.testing import Answer
+    from attest.policy.authoring.policy_cases import Answer
 
     error = refusal.error
     return Answer(outcome="refused", error=error.code, details=(f"{error.code}: {error.message}",))
@@ -214,7 +214,7 @@ def _question(case: PolicyCase, folder: Path) -> Question:
 
 
 def _print(tried: list[Tried], *, verbose: bool) -> None:
-    from attest.cli.text import visible
+    from attest.cli.terminal_text import visible
 
     file = None
     for one in tried:

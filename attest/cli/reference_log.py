@@ -16,7 +16,7 @@ from attest.evidence.eventlog.kinds import Growth, LogKind, Register
 from attest.evidence.eventlog.reference import ComparedEvent, RegisterDifference, compare_logs
 from attest.evidence.eventlog.replay import continuation, replay
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
-from attest.evidence.formats import FORMATS
+from attest.evidence.registry import FORMATS
 
 __all__ = ["ReferenceLog", "compared_document", "read_reference_log"]
 

@@ -64,8 +64,8 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
     A value that one of the documents revokes is shown as revoked in all of them. Signatures are for 'attest policy
     verify'. Exit codes: 0 all of them load, 2 one does not.
     """
-    from attest.cli.answering import print_document
     from attest.cli.clock import now
+    from attest.cli.output import print_document
     from attest.encoding import rfc3339_text
 
     at = moment or now()
@@ -77,7 +77,7 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
     if display.json:
         print_document({"schema": LIST_SCHEMA, "at": rfc3339_text(at), "documents": rows})
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         for row in rows:
             print_tree(row, display=display)
@@ -155,8 +155,8 @@ def to_corim(
 
     Exit codes: 0 written, 2 usage, a document that does not load, or one without a value of that vendor.
     """
-    from attest.cli.answering import print_document
     from attest.cli.files import write_output
+    from attest.cli.output import print_document
     from attest.errors import ConfigurationError
     from attest.policy.reference_values.corim_export import export_corim, sign_corim
 
@@ -214,7 +214,7 @@ def from_evidence(
     about whether its measurements are wanted: --origin is for the person who answers for that.
     """
     from attest.cli.clock import now
-    from attest.cli.judging import Case, open_case, verify_case
+    from attest.cli.verification_inputs import Case, open_case, verify_case
     from attest.policy.reference_values.reference_documents import KIND_BYTES, make_reference_document
     from attest.policy.reference_values.reference_sources import references_from
 
@@ -317,8 +317,8 @@ def _write(
     signer: str | None = None,
 ) -> int:
     """Write a document; with ``--json`` to a file, tell what was made on standard output."""
-    from attest.cli.answering import print_document
     from attest.cli.files import write_output
+    from attest.cli.output import print_document
     from attest.policy.reference_values.reference_documents import reference_json
 
     data = reference_json(document)

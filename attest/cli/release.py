@@ -52,7 +52,7 @@ def release(
     refused, or its machine does not meet the policy, 2 usage, 4 something does not hold, 5 an endorsement is missing or
     the service cannot be reached, 6 this machine gave no evidence. Nothing is written then.
     """
-    from attest.cli.releasing import Places
+    from attest.cli.release_run import Places
 
     places = Places.of(keys, output=output, directory=output_directory)
     with asked_service(ctx, service, network=network, display=display) as (client, attester):
@@ -90,10 +90,10 @@ def _tell(
     if "-" in written:
         return
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document({"schema": RELEASED_SCHEMA, "keys": rows, "service": service})
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         print_tree({"keys": rows, "service": service}, display=display)

@@ -11,7 +11,7 @@ from attest.cli.options import Display, display_options
 from attest.cli.session_options import ServiceOptions, service_options, settings_document
 
 if TYPE_CHECKING:
-    from attest.cli.running import WantedKey
+    from attest.cli.child_process import WantedKey
     from attest.encoding import JsonValue
 
 __all__ = ["run"]
@@ -75,7 +75,7 @@ def run(  # noqa: PLR0917  click passes them by name
     the signal that ended it. Before the program runs: 1 the service refused, 2 usage, 4 what answers is not the
     service, 5 it cannot be reached, 6 this machine gave no evidence. 1 also when a lost lease ended the program.
     """
-    from attest.cli.running import Program, WantedKey
+    from attest.cli.child_process import Program, WantedKey
 
     wanted = tuple(map(WantedKey.parse, keys))
     WantedKey.require_different(wanted)
@@ -105,15 +105,15 @@ def _show(
         "settings": settings_document(service.settings()),
     }
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(document)
     else:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         del document["schema"]
         print_tree(document, display=display)
 
 
 if TYPE_CHECKING:
-    from attest.cli.running import WantedKey
+    from attest.cli.child_process import WantedKey

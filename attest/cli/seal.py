@@ -17,7 +17,7 @@ from attest.cli.service_options import service_options
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.sealed import SealedManifest, VerifiedDirectory
-    from attest.sealed.scanning import ModelScan
+    from attest.sealed.inventory import ModelScan
 
 __all__ = ["THREADS", "manifest_document", "seal", "show", "unseal"]
 
@@ -83,8 +83,8 @@ def seal(
     from attest.cli.progress import shown_progress
     from attest.release.names import KeyReference
     from attest.sealed import seal_directory
-    from attest.sealed.scanning import scan_model
-    from attest.sealed.workplace import require_new
+    from attest.sealed.inventory import scan_model
+    from attest.sealed.staging import require_new
 
     if not dry_run:
         key_from.require_one()
@@ -172,9 +172,9 @@ def unseal(
     """
     from attest.cli.progress import shown_progress
     from attest.sealed import unseal_directory, verify_directory
-    from attest.sealed.places import connections_of, store_of
-    from attest.sealed.unsealing import require_memory
-    from attest.sealed.workplace import require_new
+    from attest.sealed.locations import connections_of, store_of
+    from attest.sealed.model_unsealer import require_memory
+    from attest.sealed.staging import require_new
 
     if not dry_run:
         key_from.require_one()
@@ -260,14 +260,14 @@ def _plan_unsealing(verified: VerifiedDirectory, target: str, *, memory: bool, d
 
 
 def _plan(target: str, outcome: str, size: int) -> dict[str, JsonValue]:
-    from attest.sealed.workplace import require_room
+    from attest.sealed.staging import require_room
 
     require_room(Path(target).parent, size)
     return {"outcome": outcome, "target": target}
 
 
 def _tell_resumption(target: str, kind: str, *, display: Display) -> None:
-    from attest.sealed.workplace import workplace_of
+    from attest.sealed.staging import workplace_of
 
     place = workplace_of(Path(target), kind=kind)
     if place.is_dir():
@@ -287,11 +287,11 @@ def _warn_of_swap(*, display: Display) -> None:
 def show(document: dict[str, JsonValue], *, display: Display) -> None:
     """Print a document for programs, or what is in it for people."""
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         print_document(document)
     elif not display.quiet:
-        from attest.cli.tree import print_tree
+        from attest.cli.json_tree import print_tree
 
         known: dict[str, JsonValue] = {
             name: value for name, value in document.items() if name != "schema" and value is not None

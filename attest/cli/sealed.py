@@ -54,8 +54,8 @@ def info(*, model: str, trust: tuple[str, ...], display: Display) -> int:
     """
     from attest.sealed import verify_directory
     from attest.sealed.directory import unverified_manifest
+    from attest.sealed.locations import store_of
     from attest.sealed.manifest import associated_data
-    from attest.sealed.places import store_of
 
     if trust:
         manifest = verify_directory(store_of(model), trusted=trusted_keys(trust)).manifest
@@ -106,7 +106,7 @@ def verify(
     """
     from attest.cli.progress import shown_progress
     from attest.sealed import verify_directory
-    from attest.sealed.places import connections_of, store_of
+    from attest.sealed.locations import connections_of, store_of
 
     trusted = trusted_keys(trust)
     store = store_of(model)
@@ -170,7 +170,7 @@ def rewrap(
     from attest.release.names import KeyReference
     from attest.sealed import rewrap as rewrap_model
     from attest.sealed.directory import verify_manifest
-    from attest.sealed.rewrapping import finish_rewrap
+    from attest.sealed.key_rotation import finish_rewrap
 
     key_from.require_one()
     owner, trusted = signing_key(signer), trusted_keys(trust)
@@ -233,7 +233,7 @@ def keyset(
     from attest.cli.files import STDIN, write_output
     from attest.cli.private_files import write_private
     from attest.sealed import open_directory, tink_keyset
-    from attest.sealed.places import store_of
+    from attest.sealed.locations import store_of
 
     key_from.require_one()
     trusted = trusted_keys(trust)
@@ -261,7 +261,7 @@ def keygen(*, signer: str | None, public_key: str | None, model_key: str | None,
 
     from attest.cli.files import write_output
     from attest.cli.private_files import write_private
-    from attest.sealed.workplace import require_absent
+    from attest.sealed.staging import require_absent
 
     if (signer is None) is not (public_key is None):
         raise click.UsageError("--signing-key and --public-key go together")

@@ -85,12 +85,12 @@ def ls(
             hint="leave FOLDER out to list everything",
         )
     if display.json:
-        from attest.cli.answering import print_document
+        from attest.cli.output import print_document
 
         rows: list[JsonValue] = [{"path": one.path, "size": one.size} for one in files]
         print_document({"schema": LISTED_SCHEMA, "model": manifest.model.hex(), "files": rows})
         return 0
-    from attest.cli.text import visible
+    from attest.cli.terminal_text import visible
 
     width = max((len(str(one.size)) for one in files), default=0)
     for one in files:
@@ -140,7 +140,7 @@ def cat(
     """
     from attest.errors import ConfigurationError
     from attest.sealed import open_directory
-    from attest.sealed.places import connections_of
+    from attest.sealed.locations import connections_of
 
     key_from.require_one()
     if standard_output().isatty():

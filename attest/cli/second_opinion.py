@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attest.checks import Check
-from attest.cli.judging import Case
+from attest.cli.verification_inputs import Case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.composite import DEVICE_NONCE_BYTES

@@ -117,7 +117,7 @@ def asked_service(
     Raises:
         ConfigurationError: a file is missing or wrong, a relaxation has no reason, or no such service can be.
     """
-    from attest.cli.releasing import Expected, expectation, open_client
+    from attest.cli.release_run import Expected, expectation, open_client
     from attest.collect import collect_machine
 
     if service.kms is None or service.identity is None:

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from attest.appraisal import Judgement
 from attest.checks import Check
-from attest.cli.answering import tell_verified
 from attest.cli.options import Question
+from attest.cli.output import tell_verified
 from attest.cli.tokens import Trust, appraise_stated, judge_stated, read_trust
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError

@@ -140,7 +140,7 @@ def evidence(
     """Make evidence of a simulated guest, perhaps with GPUs. The same options give the same bytes."""
     from attest.cli.clock import now
     from attest.cli.files import write_output
-    from attest.cli.judging import one_report_data
+    from attest.cli.verification_inputs import one_report_data
     from attest.evidence.envelope import MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
     from attest.simulator import SimulatedGuest, simulated_crl
 
@@ -261,7 +261,7 @@ def td(
     """Make the quote of a simulated trust domain, perhaps with GPUs. The same options give the same bytes."""
     from attest.cli.clock import now
     from attest.cli.files import write_output
-    from attest.cli.judging import one_report_data
+    from attest.cli.verification_inputs import one_report_data
     from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
     from attest.simulator.intel import SimulatedTd, typical_boot
 
@@ -371,7 +371,7 @@ def pcs(platform: str, port: int) -> int:
 @display_options
 def anchors(display: Display) -> int:
     """Show the simulator's roots. They are accepted with --allow-simulated alone; an anchor file refuses them."""
-    from attest.cli.answering import print_document
+    from attest.cli.output import print_document
     from attest.endorsements.anchors import TrustAnchors
 
     shout()

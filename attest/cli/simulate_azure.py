@@ -171,9 +171,9 @@ def azure(
     """Make evidence of a simulated VM, perhaps with GPUs and the log of its boot. The same options, the same bytes."""
     from attest.cli.clock import now
     from attest.cli.files import write_output
-    from attest.cli.judging import one_nonce
     from attest.cli.simulate import shout
     from attest.cli.simulated_azure import boot_of, host_endorsements, vm_evidence, vm_of
+    from attest.cli.verification_inputs import one_nonce
     from attest.simulator.tpm_log import write_tpm_log
 
     if command_line is not None and eventlog_out is None:

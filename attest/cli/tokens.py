@@ -11,9 +11,9 @@ from cryptography.x509 import Certificate
 
 from attest.appraisal import Judgement, freshness_check
 from attest.checks import Check
-from attest.cli.answering import combined_documents, tell_appraised, tell_verified
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import Display, Question
+from attest.cli.output import combined_documents, tell_appraised, tell_verified
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise

@@ -42,9 +42,9 @@ def verify(question: Question, other: str | None) -> int:
     Exit codes: 0 verified, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing,
     stale or not yet valid.
     """
-    from attest.cli.answering import Refusal, show_refusal, show_verified, take_refusal
     from attest.cli.clock import now
-    from attest.cli.judging import Case, open_case, verify_case
+    from attest.cli.output import Refusal, show_refusal, show_verified, take_refusal
+    from attest.cli.verification_inputs import Case, open_case, verify_case
 
     at = question.at or now()
     case = take_refusal(lambda: open_case(question, at=at))

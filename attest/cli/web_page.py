@@ -32,7 +32,7 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, dige
     you accept what the machine is. Policies are kept by the browser for 127.0.0.1 and this port.
     """
     from attest.page import page_digest, page_files
-    from attest.page.serving import HOST, page_server
+    from attest.page.server import HOST, page_server
 
     if digest:
         click.echo(page_digest())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from attest.collect.azure_added import AzureServices
+from attest.collect.azure_additions import AzureServices
 from attest.collect.azure_host import AzureHost, HostPatience
 from attest.collect.detect import TPM, Detected, Machine, detect, read_machine
 from attest.collect.ioctl import OpenDevice, open_device

@@ -20,7 +20,7 @@ from hashlib import sha256
 from threading import Lock
 from typing import Literal
 
-from attest.collect.azure_added import NO_KNOWN_VM, TPM_OR_HOST, AzureServices, from_snp, from_td
+from attest.collect.azure_additions import NO_KNOWN_VM, TPM_OR_HOST, AzureServices, from_snp, from_td
 from attest.collect.azure_host import HostPatience
 from attest.collect.refusals import ignored, malformed
 from attest.collect.tpm import Tpm

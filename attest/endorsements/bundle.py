@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from attest.encoding import CborValue, cbor_bytes, rfc3339_text
-from attest.endorsements.bundle_reading import is_bundle, parse_bundle
+from attest.endorsements.bundle_reader import is_bundle, parse_bundle
 from attest.endorsements.bundle_records import (
     BUNDLE_FORMAT,
     FETCH_AGAIN,

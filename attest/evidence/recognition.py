@@ -40,7 +40,7 @@ import re
 from attest.encoding import hex_bytes, json_value
 from attest.endorsements.x509 import Certificate, Crl, parse_crl, pem_blocks
 from attest.errors import EvidenceError
-from attest.evidence.recognised import (
+from attest.evidence.input_file import (
     CLAUSE,
     FORMS,
     HINT,

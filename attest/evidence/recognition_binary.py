@@ -11,7 +11,7 @@ from attest.endorsements.bundle import is_bundle
 from attest.endorsements.x509 import parse_crl
 from attest.evidence.azure.forms import is_raw_tpm_quote
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_REPORT, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
-from attest.evidence.recognised import FileContent, RecognisedFile, as_envelope, as_item, certificate_of_evidence
+from attest.evidence.input_file import FileContent, RecognisedFile, as_envelope, as_item, certificate_of_evidence
 from attest.evidence.snp.certificate_table import KINDS
 from attest.evidence.snp.peer_protobuf import read_protobuf
 from attest.evidence.snp.structure import REPORT_BYTES

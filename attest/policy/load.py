@@ -20,9 +20,9 @@ from attest.policy.model import decode_policy
 from attest.policy.prepare import prepared, tolerated
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import reference_digest
+from attest.policy.rule_tree import SET, All, Leaf, PlacedRule, kinds_of, placed_rules
 from attest.policy.rules import Rule
 from attest.policy.snp import BASELINE_SNP_RULES
-from attest.policy.tree import SET, All, Leaf, PlacedRule, kinds_of, placed_rules
 from attest.policy.verifiers import AcceptedVerifier
 
 __all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy", "read_document"]

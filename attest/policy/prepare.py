@@ -13,9 +13,9 @@ from attest.policy.gpu import GpuDemands, SwitchDemands, gpu_rules, switch_rules
 from attest.policy.intel import sgx_rules, tdx_rules
 from attest.policy.model import AtLeastOf, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
+from attest.policy.rule_tree import SET, All, Any, AtLeast, Leaf, Node
 from attest.policy.rules import Rule
 from attest.policy.snp import snp_rules
-from attest.policy.tree import SET, All, Any, AtLeast, Leaf, Node
 
 __all__ = ["CPU_KINDS", "prepared", "tolerated"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attest.release.names import DEFAULT_TENANT, KeyName, KeyReference
 from attest.release.notes import VerifierKey, sign_note, verifier_key
-from attest.release.sealing import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
 from attest.release.wire import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info
 
 __all__ = [

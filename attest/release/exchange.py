@@ -18,15 +18,15 @@ from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339
 from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
+from attest.release.log_monitor import LogWatch
 from attest.release.mutual import Answer, MutualAttestation, ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import Passport, PassportKey, PassportRequest
 from attest.release.refusals import ReleaseRefusedError, refused
-from attest.release.released import ReleasedKey
-from attest.release.sealing import KEM_HYBRID, WorkloadKey
+from attest.release.released_key import ReleasedKey
+from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
 from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
-from attest.release.watching import LogWatch
 from attest.release.wire import (
     CONTEXT,
     ROLE,

@@ -22,7 +22,7 @@ from attest.encoding import rfc3339_text
 from attest.errors import AttestError, EndorsementError
 from attest.release.client import Attester, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
 from attest.release.refusals import LeaseLostError
-from attest.release.sealing import KEM_HYBRID
+from attest.release.sealed_key import KEM_HYBRID
 
 __all__ = ["LeaseKeeper", "LeaseLostError", "Timing"]
 

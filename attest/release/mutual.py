@@ -35,7 +35,7 @@ from attest.release.identity import (
     identity_note,
 )
 from attest.release.notes import VerifierKey
-from attest.release.verifying import verify_service
+from attest.release.service_verification import verify_service
 from attest.verification import VerifiedEvidence
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, cbor_value
 from attest.errors import EvidenceError, SignatureError
-from attest.release.sealing import KEM_HYBRID, WorkloadKey
+from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
 from attest.release.wire import asked_in
 
 __all__ = ["MAX_EAR_BYTES", "BoundKeys", "Passport", "PassportKey", "PassportRequest", "read_bound_keys"]

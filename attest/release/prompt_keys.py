@@ -22,11 +22,11 @@ from typing import Final
 
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, json_value, rfc3339, rfc3339_text
 from attest.errors import BindingError, ConfigurationError, EvidenceError, VerificationError
+from attest.release.log_monitor import FetchProof, LogWatch
 from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
-from attest.release.sealing import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
 from attest.release.tlog import leaf_hash
-from attest.release.watching import FetchProof, LogWatch
 
 __all__ = [
     "PROMPT_ALGORITHMS",

@@ -7,9 +7,9 @@ from attest.results.ear import Ear, EarAppraisal, TrustVector, VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
 from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+from attest.results.raw_signatures import SigningKey, read_signing_key
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
-from attest.results.signing import SigningKey, read_signing_key
 from attest.results.token_facts import TokenFacts, TokenFrame
 
 __all__ = [

@@ -19,7 +19,7 @@ from attest.encoding import base64url_bytes, base64url_text, cbor_bytes
 from attest.errors import EndorsementError, EvidenceError, SignatureError
 from attest.results.cbor import CborClaims, claims_bytes, claims_value
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey
-from attest.results.signing import SigningKey, public_key_of, signature_holds
+from attest.results.raw_signatures import SigningKey, public_key_of, signature_holds
 
 __all__ = ["COSE_NUMBERS", "CWT_TYPE", "SignedCwt", "is_cwt", "peek_cwt", "sign_cwt", "verify_cwt"]
 

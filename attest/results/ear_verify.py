@@ -21,8 +21,8 @@ from attest.results.ear import NONCE_BYTES, Ear, worst
 from attest.results.ear_codec import ear_from_cbor, ear_from_json
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, verify_token
 from attest.results.jwt import JWT_TYPES
-from attest.results.refusing import tell_failed
-from attest.results.signing import SIGNING_ALGORITHMS
+from attest.results.raw_signatures import SIGNING_ALGORITHMS
+from attest.results.token_refusal import tell_failed
 from attest.verification import Freshness
 
 __all__ = ["DEFAULT_MAX_AGE", "EAR_ALGORITHMS", "SKEW", "ExpectedEar", "VerifiedEar", "is_ear", "verify_ear"]

@@ -22,7 +22,7 @@ from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.ear_codec import ear_to_cbor, ear_to_json
 from attest.results.jwt import sign_jwt
-from attest.results.signing import SigningKey, public_jwk
+from attest.results.raw_signatures import SigningKey, public_jwk
 
 __all__ = ["DEFAULT_LIFETIME", "MIN_TOKEN_ID_BYTES", "IssuerKey", "KeyState", "TokenForm", "TokenIssuer"]
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes, base64url_text, json_value
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError, SignatureError
-from attest.results.signing import jwk_thumbprint, public_key_of, signature_holds
+from attest.results.raw_signatures import jwk_thumbprint, public_key_of, signature_holds
 
 __all__ = [
     "CERTIFICATE_ERRORS",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from attest.encoding import JsonValue, base64url_text
-from attest.results.signing import SigningKey
+from attest.results.raw_signatures import SigningKey
 
 __all__ = ["JWT_TYPE", "JWT_TYPES", "sign_jwt"]
 

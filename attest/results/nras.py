@@ -20,8 +20,8 @@ from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value, r
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
 from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
 from attest.results.nvidia_token_claims import nvidia_kind, nvidia_token_claims
-from attest.results.refusing import tell_failed
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame
+from attest.results.token_refusal import tell_failed
 from attest.verification import Freshness
 
 __all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUER", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]

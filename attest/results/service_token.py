@@ -20,8 +20,8 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
 from attest.errors import AttestError, BindingError, EndorsementError, VerificationError
 from attest.results.jose import SignedToken, TokenKey, verify_token
-from attest.results.refusing import tell_failed
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, claim_invalid
+from attest.results.token_refusal import tell_failed
 from attest.results.token_roots import certified_key
 from attest.results.token_services import Service, claimed_service, token_malformed, unverified_claims
 from attest.verification import Freshness

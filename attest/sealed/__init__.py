@@ -23,24 +23,24 @@ signed, ``directory`` verifies and opens them, ``sealing``, ``unsealing`` and ``
 
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.directory import SealedDirectory, VerifiedDirectory, open_directory, verify_directory
+from attest.sealed.file_object import SealedFileObject, open_file
+from attest.sealed.file_object import open as open  # noqa: A004  sealed.open, but not for import *
+from attest.sealed.file_sealer import SealedFile, seal_file, seal_to, unseal_file
 from attest.sealed.http_source import HttpSource, HttpStore
+from attest.sealed.key_rotation import rewrap
 from attest.sealed.keyset import key_from_tink, tink_keyset
 from attest.sealed.layout import ciphertext_size, plaintext_size
+from attest.sealed.locations import source_of, store_of
 from attest.sealed.manifest import SealedEntry, SealedManifest
+from attest.sealed.model_sealer import SealedModel, SealingNames, seal_directory
+from attest.sealed.model_unsealer import UnsealedModel, unseal_directory, verify_plaintext
 from attest.sealed.oms import ModelResource, VerifiedModel, sign_model, verify_model
-from attest.sealed.opening import SealedFileObject, open_file
-from attest.sealed.opening import open as open  # noqa: A004  sealed.open, but not for import *
-from attest.sealed.places import source_of, store_of
 from attest.sealed.ranges import Patience
-from attest.sealed.reading import SealedReader
-from attest.sealed.rewrapping import rewrap
 from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.safetensors import load_model, load_tensors, open_model, open_tensors
-from attest.sealed.sealing import SealedModel, SealingNames, seal_directory
+from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FolderStore, Store
-from attest.sealed.unsealing import UnsealedModel, unseal_directory, verify_plaintext
-from attest.sealed.writing import SealedFile, seal_file, seal_to, unseal_file
 
 __all__ = [
     "FileHeader",

@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from attest.errors import ConfigurationError, SealedFileError, SealedTamperError
-from attest.sealed.crew import spread, thread_count, wipe
 from attest.sealed.cryptotensors_header import (
     ALGORITHMS,
     TAG_BYTES,
@@ -28,8 +27,9 @@ from attest.sealed.cryptotensors_header import (
     VerifiedCryptoTensors,
     verify_cryptotensors,
 )
-from attest.sealed.places import connections_of
+from attest.sealed.locations import connections_of
 from attest.sealed.safetensors import Plaintext, TensorFile
+from attest.sealed.worker_threads import spread, thread_count, wipe
 
 if TYPE_CHECKING:
     from attest.sealed.arrays import Framework

@@ -23,8 +23,8 @@ from typing import NoReturn, Self
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
-from attest.sealed.comparing import Progress, digest_mismatch, require_digests, require_same_files, require_size
-from attest.sealed.keyring import Keyring, KeySource, key_source
+from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files, require_size
+from attest.sealed.key_sources import Keyring, KeySource, key_source
 from attest.sealed.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -34,7 +34,7 @@ from attest.sealed.manifest import (
     unwrap_data_key,
 )
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
-from attest.sealed.reading import SealedReader
+from attest.sealed.segment_reader import SealedReader
 from attest.sealed.stores import FolderStore, Store
 
 __all__ = [

@@ -22,14 +22,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fsspec.spec import AbstractFileSystem
 
 from attest.errors import AttestError
-from attest.sealed.crew import spread
 from attest.sealed.directory import KeySource, SealedDirectory, open_directory
-from attest.sealed.keyring import Keyring, key_source
-from attest.sealed.opening import SealedFileObject, as_file
-from attest.sealed.places import connections_of, store_of
-from attest.sealed.reading import SealedReader
+from attest.sealed.file_object import SealedFileObject, as_file
+from attest.sealed.key_sources import Keyring, key_source
+from attest.sealed.locations import connections_of, store_of
+from attest.sealed.segment_reader import SealedReader
 from attest.sealed.signing_keys import read_trusted_key
 from attest.sealed.stores import Store
+from attest.sealed.worker_threads import spread
 
 __all__ = ["SealedFileSystem"]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from attest.encoding import JsonValue
 from attest.errors import SealedFileError
-from attest.sealed.comparing import Progress
+from attest.sealed.comparison import Progress
+from attest.sealed.file_sealer import seal_file
+from attest.sealed.inventory import ModelScan, SourceFile
 from attest.sealed.layout import ciphertext_size
 from attest.sealed.manifest import SEALED_SUFFIX, associated_data
-from attest.sealed.reading import SealedReader
-from attest.sealed.scanning import ModelScan, SourceFile
+from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import FileSource, changed, unreadable
-from attest.sealed.workplace import Workplace, remove_unlisted, require_room
-from attest.sealed.writing import seal_file
+from attest.sealed.staging import Workplace, remove_unlisted, require_room
 
 __all__ = ["SealedSource", "SealingRun"]
 

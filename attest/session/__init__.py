@@ -15,9 +15,9 @@ from __future__ import annotations
 from attest.session.async_session import AsyncSession
 from attest.session.errors import LeaseLostError, ServiceNotGenuineError, ServiceUnreachableError
 from attest.session.key import SessionKey
+from attest.session.schedule import SessionTiming
 from attest.session.session import Session
 from attest.session.settings import SessionSettings, load_settings
-from attest.session.timing import SessionTiming
 
 __all__ = [
     "AsyncSession",

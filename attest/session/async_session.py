@@ -17,13 +17,13 @@ from attest.release.mutual import Answer, ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.transport import Patience, send_async
-from attest.session.connecting import open_async_http
+from attest.session.connection import open_async_http
 from attest.session.errors import ServiceUnreachableError
 from attest.session.key import SessionKey
+from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings
 from attest.session.state import FORKS, Forkable, Given, OnLost, OnRenewed, SessionState, references_of
 from attest.session.steps import Received, Wanted, obtain, renew
-from attest.session.timing import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 
 if TYPE_CHECKING:
     import httpx

@@ -11,8 +11,8 @@ from attest.encoding import rfc3339_text
 from attest.errors import AttestError
 from attest.release.names import KeyReference
 from attest.release.refusals import LeaseLostError
-from attest.release.released import ReleasedKey
-from attest.session.timing import Moment
+from attest.release.released_key import ReleasedKey
+from attest.session.schedule import Moment
 
 __all__ = ["Held", "Lease", "SessionKey"]
 

@@ -18,13 +18,13 @@ from attest.release.exchange import Attester
 from attest.release.mutual import ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
-from attest.session.connecting import open_http
+from attest.session.connection import open_http
 from attest.session.errors import ServiceUnreachableError
 from attest.session.key import SessionKey
+from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings
 from attest.session.state import FORKS, Forkable, Given, OnLost, OnRenewed, SessionState, references_of
 from attest.session.steps import Received, Wanted, obtain, renew
-from attest.session.timing import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 
 if TYPE_CHECKING:
     import httpx

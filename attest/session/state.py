@@ -19,15 +19,15 @@ from attest.release.mutual import ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.refusals import LeaseLostError
-from attest.release.released import ReleasedKey
+from attest.release.released_key import ReleasedKey
 from attest.release.transport import CONNECT_SECONDS, Patience
 from attest.release.wire import MAX_KEYS
-from attest.session.connecting import attester_of, expectation_of, guarded, watch_of
-from attest.session.holding import Holdings
+from attest.session.connection import attester_of, expectation_of, guarded, watch_of
+from attest.session.held_keys import Holdings
 from attest.session.key import Held, SessionKey
+from attest.session.schedule import SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings, load_settings
 from attest.session.steps import Wanted
-from attest.session.timing import SYSTEM_TIMING, Deadline, SessionTiming
 
 __all__ = ["Given", "OnLost", "OnRenewed", "SessionState", "log", "references_of"]
 

@@ -16,12 +16,12 @@ from typing import Final
 from attest.errors import AttestError
 from attest.release.names import KeyReference
 from attest.release.refusals import LeaseLostError, ReleaseRefusedError
-from attest.release.released import ReleasedKey
+from attest.release.released_key import ReleasedKey
 from attest.session.errors import told
-from attest.session.holding import Holdings
+from attest.session.held_keys import Holdings
 from attest.session.key import Held
-from attest.session.retrying import Attempts
-from attest.session.timing import Deadline, Moment
+from attest.session.retry import Attempts
+from attest.session.schedule import Deadline, Moment
 
 __all__ = ["Obtaining", "Received", "Renewing", "Wanted", "obtain", "renew"]
 

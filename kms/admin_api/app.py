@@ -31,24 +31,24 @@ from kms.admin_api import (
 )
 from kms.admin_api.context import AdminContext
 from kms.admin_api.models import access as access_models
-from kms.admin_api.models import brakes as brakes_models
 from kms.admin_api.models import common as common_models
+from kms.admin_api.models import controls as brakes_models
 from kms.admin_api.models import keys as keys_models
+from kms.api.app import equip
 from kms.api.context import Workroom
-from kms.api.observing import Watching
+from kms.api.observation import Watching
 from kms.api.problems import STATUS, add_problem_handlers
 from kms.api.schema import document_of
-from kms.app import equip
-from kms.auth.authenticating import Authenticator
-from kms.errors import (
+from kms.auth.authentication import Authenticator
+from kms.config.settings import Settings
+from kms.domain.errors import (
     ForbiddenError,
     GrantConflictError,
     GrantUnknownError,
     KeyConflictError,
     PolicyUnknownError,
 )
-from kms.services import Services
-from kms.settings import Settings
+from kms.release.services import Services
 
 __all__ = ["ADMIN_STATUS", "create_admin_app", "describe_admin"]
 

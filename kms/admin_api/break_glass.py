@@ -7,15 +7,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 
-from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models.brakes import BreakGlassListModel, ReasonModel
+from kms.admin_api.models.controls import BreakGlassListModel, ReasonModel
 from kms.api.schema import refusals, request_body
-from kms.auth.authorising import require
-from kms.auth.permissions import Operation, may
-from kms.brakes.glass import glass_state
-from kms.brakes.unsealing import GlassDesk
+from kms.auth.authorisation import require
+from kms.controls.break_glass import GlassDesk
+from kms.domain.actors import Actor
+from kms.domain.break_glass import glass_state
+from kms.domain.permissions import Operation, may
 from kms.quorum.break_glass import close_glass
 from kms.store import Reader
 

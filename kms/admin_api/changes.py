@@ -14,11 +14,11 @@ from typing import Final
 
 from fastapi import APIRouter, Request
 
-from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.freezes import tenant_of
-from kms.admin_api.models.brakes import (
+from kms.admin_api.models.common import ConfirmModel, Digest
+from kms.admin_api.models.controls import (
     ApprovalModel,
     ChangeModel,
     ChangeRequestModel,
@@ -26,22 +26,22 @@ from kms.admin_api.models.brakes import (
     ProposalModel,
     ReasonModel,
 )
-from kms.admin_api.models.common import ConfirmModel, Digest
 from kms.api.schema import refusals, request_body
-from kms.auth.authorising import require
+from kms.auth.authorisation import require
 from kms.auth.names import identity_text
-from kms.auth.permissions import Operation, may
-from kms.errors import ForbiddenError
+from kms.domain.actors import Actor
+from kms.domain.errors import ForbiddenError
+from kms.domain.people import Kind
+from kms.domain.permissions import Operation, may
+from kms.domain.proposals import read_approval
+from kms.keys.vault import Vault
 from kms.quorum.admin import Desk, Standing, approve, change_now, execute, find, propose, standing, withdraw
 from kms.quorum.break_glass import BreakGlassOpen
+from kms.quorum.change_context import Change
 from kms.quorum.changes import QuorumSet, Thaw, read_change
-from kms.quorum.changing import Change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
-from kms.quorum.people import Kind
-from kms.quorum.proposals import read_approval
 from kms.references.reach import reach_of
-from kms.services import Vault
 from kms.store import Reader
 
 __all__ = ["router"]

@@ -11,12 +11,12 @@ from typing import Annotated, Final, TypeVar
 from fastapi import Depends, Request
 
 from attest.release import KeyName
-from kms.actors import Actor
 from kms.api.context import Workroom
-from kms.auth.authenticating import Authenticator
-from kms.auth.authorising import Demand, GuardedStore, require
-from kms.auth.permissions import Operation
-from kms.services import Vault
+from kms.auth.authentication import Authenticator
+from kms.auth.authorisation import Demand, GuardedStore, require
+from kms.domain.actors import Actor
+from kms.domain.permissions import Operation
+from kms.keys.vault import Vault
 from kms.store import Reader
 
 __all__ = ["MAX_BODY_BYTES", "AdminContext", "Caller", "WithCaller", "certificate_of"]

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Request
 from attest.release import KeyName
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models.brakes import FreezeListModel, FreezeRequestModel
+from kms.admin_api.models.controls import FreezeListModel, FreezeRequestModel
 from kms.api.schema import refusals, request_body
-from kms.auth.permissions import Operation
-from kms.brakes.admin import freeze
-from kms.brakes.freezes import Scope, Target, target
+from kms.controls.admin import freeze
+from kms.domain.freezes import Scope, Target, target
+from kms.domain.permissions import Operation
 
 __all__ = ["router", "tenant_of"]
 

@@ -11,9 +11,9 @@ from kms.admin_api.context import WithCaller
 from kms.admin_api.models.access import GrantListModel, GrantModel, RoleRequestModel
 from kms.admin_api.models.common import ConfirmModel
 from kms.api.schema import refusals, request_body
-from kms.auth.granting import give_role, grant_members, read_role, revoke_role
+from kms.auth.grants import give_role, grant_members, read_role, revoke_role
 from kms.auth.names import parse_identity
-from kms.auth.permissions import Grant, Operation
+from kms.domain.permissions import Grant, Operation
 
 __all__ = ["grant_model", "router"]
 

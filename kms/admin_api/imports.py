@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from attest.release import KeyName, WorkloadKey, sign_note
-from attest.release.importing import import_key_text
+from attest.release.key_import import import_key_text
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.keys import keep_key
@@ -17,13 +17,13 @@ from kms.admin_api.models.common import ConfirmModel, Tenant
 from kms.admin_api.models.keys import KeyRequestModel, KeyStateModel
 from kms.api.log import NoteResponse
 from kms.api.schema import refusals, request_body
-from kms.auth.permissions import Operation
+from kms.domain.keys import SYMMETRIC_256, KeyPurpose
+from kms.domain.material import ALGORITHMS, require_algorithm
+from kms.domain.permissions import Operation
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED
-from kms.keys.importing import find_import_key, first_terms, make_import_key, no_import_key, unwrap_material
-from kms.keys.material import ALGORITHMS, require_algorithm
-from kms.keys.records import SYMMETRIC_256, KeyPurpose
-from kms.keys.secret import SecretBytes
-from kms.services import Vault
+from kms.keys.import_key import find_import_key, first_terms, make_import_key, no_import_key, unwrap_material
+from kms.keys.vault import Vault
 
 __all__ = ["KeyImportModel", "router"]
 

@@ -26,11 +26,11 @@ from kms.admin_api.models.keys import (
     VersionModel,
 )
 from kms.api.schema import refusals, request_body
-from kms.auth.permissions import Operation
+from kms.domain.keys import Disclosure
+from kms.domain.permissions import Operation
 from kms.keys.admin import find_key
 from kms.keys.destruction import plan_destruction, restore_key, schedule_destruction
-from kms.keys.importing import next_terms, unwrap_material
-from kms.keys.records import Disclosure
+from kms.keys.import_key import next_terms, unwrap_material
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, remove_schedule, rotate_key, set_schedule
 from kms.keys.tags import change_tags, parse_tags

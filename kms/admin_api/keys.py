@@ -10,25 +10,25 @@ from functools import partial
 from fastapi import APIRouter, Request
 
 from attest.release import KeyName, KeyReference
-from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.models.keys import KeyListModel, KeyModel, KeyRequestModel, KeyStateModel, VersionModel
 from kms.admin_api.references import stored_documents
 from kms.api.schema import refusals, request_body
-from kms.auth.authorising import GuardedStore, require
-from kms.auth.permissions import Operation
+from kms.auth.authorisation import GuardedStore, require
+from kms.domain.actors import Actor
+from kms.domain.keys import SYMMETRIC_256, KeyRecord
+from kms.domain.material import new_material
+from kms.domain.permissions import Operation
+from kms.domain.references import StoredDocument
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled, set_version_enabled
-from kms.keys.describing import record_members
-from kms.keys.material import new_material
-from kms.keys.records import SYMMETRIC_256, KeyRecord
-from kms.keys.secret import SecretBytes
+from kms.keys.description import record_members
+from kms.keys.vault import Vault
 from kms.references.intake import reference_members
 from kms.references.reach import reach_of
-from kms.references.records import StoredDocument
-from kms.references.resolving import find_guard, named_by
-from kms.services import Vault
+from kms.references.resolution import find_guard, named_by
 from kms.store import Reader, Store
 
 __all__ = ["keep_key", "key_model", "router"]

@@ -12,14 +12,14 @@ from attest.errors import ConfigurationError
 from attest.release import KeyName
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models.brakes import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
+from kms.admin_api.models.controls import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
 from kms.api.schema import refusals, request_body
-from kms.auth.permissions import Operation
+from kms.domain.leases import LeaseFilter
+from kms.domain.permissions import Operation
 from kms.leases.admin import resume_renewals, stop_renewals
-from kms.leases.concerns import Concern, lists_advisory, parse_minimum
-from kms.leases.describing import lease_members
-from kms.leases.finding import Affected, find_leases
-from kms.leases.records import LeaseFilter
+from kms.leases.affected import Concern, lists_advisory, parse_minimum
+from kms.leases.description import lease_members
+from kms.leases.search import Affected, find_leases
 
 __all__ = ["router"]
 

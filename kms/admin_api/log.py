@@ -12,8 +12,8 @@ from kms.admin_api.context import WithCaller
 from kms.admin_api.models.access import LogEntryModel, LogPageModel
 from kms.api.log import NoteResponse
 from kms.api.schema import refusals
-from kms.auth.permissions import Operation
-from kms.log.entries import LogEntry
+from kms.domain.log_entries import LogEntry
+from kms.domain.permissions import Operation
 from kms.store import Reader
 
 __all__ = ["router"]

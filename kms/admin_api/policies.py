@@ -8,9 +8,9 @@ from kms.admin_api.context import WithCaller
 from kms.admin_api.models.common import Digest, Tenant
 from kms.admin_api.models.keys import PolicyListModel, PolicyModel, PolicySummaryModel
 from kms.api.schema import refusals
-from kms.auth.permissions import Operation
-from kms.errors import PolicyUnknownError
-from kms.references.resolving import find_guard
+from kms.domain.errors import PolicyUnknownError
+from kms.domain.permissions import Operation
+from kms.references.resolution import find_guard
 from kms.store import Reader
 
 __all__ = ["router"]

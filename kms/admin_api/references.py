@@ -16,9 +16,9 @@ from kms.admin_api.models.keys import (
     ReferencesRequestModel,
 )
 from kms.api.schema import refusals, request_body
-from kms.auth.permissions import Operation
+from kms.domain.permissions import Operation
+from kms.domain.references import StoredDocument
 from kms.references.intake import GivenFile, add_document, list_documents, read_given
-from kms.references.records import StoredDocument
 from kms.references.render import in_force_members
 
 __all__ = ["router", "stored_documents"]

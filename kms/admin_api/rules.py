@@ -6,12 +6,12 @@ from fastapi import APIRouter
 
 from attest.release import KeyName
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models.brakes import LimitsModel, QuorumModel
 from kms.admin_api.models.common import KeyId, Tenant
+from kms.admin_api.models.controls import LimitsModel, QuorumModel
 from kms.api.schema import refusals
-from kms.auth.permissions import Operation
-from kms.brakes.limiting import usage_of
-from kms.brakes.limits import NO_LIMITS
+from kms.controls.limit_rules import usage_of
+from kms.domain.limits import NO_LIMITS
+from kms.domain.permissions import Operation
 from kms.keys.admin import require_key
 
 __all__ = ["router"]

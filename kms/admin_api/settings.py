@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from kms.admin_api.context import WithCaller
 from kms.admin_api.models.access import SettingsModel
 from kms.api.schema import refusals
-from kms.auth.permissions import Operation
+from kms.domain.permissions import Operation
 
 __all__ = ["router"]
 

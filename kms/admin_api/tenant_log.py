@@ -16,8 +16,8 @@ from kms.admin_api.freezes import tenant_of
 from kms.admin_api.models.access import TenantLogEntryModel, TenantLogPageModel
 from kms.admin_api.models.common import Tenant
 from kms.api.schema import refusals
-from kms.auth.permissions import Operation
-from kms.brakes.freezes import Scope, Target
+from kms.domain.freezes import Scope, Target
+from kms.domain.permissions import Operation
 from kms.log.tenant_view import Owners, seen_by
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changes import read_change

@@ -9,7 +9,7 @@ from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
 from kms.admin_api.models.keys import TenantListModel, TenantRequestModel
 from kms.api.schema import refusals, request_body
-from kms.auth.permissions import Operation
+from kms.domain.permissions import Operation
 from kms.keys.tenants import create_tenant
 
 __all__ = ["router"]

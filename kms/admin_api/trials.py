@@ -10,14 +10,14 @@ from fastapi import APIRouter, Request
 
 from attest import parse_envelope
 from attest.release import KeyReference
-from kms.actors import Actor
 from kms.admin_api.bodies import read_body
 from kms.admin_api.context import WithCaller
-from kms.admin_api.models.brakes import TrialModel, TrialRequestModel
+from kms.admin_api.models.controls import TrialModel, TrialRequestModel
 from kms.api.schema import refusals, request_body
-from kms.auth.authorising import require
-from kms.auth.permissions import Operation
-from kms.releases import ReleaseService
+from kms.auth.authorisation import require
+from kms.domain.actors import Actor
+from kms.domain.permissions import Operation
+from kms.release.service import ReleaseService
 from kms.store import Reader
 
 __all__ = ["router"]

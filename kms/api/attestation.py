@@ -13,7 +13,7 @@ from attest.release.identity import ANYBODY
 from kms.api.context import WithContext
 from kms.api.models import AttestationModel
 from kms.api.schema import refusals
-from kms.errors import SchemaError
+from kms.domain.errors import SchemaError
 
 __all__ = ["router"]
 

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError
-from kms.errors import BodyTooLargeError, MediaTypeError, RequestError, SchemaError
+from kms.domain.errors import BodyTooLargeError, MediaTypeError, RequestError, SchemaError
 
 __all__ = ["read_json"]
 

@@ -16,13 +16,13 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
-from kms.actors import Actor
-from kms.auth.authenticating import Authenticator
-from kms.errors import UnavailableError
-from kms.proving import AttestationDesk
-from kms.releases import ReleaseService
-from kms.services import Services
-from kms.settings import Settings
+from kms.auth.authentication import Authenticator
+from kms.config.settings import Settings
+from kms.domain.actors import Actor
+from kms.domain.errors import UnavailableError
+from kms.release.service import ReleaseService
+from kms.release.services import Services
+from kms.running.self_evidence import AttestationDesk
 
 __all__ = ["Context", "WithContext", "Workroom"]
 

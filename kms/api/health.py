@@ -12,8 +12,9 @@ from attest.errors import AttestError
 from kms.api.context import Context, WithContext
 from kms.api.models import HealthModel, ReadinessModel
 from kms.api.schema import refusals
-from kms.errors import UnavailableError
-from kms.services import Vault, open_identity
+from kms.domain.errors import UnavailableError
+from kms.keys.vault import Vault
+from kms.operations.services import open_identity
 
 __all__ = ["router"]
 

@@ -13,8 +13,8 @@ from typing import Final, Literal
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kms.api.problems import problem
-from kms.limiting import Rate, RateTable, caller_of
-from kms.settings import Settings
+from kms.api.rate_limits import Rate, RateTable, caller_of
+from kms.config.settings import Settings
 
 __all__ = ["HEADER_BYTES", "LIMITS", "URL_BYTES", "Limits", "group_of"]
 

@@ -12,8 +12,8 @@ from attest.release.tlog.checkpoints import MAX_SIZE
 from kms.api.context import WithContext
 from kms.api.models import ConsistencyModel, InclusionModel
 from kms.api.schema import refusals
-from kms.errors import LogTileUnknownError
-from kms.log.tiles import parse_tile
+from kms.domain.errors import LogTileUnknownError
+from kms.domain.log_tiles import parse_tile
 
 __all__ = ["router"]
 

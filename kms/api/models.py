@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from attest.release.names import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, TENANT_PATTERN
 from attest.release.wire import MAX_KEYS
-from kms.challenges import TOKEN_CHARACTERS
+from kms.release.challenges import TOKEN_CHARACTERS
 
 __all__ = [
     "AttestationModel",

@@ -20,7 +20,7 @@ from attest.errors import (
     EvidenceError,
     VerificationError,
 )
-from kms.errors import (
+from kms.domain.errors import (
     AttestationOffError,
     BodyTooLargeError,
     ChallengeError,
@@ -38,8 +38,8 @@ from kms.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from kms.log.decisions import check_members
-from kms.logs import current_request
+from kms.domain.log_decisions import check_members
+from kms.running.logs import current_request
 
 __all__ = ["PROBLEM_MEDIA_TYPE", "REQUEST_HEADER", "STATUS", "add_problem_handlers", "problem", "status_of"]
 

@@ -12,8 +12,8 @@ from attest.release.names import KEY_ID_PATTERN, TENANT_PATTERN
 from kms.api.context import WithContext
 from kms.api.models import PromptKeyModel, PromptKeysModel
 from kms.api.schema import refusals
-from kms.errors import SchemaError
-from kms.prompting import MAX_PAGE, PromptKeyService
+from kms.domain.errors import SchemaError
+from kms.release.prompt_keys import MAX_PAGE, PromptKeyService
 
 __all__ = ["router"]
 

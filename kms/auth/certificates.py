@@ -9,8 +9,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.errors import ConfigurationError
-from kms.actors import Actor, Means
 from kms.auth.names import MAX_NAME_CHARACTERS, identity_text
+from kms.domain.actors import Actor, Means
 
 __all__ = ["certificate_identity", "identities_of", "read_certificate"]
 

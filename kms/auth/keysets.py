@@ -16,7 +16,7 @@ from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
 from kms.auth.issuers import Issuer
 from kms.auth.tokens import usable_keys
 from kms.clock import Clock
-from kms.errors import UnavailableError
+from kms.domain.errors import UnavailableError
 
 __all__ = ["Fetch", "KeySets", "Noted", "parse_key_set", "read_key_set"]
 

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from attest.errors import ConfigurationError
-from kms.actors import Actor, Means
+from kms.domain.actors import Actor, Means
 
 __all__ = ["CERTIFICATE_NAMES", "MAX_NAME_CHARACTERS", "identity_text", "jwt_identity", "parse_identity"]
 

@@ -17,10 +17,10 @@ from typing import Final
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value
 from attest.errors import EndorsementError, EvidenceError, SignatureError
 from attest.results.jose import TokenKey, verify_token
-from kms.actors import Actor
 from kms.auth.issuers import Issuer
 from kms.auth.names import MAX_NAME_CHARACTERS, jwt_identity
-from kms.errors import UnauthenticatedError
+from kms.domain.actors import Actor
+from kms.domain.errors import UnauthenticatedError
 
 __all__ = ["MAX_BEARER_CHARACTERS", "VerifiedBearer", "issuer_of", "usable_keys", "verify_bearer"]
 

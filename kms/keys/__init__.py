@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kms.keys.kek import KeyEncryptionKey
-from kms.keys.records import DEFAULT_TENANT, KeyName, KeyPurpose, KeyRecord, KeyReference, WrapContext, Wrapped
-from kms.keys.secret import SecretBytes
+from kms.domain.kek import KeyEncryptionKey
+from kms.domain.keys import DEFAULT_TENANT, KeyName, KeyPurpose, KeyRecord, KeyReference, WrapContext, Wrapped
+from kms.domain.secret import SecretBytes
 
 __all__ = [
     "DEFAULT_TENANT",

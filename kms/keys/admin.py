@@ -6,19 +6,19 @@ from datetime import datetime
 
 from attest import Policy
 from attest.encoding import JsonValue
-from attest.policy.authoring.signing import identity_of
+from attest.policy.authoring.signatures import identity_of
 from attest.policy.document import read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument
-from kms.actors import Actor
-from kms.errors import KeyConflictError, KeyUnknownError
-from kms.keys.kek import KeyEncryptionKey
-from kms.keys.material import ALGORITHMS, public_half, require_material
-from kms.keys.publishing import publish
-from kms.keys.records import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, WrapContext
-from kms.keys.secret import SecretBytes
+from kms.domain.actors import Actor
+from kms.domain.errors import KeyConflictError, KeyUnknownError
+from kms.domain.kek import KeyEncryptionKey
+from kms.domain.keys import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, WrapContext
+from kms.domain.material import ALGORITHMS, public_half, require_material
+from kms.domain.references import StoredDocument
+from kms.domain.secret import SecretBytes
+from kms.keys.publication import publish
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
-from kms.references.records import StoredDocument
-from kms.references.resolving import load_guard, named_by
+from kms.references.resolution import load_guard, named_by
 from kms.store import Reader, Store
 
 __all__ = [

@@ -15,13 +15,13 @@ from typing import Final
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from kms.actors import SCHEDULE, Actor
-from kms.errors import KeyConflictError
+from kms.domain.actors import SCHEDULE, Actor
+from kms.domain.durations import duration_text
+from kms.domain.errors import KeyConflictError
+from kms.domain.keys import KeyRecord, KeyReference
 from kms.keys.admin import name_members, unknown_key
-from kms.keys.durations import duration_text
-from kms.keys.records import KeyRecord, KeyReference
 from kms.store import Reader, Store
-from kms.store.moments import whole_millisecond
+from kms.store.timestamps import whole_millisecond
 
 __all__ = [
     "DESTROYED",

@@ -9,11 +9,11 @@ from typing import Final
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from kms.actors import Actor
-from kms.errors import KeyConflictError
+from kms.domain.actors import Actor
+from kms.domain.errors import KeyConflictError
+from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyRecord
+from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.keys.admin import name_members, require_key
-from kms.keys.records import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyRecord
-from kms.leases.granting import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.store import Store
 
 __all__ = ["KEY_RELEASE_SET", "ReleaseSettings", "set_release_settings", "setting_problems"]

@@ -14,19 +14,19 @@ from typing import Final
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from attest.release.importing import ImportTerms
-from kms.actors import SCHEDULE, Actor
-from kms.errors import KeyConflictError, UnavailableError
+from attest.release.key_import import ImportTerms
+from kms.domain.actors import SCHEDULE, Actor
+from kms.domain.durations import duration_text
+from kms.domain.errors import KeyConflictError, UnavailableError
+from kms.domain.kek import KeyEncryptionKey, RandomBytes
+from kms.domain.keys import KeyName, KeyRecord, RotationSchedule
+from kms.domain.material import new_material, public_half, require_material
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import name_members, require_key
-from kms.keys.durations import duration_text
-from kms.keys.importing import next_terms
-from kms.keys.kek import KeyEncryptionKey, RandomBytes
-from kms.keys.material import new_material, public_half, require_material
-from kms.keys.publishing import publish
-from kms.keys.records import KeyName, KeyRecord, RotationSchedule
-from kms.keys.secret import SecretBytes
+from kms.keys.import_key import next_terms
+from kms.keys.publication import publish
 from kms.store import Store, Writer
-from kms.store.moments import whole_millisecond
+from kms.store.timestamps import whole_millisecond
 
 __all__ = [
     "DEFAULT_OVERLAP",

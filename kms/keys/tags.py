@@ -8,10 +8,10 @@ from datetime import datetime
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from kms.actors import Actor
-from kms.errors import KeyConflictError
+from kms.domain.actors import Actor
+from kms.domain.errors import KeyConflictError
+from kms.domain.keys import KeyName
 from kms.keys.admin import name_members, require_key
-from kms.keys.records import KeyName
 from kms.store import Store, Writer
 
 __all__ = ["KEY_TAGGED", "MAX_TAGS", "change_tags", "parse_tags"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from attest.release.names import require_tenant
-from kms.actors import Actor
+from kms.domain.actors import Actor
 from kms.store import Store
 
 __all__ = ["TENANT_CREATED", "create_tenant"]

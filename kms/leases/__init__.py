@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kms.leases.granting import LeaseDesk
-from kms.leases.records import Attester, Lease, LeaseEnd, LeaseState, LeaseStop
+from kms.domain.lease_grants import LeaseDesk
+from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseState, LeaseStop
 
 __all__ = ["Attester", "Lease", "LeaseDesk", "LeaseEnd", "LeaseState", "LeaseStop"]

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from attest.encoding import JsonValue
-from kms.actors import Actor
-from kms.brakes.freezes import require_reason
-from kms.errors import KeyConflictError
-from kms.leases.concerns import Concern
-from kms.leases.finding import Affected, find_leases
-from kms.leases.records import LeaseFilter, LeaseStop
+from kms.domain.actors import Actor
+from kms.domain.errors import KeyConflictError
+from kms.domain.freezes import require_reason
+from kms.domain.leases import LeaseFilter, LeaseStop
+from kms.leases.affected import Concern
+from kms.leases.search import Affected, find_leases
 from kms.store import Store
 
 __all__ = ["RENEWALS_RESUMED", "RENEWALS_STOPPED", "resume_renewals", "stop_renewals"]

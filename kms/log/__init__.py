@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kms.log.entries import GENESIS, LogEntry, LogHead, make_entry
-from kms.log.verifying import LogState, verify_log
+from kms.domain.log_entries import GENESIS, LogEntry, LogHead, make_entry
+from kms.domain.log_verification import LogState, verify_log
 
 __all__ = ["GENESIS", "LogEntry", "LogHead", "LogState", "make_entry", "verify_log"]

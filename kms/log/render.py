@@ -6,7 +6,7 @@ import json
 
 from attest.encoding import JsonValue
 from attest.release import DEFAULT_TENANT
-from kms.log.entries import LogEntry
+from kms.domain.log_entries import LogEntry
 
 __all__ = ["json_line", "text_line"]
 

@@ -223,7 +223,7 @@ def _opened(row: Document, tenant: str) -> dict[str, JsonValue]:
 
 
 def _is_told(relaxation: JsonValue, tenant: str) -> bool:
-    """Say whether a relaxation, as ``kms.brakes.glass`` writes it, names nobody but the tenant."""
+    """Say whether a relaxation, as ``kms.domain.break_glass`` writes it, names nobody but the tenant."""
     if not isinstance(relaxation, str):
         return False
     verb, _, what = relaxation.partition(" ")

@@ -7,13 +7,11 @@ from datetime import datetime, timedelta
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError, SignatureError
-from kms.actors import Actor
-from kms.brakes.freezes import require_reason
-from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
-from kms.quorum.changes import read_change
-from kms.quorum.changing import Change, Changing, Prepared
-from kms.quorum.people import Person, Quorum
-from kms.quorum.proposals import (
+from kms.domain.actors import Actor
+from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
+from kms.domain.freezes import require_reason
+from kms.domain.people import Person, Quorum
+from kms.domain.proposals import (
     DEFAULT_LIFETIME,
     MAX_LIFETIME,
     MAX_PROPOSAL_BYTES,
@@ -22,7 +20,9 @@ from kms.quorum.proposals import (
     missing,
     signers,
 )
-from kms.services import Vault
+from kms.keys.vault import Vault
+from kms.quorum.change_context import Change, Changing, Prepared
+from kms.quorum.changes import read_change
 from kms.store import Reader, Writer
 
 __all__ = [

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from attest.encoding import JsonValue
-from kms.configuration import anchors_digest
+from kms.domain.anchors import anchors_digest
+from kms.domain.people import Kind, Quorum, Rule
+from kms.keys.vault import Vault
 from kms.quorum.approved_anchors import APPROVED_ANCHORS
-from kms.quorum.changing import NOTHING_PREPARED, Changing, Prepared
-from kms.quorum.people import Kind, Quorum, Rule
-from kms.services import Vault
+from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
 from kms.store import Reader
 
 __all__ = ["ANCHORS_APPROVED", "AnchorsApprove"]
@@ -23,7 +23,7 @@ class AnchorsApprove:
     """The roots with which services may start.
 
     Attributes:
-        lines: a root each, as ``kms.configuration`` writes them; sorted.
+        lines: a root each, as ``kms.config.configuration`` writes them; sorted.
     """
 
     lines: tuple[str, ...]
@@ -33,7 +33,7 @@ class AnchorsApprove:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the lines, 32 bytes, as of ``kms.configuration.Configuration.anchors_digest``."""
+        """SHA-256 of the lines, 32 bytes, as of ``kms.config.configuration.Configuration.anchors_digest``."""
         return anchors_digest(self.lines)
 
     def arguments(self) -> dict[str, JsonValue]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from attest.errors import ConfigurationError
-from kms.quorum.people import Kind
+from kms.domain.people import Kind
 from kms.store import Reader
 
 __all__ = ["APPROVED_ANCHORS", "require_approved"]
 
 APPROVED_ANCHORS: Final = "approved_anchors"
-"""Fact: SHA-256 of the approved set, 32 bytes, as ``kms.configuration`` computes it."""
+"""Fact: SHA-256 of the approved set, 32 bytes, as ``kms.config.configuration`` computes it."""
 
 
 def require_approved(reader: Reader, digest: bytes) -> None:

@@ -11,22 +11,22 @@ from typing import Any, Final, cast
 import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.policy.authoring.signing import identity_of
+from attest.policy.authoring.signatures import identity_of
 from attest.policy.document import read_document
-from kms.actors import Actor
-from kms.brakes.admin import require_frozen
-from kms.brakes.freezes import Target, require_reason
-from kms.brakes.glass import Glass, glass_context, glass_members
-from kms.errors import KeyConflictError, QuorumRequiredError, UnavailableError
+from kms.controls.admin import require_frozen
+from kms.domain.actors import Actor
+from kms.domain.break_glass import Glass, glass_context, glass_members
+from kms.domain.errors import KeyConflictError, QuorumRequiredError, UnavailableError
+from kms.domain.freezes import Target, require_reason
+from kms.domain.keys import KeyName
+from kms.domain.log_entries import LogEntry
+from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import require_key
-from kms.keys.publishing import require_policy_open
-from kms.keys.records import KeyName
-from kms.keys.secret import SecretBytes
-from kms.log.entries import LogEntry
-from kms.quorum.changing import Changing, Prepared
-from kms.quorum.people import Kind, Quorum, Rule
-from kms.references.resolving import load_guard, named_by
-from kms.services import Vault
+from kms.keys.publication import require_policy_open
+from kms.keys.vault import Vault
+from kms.quorum.change_context import Changing, Prepared
+from kms.references.resolution import load_guard, named_by
 from kms.store import Reader, Store
 
 __all__ = ["GLASS_CLOSED", "GLASS_OPENED", "BreakGlassOpen", "close_glass", "differences"]

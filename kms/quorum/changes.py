@@ -9,19 +9,19 @@ from typing import Final
 
 from attest.encoding import JsonValue, base64_bytes, rfc3339
 from attest.errors import ConfigurationError, EvidenceError
-from kms.brakes.admin import THAWED, require_frozen, thaw_in
-from kms.brakes.freezes import Target, require_reason, target
-from kms.brakes.limits import read_limits
-from kms.errors import KeyConflictError, QuorumRequiredError
-from kms.keys.records import KeyName
+from kms.controls.admin import THAWED, require_frozen, thaw_in
+from kms.domain.errors import KeyConflictError, QuorumRequiredError
+from kms.domain.freezes import Target, require_reason, target
+from kms.domain.keys import KeyName
+from kms.domain.limits import read_limits
+from kms.domain.people import Kind, Quorum, Rule, read_quorum
+from kms.keys.vault import Vault
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
-from kms.quorum.changing import NOTHING_PREPARED, Change, Changing, Prepared
+from kms.quorum.change_context import NOTHING_PREPARED, Change, Changing, Prepared
 from kms.quorum.keks import KekRetirement, KekRotation
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
-from kms.quorum.people import Kind, Quorum, Rule, read_quorum
-from kms.services import Vault
 from kms.store import Reader
 
 __all__ = ["CHANGES", "QUORUM_CHANGED", "QuorumSet", "Thaw", "read_change"]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from attest.encoding import JsonValue
-from kms.errors import KeyConflictError
-from kms.keys.wrapping.records import KekRecord, KekState
-from kms.quorum.changing import NOTHING_PREPARED, Changing, Prepared
-from kms.quorum.people import Kind, Quorum, Rule
-from kms.services import Vault
+from kms.domain.errors import KeyConflictError
+from kms.domain.kek_records import KekRecord, KekState
+from kms.domain.people import Kind, Quorum, Rule
+from kms.keys.vault import Vault
+from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
 from kms.store import Reader
 
 __all__ = ["KEK_RETIRED", "KEK_ROTATED", "KekRetirement", "KekRotation", "find_kek"]

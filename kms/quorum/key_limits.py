@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from attest.encoding import JsonValue
-from kms.brakes.limits import NO_LIMITS, Limits, canonical_limits
-from kms.errors import KeyConflictError
+from kms.domain.errors import KeyConflictError
+from kms.domain.keys import KeyName
+from kms.domain.limits import NO_LIMITS, Limits, canonical_limits
+from kms.domain.log_entries import LogEntry
+from kms.domain.people import Kind, Quorum, Rule
 from kms.keys.admin import name_members, require_key
-from kms.keys.records import KeyName
-from kms.log.entries import LogEntry
-from kms.quorum.changing import NOTHING_PREPARED, Changing, Prepared
-from kms.quorum.people import Kind, Quorum, Rule
-from kms.services import Vault
+from kms.keys.vault import Vault
+from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
 from kms.store import Reader
 
 __all__ = ["LIMITS_CHANGED", "KeyLimitsSet", "differences"]

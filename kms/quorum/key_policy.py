@@ -8,18 +8,20 @@ from typing import Final
 
 from attest import Policy, load_policy
 from attest.encoding import JsonValue
-from attest.policy.authoring.differing import PolicyDifference
-from attest.policy.authoring.signing import DocumentIdentity, identity_of, require_newer
+from attest.policy.authoring.policy_diff import PolicyDifference
+from attest.policy.authoring.signatures import DocumentIdentity, identity_of, require_newer
 from attest.policy.document import read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument
-from kms.errors import UnavailableError
+from kms.domain.errors import UnavailableError
+from kms.domain.keys import KeyName, KeyRecord
+from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.references import StoredDocument
 from kms.keys.admin import name_members, require_key
 from kms.keys.policy_trials import difference_members, policy_difference
-from kms.keys.publishing import require_policy_open
-from kms.keys.records import KeyName, KeyRecord
+from kms.keys.publication import require_policy_open
+from kms.keys.vault import Vault
 from kms.quorum.break_glass import GLASS_CLOSED
-from kms.quorum.changing import Changing, Prepared, Rewrapped
-from kms.quorum.people import Kind, Quorum, Rule
+from kms.quorum.change_context import Changing, Prepared, Rewrapped
 from kms.references.intake import (
     REFERENCES_ADDED,
     GivenFile,
@@ -30,9 +32,7 @@ from kms.references.intake import (
     require_current,
     take_in,
 )
-from kms.references.records import StoredDocument
-from kms.references.resolving import in_force, load_guard, named_by, proved
-from kms.services import Vault
+from kms.references.resolution import in_force, load_guard, named_by, proved
 from kms.store import Reader
 
 __all__ = ["POLICY_CHANGED", "KeyPolicySet", "read_references", "reference_arguments"]

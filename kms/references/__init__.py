@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kms.references.records import Proof, StoredDocument
+from kms.domain.references import Proof, StoredDocument
 
 __all__ = ["Proof", "StoredDocument"]

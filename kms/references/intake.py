@@ -10,15 +10,21 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, ConfigurationError
-from attest.policy.authoring.signing import DocumentSignature, PolicyPublicKey, key_id, read_public_key, read_signature
+from attest.policy.authoring.signatures import (
+    DocumentSignature,
+    PolicyPublicKey,
+    key_id,
+    read_public_key,
+    read_signature,
+)
 from attest.policy.decode import Relaxed
 from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
-from kms.actors import Actor
-from kms.errors import KeyConflictError
-from kms.references.records import Proof, StoredDocument
-from kms.references.resolving import find_guard, in_force, proved, stored_policy
+from kms.domain.actors import Actor
+from kms.domain.errors import KeyConflictError
+from kms.domain.references import Proof, StoredDocument
+from kms.references.resolution import find_guard, in_force, proved, stored_policy
 from kms.store import Reader, Store, Writer
 
 __all__ = [

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from attest.errors import ConfigurationError
 from attest.policy.reference_values.accepted_documents import accept_document
-from kms.references.records import StoredDocument
-from kms.references.resolving import proved, stored_policy
+from kms.domain.references import StoredDocument
+from kms.references.resolution import proved, stored_policy
 from kms.store import Reader
 
 __all__ = ["reach_of"]

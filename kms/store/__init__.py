@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kms.store.bootstrap import create_database, migrate_database, open_store
 from kms.store.database import Reader, Store, Writer
 from kms.store.location import Access, locate
-from kms.store.opening import create_database, migrate_database, open_store
 
 __all__ = ["Access", "Reader", "Store", "Writer", "create_database", "locate", "migrate_database", "open_store"]

@@ -27,9 +27,9 @@ from sqlalchemy import Column, Table
 
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError
-from kms.errors import IntegrityError
-from kms.log.tree import root
-from kms.log.verifying import LogState
+from kms.domain.errors import IntegrityError
+from kms.domain.log_tree import root
+from kms.domain.log_verification import LogState
 from kms.store.database import Reader, Writer
 from kms.store.schema import REVISIONS, metadata
 

@@ -22,15 +22,15 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from attest.encoding import JsonValue, rfc3339_text
-from kms.errors import ChallengeUsedError, UnavailableError
-from kms.keys.records import Wrapped
-from kms.log.entries import LogEntry, LogHead, make_entry
+from kms.domain.errors import ChallengeUsedError, UnavailableError
+from kms.domain.keys import Wrapped
+from kms.domain.log_entries import LogEntry, LogHead, make_entry
 from kms.store import postgres
-from kms.store.batching import Batching
+from kms.store.break_glass import GlassReader, GlassWriter
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.freezes import FreezeReader, FreezeWriter
-from kms.store.glass import GlassReader, GlassWriter
 from kms.store.grants import GrantReader, GrantWriter
+from kms.store.group_commit import Batching
 from kms.store.keks import KekReader, KekWriter
 from kms.store.key_policies import KeyPolicyWriter
 from kms.store.keys import KeyReader, KeyWriter
@@ -38,12 +38,12 @@ from kms.store.leases import LeaseReader, LeaseWriter
 from kms.store.lifecycles import LifecycleReader, LifecycleWriter
 from kms.store.limits import LimitReader, LimitWriter
 from kms.store.log import LogReader, LogWriter
-from kms.store.moments import milliseconds
 from kms.store.prompt_keys import PromptKeyReader, PromptKeyWriter
 from kms.store.quorum import QuorumReader, QuorumWriter
 from kms.store.references import ReferenceReader, ReferenceWriter
 from kms.store.schema import meta, metadata, policies, secrets, used_nonces
-from kms.store.waiting import BUSY_MILLISECONDS, WRITING
+from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
+from kms.store.timestamps import milliseconds
 from kms.telemetry import stage
 
 __all__ = ["CLOCK_TOLERANCE_SECONDS", "Reader", "Store", "Writer"]
@@ -198,7 +198,7 @@ class Reader(
         return tuple(_blob(digest) for digest in found)
 
     def examined(self, question: Callable[[Connection], T]) -> T:
-        """Ask one of the questions of ``kms.store.examining``."""
+        """Ask one of the questions of ``kms.store.audit_queries``."""
         return question(self._connection)
 
     def rows_of(self, table: Table) -> Generator[Mapping[str, object], None, None]:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from attest.errors import AttestError, ConfigurationError
-from kms.errors import UnavailableError
+from kms.domain.errors import UnavailableError
 from kms.store import postgres, sqlite
 
 __all__ = ["UNREACHABLE", "busy", "not_initialised", "translated", "unknown_outcome"]

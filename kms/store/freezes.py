@@ -6,8 +6,8 @@ from sqlalchemy import Connection, Row, delete, insert, select
 
 from attest.encoding import rfc3339, rfc3339_text
 from attest.errors import AttestError
-from kms.brakes.freezes import Freeze, Scope, Target
-from kms.errors import IntegrityError
+from kms.domain.errors import IntegrityError
+from kms.domain.freezes import Freeze, Scope, Target
 from kms.store.schema import freezes
 
 __all__ = ["FreezeReader", "FreezeWriter"]

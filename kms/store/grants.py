@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from attest.encoding import rfc3339, rfc3339_text
 from attest.errors import AttestError
-from kms.actors import Actor, Means
-from kms.auth.permissions import Grant, Role
-from kms.errors import IntegrityError
+from kms.domain.actors import Actor, Means
+from kms.domain.errors import IntegrityError
+from kms.domain.permissions import Grant, Role
 from kms.store.schema import grants
 
 __all__ = ["GrantReader", "GrantWriter"]

@@ -8,9 +8,9 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, func, insert, sele
 
 from attest.encoding import rfc3339, rfc3339_text
 from attest.errors import AttestError
-from kms.errors import IntegrityError, UnavailableError
-from kms.keys.records import Wrapped
-from kms.keys.wrapping.records import Backend, KekRecord, KekState
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.kek_records import Backend, KekRecord, KekState
+from kms.domain.keys import Wrapped
 from kms.store.schema import keks, key_versions, keys, metadata
 
 __all__ = ["WRAPPED_TABLES", "KekReader", "KekWriter"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, update
 
-from kms.keys.records import KeyRecord, Wrapped
+from kms.domain.keys import KeyRecord, Wrapped
 from kms.store.schema import key_versions
 
 __all__ = ["KeyPolicyWriter"]

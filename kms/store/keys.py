@@ -24,11 +24,11 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from attest.encoding import rfc3339, rfc3339_text
 from attest.errors import AttestError
-from kms.errors import IntegrityError, KeyConflictError
-from kms.keys.records import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
+from kms.domain.errors import IntegrityError, KeyConflictError
+from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
 from kms.store.keks import KekWriter
-from kms.store.moments import milliseconds, moment_of
 from kms.store.schema import key_versions, keys, tenants
+from kms.store.timestamps import milliseconds, moment_of
 
 __all__ = ["KeyReader", "KeyWriter", "of_key", "stored_name"]
 

@@ -27,8 +27,8 @@ from sqlalchemy import (
 
 from attest.errors import ConfigurationError
 from attest.release import KeyName
-from kms.errors import IntegrityError
-from kms.leases.records import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
+from kms.domain.errors import IntegrityError
+from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
 from kms.store.keys import stored_name
 from kms.store.schema import lease_claims, lease_ends, lease_stops, leases
 

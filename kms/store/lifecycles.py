@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, Row, and_, delete, exists, insert, select
 
 from attest.errors import AttestError
-from kms.errors import IntegrityError
-from kms.keys.records import KeyName, KeyReference, RotationSchedule
+from kms.domain.errors import IntegrityError
+from kms.domain.keys import KeyName, KeyReference, RotationSchedule
 from kms.store.keys import of_key, stored_name
-from kms.store.moments import milliseconds, moment_of
 from kms.store.schema import key_schedules, key_tags, key_versions
+from kms.store.timestamps import milliseconds, moment_of
 
 __all__ = ["LifecycleReader", "LifecycleWriter"]
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, and_, bindparam, func, insert, select
 from attest.encoding import json_value, rfc3339_text
 from attest.errors import AttestError
 from attest.release import KeyName
-from kms.brakes.limits import NO_LIMITS, Budget, Limits, canonical_limits, read_limits
-from kms.errors import IntegrityError
+from kms.domain.errors import IntegrityError
+from kms.domain.limits import NO_LIMITS, Budget, Limits, canonical_limits, read_limits
 from kms.store.keys import stored_name
 from kms.store.schema import key_limits, leases
 

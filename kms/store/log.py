@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
-from kms.errors import LogBrokenError
-from kms.log.entries import GENESIS, LogEntry, LogHead
-from kms.log.tree import Node, grown, node_position
+from kms.domain.errors import LogBrokenError
+from kms.domain.log_entries import GENESIS, LogEntry, LogHead
+from kms.domain.log_tree import Node, grown, node_position
 from kms.store.schema import log_entries, log_nodes
 
 __all__ = ["LogReader", "LogWriter"]

@@ -24,9 +24,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from attest.errors import ConfigurationError
-from kms.errors import UnavailableError
+from kms.domain.errors import UnavailableError
 from kms.store.location import Access
-from kms.store.waiting import BUSY_MILLISECONDS, WRITING
+from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
 __all__ = [
     "append_only",

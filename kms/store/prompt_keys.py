@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select
 
 from attest.encoding import rfc3339, rfc3339_text
 from attest.errors import AttestError
-from kms.errors import IntegrityError
-from kms.keys.records import Disclosure, KeyName, KeyRecord
+from kms.domain.errors import IntegrityError
+from kms.domain.keys import Disclosure, KeyName, KeyRecord
 from kms.store.keys import of_key, stored_name
 from kms.store.schema import key_versions, keys, prompt_keys
 

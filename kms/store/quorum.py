@@ -8,9 +8,9 @@ from sqlalchemy import Connection, func, insert, select
 
 from attest.encoding import json_value, rfc3339_text
 from attest.errors import AttestError
-from kms.errors import IntegrityError
-from kms.quorum.people import NOBODY, Quorum, canonical, read_quorum
-from kms.quorum.proposals import Approval, Proposal, read_proposal
+from kms.domain.errors import IntegrityError
+from kms.domain.people import NOBODY, Quorum, canonical, read_quorum
+from kms.domain.proposals import Approval, Proposal, read_proposal
 from kms.store.schema import approvals, proposal_ends, proposals, quorum_documents
 
 __all__ = ["QuorumReader", "QuorumWriter"]

@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import Connection, insert, select
 
 from attest.encoding import rfc3339_text
-from kms.errors import IntegrityError
-from kms.references.records import Proof, StoredDocument
+from kms.domain.errors import IntegrityError
+from kms.domain.references import Proof, StoredDocument
 from kms.store.schema import reference_documents, reference_signatures
 
 __all__ = ["ReferenceReader", "ReferenceWriter"]

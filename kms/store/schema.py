@@ -277,7 +277,7 @@ log_entries = Table(
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("entry", LargeBinary, nullable=False),
 )
-"""The log, see ``kms/log/entries.py``. Triggers refuse every UPDATE and DELETE."""
+"""The log, see ``kms/domain/log_entries.py``. Triggers refuse every UPDATE and DELETE."""
 
 log_nodes = Table(
     "log_nodes",
@@ -285,7 +285,7 @@ log_nodes = Table(
     Column("position", BigInteger, primary_key=True, autoincrement=False),
     Column("hash", LargeBinary, nullable=False),
 )
-"""The tree over it, see ``kms/log/tree.py``: whole subtrees by their position. Triggers refuse likewise."""
+"""The tree over it, see ``kms/domain/log_tree.py``: whole subtrees by their position. Triggers refuse likewise."""
 
 grants = Table(
     "grants",
@@ -315,7 +315,7 @@ freezes = Table(
     Column("means", String(16), nullable=False),
     Column("frozen_at", String(40), nullable=False),
 )
-"""What nobody gets now, see ``kms/brakes/freezes.py``: the freezes in force; those that ended are in the log."""
+"""What nobody gets now, see ``kms/domain/freezes.py``: the freezes in force; those that ended are in the log."""
 
 lease_claims = Table(
     "lease_claims",
@@ -323,7 +323,7 @@ lease_claims = Table(
     Column("digest", LargeBinary, primary_key=True),
     Column("claims", LargeBinary, nullable=False),
 )
-"""What Attesters proved, see ``kms/leases/claims.py``, by its SHA-256; never changed, never removed."""
+"""What Attesters proved, see ``kms/domain/lease_claims.py``, by its SHA-256; never changed, never removed."""
 
 leases = Table(
     "leases",
@@ -353,7 +353,7 @@ leases = Table(
     Index("leases_chip", "chip"),
     Index("leases_log_seq", "log_seq", "lease_id"),
 )
-"""Each released version of a key, see ``kms/leases/records.py``; never changed, never removed. The row outlives its
+"""Each released version of a key, see ``kms/domain/leases.py``; never changed, never removed. The row outlives its
 key, which it names without a foreign key. Moments are milliseconds since 1970, UTC."""
 
 lease_ends = Table(
@@ -387,7 +387,7 @@ quorum_documents = Table(
     Column("document", LargeBinary, nullable=False),
     Column("set_at", String(40), nullable=False),
 )
-"""Named people and rules, see ``kms/quorum/people.py``; the highest version is in force. Triggers refuse changes."""
+"""Named people and rules, see ``kms/domain/people.py``; the highest version is in force. Triggers refuse changes."""
 
 proposals = Table(
     "proposals",
@@ -428,7 +428,7 @@ key_limits = Table(
     Column("set_at", String(40), nullable=False),
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
 )
-"""Limits of keys, see ``kms/brakes/limits.py``; the highest version is in force. Triggers refuse changes."""
+"""Limits of keys, see ``kms/domain/limits.py``; the highest version is in force. Triggers refuse changes."""
 
 break_glass = Table(
     "break_glass",
@@ -447,7 +447,7 @@ break_glass = Table(
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
     Index("break_glass_until", "until"),
 )
-"""Named relaxations, see ``kms/brakes/glass.py``; milliseconds since 1970, UTC. Triggers refuse changes."""
+"""Named relaxations, see ``kms/domain/break_glass.py``; milliseconds since 1970, UTC. Triggers refuse changes."""
 
 break_glass_ends = Table(
     "break_glass_ends",

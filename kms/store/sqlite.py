@@ -20,8 +20,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 
 from attest.errors import ConfigurationError
-from kms.drafts import drafting
-from kms.store.waiting import BUSY_MILLISECONDS, WRITING
+from kms.store.atomic_file import drafting
+from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
 __all__ = [
     "append_only",

@@ -16,10 +16,10 @@ from rag_demo.client.answers import Answer, Citation, Document, Passage, Progres
 from rag_demo.client.client import Asking, RagClient, Stored
 from rag_demo.client.demands import Demands, read_demands
 from rag_demo.client.errors import RagAnswerError, RagRefusedError, RagUnreachableError
+from rag_demo.client.monitor import Watch
 from rag_demo.client.token import UserToken, default_token_file, token_in
 from rag_demo.client.trust import SentTo, Standing
 from rag_demo.client.uploads import Sent
-from rag_demo.client.watching import Watch
 
 __all__ = [
     "Answer",

@@ -12,8 +12,8 @@ from attest.cli.boundary import ReaderGoneError
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.client.answers import Document, ServiceState, Text
 from rag_demo.client.client import Asking, RagClient
+from rag_demo.client.monitor import Watch
 from rag_demo.client.screen import Screen, facts_of
-from rag_demo.client.watching import Watch
 
 __all__ = ["Chat"]
 

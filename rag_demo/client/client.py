@@ -29,7 +29,7 @@ from urllib.parse import urlencode
 import httpx
 
 from attest.errors import ConfigurationError
-from attest.session.connecting import trusting
+from attest.session.connection import trusting
 from rag_demo.client.answers import (
     Answer,
     Document,

@@ -15,7 +15,7 @@ from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.evidence.envelope import Evidence
 from attest.policy import Policy, load_policy
 from attest.policy.load import MAX_POLICY_BYTES
-from attest.session.given import anchors_given, asking_vendors, endorsements_given, unreadable
+from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given, unreadable
 
 __all__ = ["RECORD_SECONDS", "Demands", "read_demands"]
 

@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 from attest.checks import Check, Outcome
 from attest.cli.boundary import ReaderGoneError
-from attest.cli.text import visible
+from attest.cli.terminal_text import visible
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from rag_demo.client.answers import Answer, Document, Progress

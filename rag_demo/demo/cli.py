@@ -16,7 +16,7 @@ from attest.cli.lazy import ExampleCommand
 from attest.cli.signals import stopped_by_signals
 from attest.simulator.machines import MachineKind
 from rag_demo.demo.narrator import Narrator
-from rag_demo.demo.stage import NAME, Options, Stage, staged
+from rag_demo.demo.parties import NAME, Options, Stage, staged
 from rag_demo.demo.story import ready, tell
 
 __all__ = ["demo", "main"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TextIO
 
 from attest.cli.boundary import ReaderGoneError
-from attest.cli.text import visible
+from attest.cli.terminal_text import visible
 from attest.encoding import JsonValue
 
 __all__ = ["Narrator"]

@@ -24,13 +24,13 @@ from attest.errors import AttestError, ConfigurationError
 from attest.release.names import KeyName, KeyReference
 from attest.sealed import SealingNames, seal_directory
 from attest.simulator.machines import MachineKind, SimulatedMachine
-from kms.actors import local_actor
 from kms.clock import system_clock
+from kms.config.settings import load_settings
+from kms.config.settings_file import prepare_directory
+from kms.domain.actors import local_actor
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key
-from kms.keys.secret import SecretBytes
-from kms.services import initialise, open_vault
-from kms.settings import load_settings
-from kms.setup import prepare_directory
+from kms.operations.services import initialise, open_vault
 
 __all__ = ["CERTIFIED", "DATABASE_KEY", "MODEL_KEY", "ORIGINS", "machine_of", "main", "model_folder"]
 

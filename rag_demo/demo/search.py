@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_demo.demo.needles import MIN_BYTES, Needle
+from rag_demo.demo.secret_forms import MIN_BYTES, Needle
 
 __all__ = ["Haystack", "Hit", "Searcher", "process_haystacks"]
 

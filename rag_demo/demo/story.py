@@ -18,9 +18,9 @@ from rag_demo.demo.document import (
     UNRELATED_QUESTION,
 )
 from rag_demo.demo.narrator import Narrator
-from rag_demo.demo.needles import Needle, bytes_needles, text_needles
+from rag_demo.demo.parties import NAME, Stage
 from rag_demo.demo.search import Haystack, Hit, Searcher, process_haystacks
-from rag_demo.demo.stage import NAME, Stage
+from rag_demo.demo.secret_forms import Needle, bytes_needles, text_needles
 from rag_demo.demo.weights import weight_needles
 
 __all__ = ["document_needles", "operator_haystacks", "ready", "tell"]

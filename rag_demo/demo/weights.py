@@ -6,8 +6,8 @@ import json
 from functools import cache
 from typing import Final
 
-from rag_demo.demo.needles import Needle, bytes_needles, weight_windows
 from rag_demo.demo.owner import model_folder
+from rag_demo.demo.secret_forms import Needle, bytes_needles, weight_windows
 
 __all__ = ["weight_needles"]
 

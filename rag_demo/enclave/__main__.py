@@ -11,10 +11,10 @@ import click
 from attest.errors import AttestError
 from attest.page import page_files
 from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.composition import bench_of
 from rag_demo.enclave.service.config import load_config
-from rag_demo.enclave.service.running import listen, prepare, serve
+from rag_demo.enclave.service.process import listen, prepare, serve
 from rag_demo.enclave.service.settings import EnclaveSettings, SimulatedKind
-from rag_demo.enclave.service.wiring import bench_of
 
 __all__ = ["main"]
 

@@ -15,12 +15,12 @@ from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import ConfigurationError, SignatureError, VerificationError
 from attest.policy import Policy, load_policy
-from attest.policy.authoring.signing import DocumentIdentity, require_newer
-from attest.policy.tree import All
+from attest.policy.authoring.signatures import DocumentIdentity, require_newer
+from attest.policy.rule_tree import All
 from attest.release import KeyName
 from attest.results.document import appraised_document
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
-from kms.decide import Demand, KeyState, Verdict, decide
+from kms.domain.decide import Demand, KeyState, Verdict, decide
 from tests.policy.documents import STRICT, policy_of
 from tests.policy.mixed import HIGH_TCB, gpu, hopper, mixed, policy_with, snp, snp_cpu
 from tests.policy.random_pairs import pool

@@ -14,14 +14,14 @@ from typing import Self
 from attest.agent.client import AgentClient
 from attest.agent.config import AgentConfig, Limits, ServedKey, ServedModel, SocketConfig
 from attest.agent.peers import PeerRule
-from attest.agent.place import AgentSocket
-from attest.agent.serving import Agent
+from attest.agent.server import Agent
+from attest.agent.unix_socket import AgentSocket
 from attest.errors import AttestError
 from attest.release.names import KeyReference
 from attest.release.refusals import KeyUnknownError, LeaseLostError
-from attest.release.released import ReleasedKey
+from attest.release.released_key import ReleasedKey
 from attest.session import SessionKey, SessionTiming
-from attest.session.holding import Holdings
+from attest.session.held_keys import Holdings
 from tests.kms.support import MATERIAL
 from tests.sealed.made import OWNER
 from tests.sealed.made import Place as SealedPlace

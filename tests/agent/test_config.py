@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attest.agent import Peer, load_config
 from attest.agent.config import MAX_CONFIG_BYTES, AgentConfig, parse_config
-from attest.agent.guarded import read_guarded
+from attest.agent.trusted_files import read_guarded
 from attest.errors import AttestError, ConfigurationError
 from tests.sealed.made import OWNER, private_pem, public_pem
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attest.agent.answers import Request
+from attest.agent.concurrency import Turns
 from attest.agent.config import Limits
 from attest.agent.http import MAX_HEAD_BYTES
 from attest.agent.keys import Keyring
@@ -18,7 +19,6 @@ from attest.agent.logs import Seldom
 from attest.agent.models import Model
 from attest.agent.peers import Peer
 from attest.agent.routes import Routes
-from attest.agent.turns import Turns
 from tests.agent.running import BIG, FILES, KEY, ME, QUICK, FakeSession, Place, Raw, Running, usual
 from tests.kms.support import MATERIAL
 

@@ -9,8 +9,8 @@ import pytest
 
 from attest.agent import AgentClient, AgentRefusedError
 from attest.agent.config import AgentConfig, ServedKey, ServedModel, SocketConfig
-from attest.agent.place import AgentSocket
-from attest.agent.serving import Agent
+from attest.agent.server import Agent
+from attest.agent.unix_socket import AgentSocket
 from attest.release.names import KeyReference
 from attest.sealed import SealingNames
 from attest.session import Session

@@ -27,7 +27,7 @@ from attest.channel import (
     channel_binding,
     verify_offer,
 )
-from attest.channel.decoding import ResponseHead
+from attest.channel.bhttp_decoder import ResponseHead
 from attest.channel.records import evidence_proof
 from attest.endorsements.anchors import TrustAnchors
 from attest.policy import load_policy

@@ -16,7 +16,7 @@ from attest.channel.bhttp import (
     varint,
     written_content,
 )
-from attest.channel.decoding import MessageDecoder, RequestHead, ResponseHead
+from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
 from attest.channel.messages import LIMITS, Fields, Limits, Request, Response, field_values
 from attest.errors import ChannelError
 from tests.channel.support import vectors

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from attest.policy.authoring.signing import signed_bytes
+from attest.policy.authoring.signatures import signed_bytes
 from attest.policy.document import read_document
 from tests.cli.conftest import WHEN, Attest, Files
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attest.cli.main import cli
-from attest.cli.text import visible
+from attest.cli.terminal_text import visible
 from attest.evidence.snp.tcb import SnpProduct
 from attest.simulator import SimulatedChip, SimulatedGuest
 

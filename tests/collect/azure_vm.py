@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from attest.collect.access import MachineAccess
 from attest.collect.azure import AK_HANDLE, REPORT_INDEX, USER_DATA_INDEX
-from attest.collect.azure_added import AzureServices
+from attest.collect.azure_additions import AzureServices
 from attest.collect.azure_host import HostPatience, ThimCertificates
 from attest.collect.boot_log import TCG_LOG
 from attest.collect.tpm import NvIndex, OpenTpm, Tpm, TpmQuote

@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 
 import attest
-from attest.cli.key_places import require_in_memory
+from attest.cli.key_output import require_in_memory
 from attest.errors import ConfigurationError
 from tests.kms.conftest import harness, kind, migrated_once, pytest_runtest_makereport
 from tests.kms.process import ServedProcess

@@ -28,7 +28,7 @@ EXAMPLES = REPOSITORY / "examples"
 STAND_IN = f"""#!{sys.executable}
 import os, sys
 from pathlib import Path
-from attest.sealed.workplace import is_memory
+from attest.sealed.staging import is_memory
 arguments = sys.argv[1:]
 given = Path(arguments[1])
 assert arguments == {{expected}}, arguments

@@ -32,7 +32,7 @@ from attest.encoding import base64url_bytes, base64url_text, json_value
 from attest.errors import AttestError
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_REPORT
 from attest.release import ReleaseRequest
-from kms.app import create_app
+from kms.api.app import create_app
 from tests.kms.support import CHIP, Harness, Workload
 
 COUNT = 1_000_000

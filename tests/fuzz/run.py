@@ -49,10 +49,10 @@ from attest.evidence.eventlog.facts import facts_of
 from attest.evidence.eventlog.kinds import TCG2_SHA256
 from attest.evidence.eventlog.replay import replay, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
-from attest.evidence.forms import read_evidence
 from attest.evidence.gpu.evidence import parse_nvidia_device
 from attest.evidence.gpu.rim import read_rim
 from attest.evidence.gpu.structure import parse_report as parse_gpu_report
+from attest.evidence.input_files import read_evidence
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from kms.actors import Actor, Means
 from kms.admin_api.app import create_admin_app
-from kms.auth.authenticating import Authenticator
-from kms.auth.granting import give_role
+from kms.auth.authentication import Authenticator
+from kms.auth.grants import give_role
 from kms.auth.issuers import read_issuers
 from kms.auth.keysets import KeySets, read_key_set
 from kms.auth.names import jwt_identity
-from kms.auth.permissions import Role
+from kms.domain.actors import Actor, Means
+from kms.domain.permissions import Role
 from tests.kms.oidc import ISSUER, OidcIssuer
 from tests.kms.support import Harness
 

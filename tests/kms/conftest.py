@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, inspect
 
-from kms.store import opening
+from kms.store import bootstrap
 from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
 from tests.kms.support import MATERIAL, Harness
@@ -29,7 +29,7 @@ def migrated_once() -> Iterator[None]:
     database that is there, and are not concerned.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "upgrade", Replayed(opening.upgrade))
+        patch.setattr(bootstrap, "upgrade", Replayed(bootstrap.upgrade))
         yield
 
 

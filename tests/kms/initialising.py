@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from kms.clock import system_clock
-from kms.services import initialise
-from kms.settings import load_settings
-from kms.setup import prepare_directory
+from kms.config.settings import load_settings
+from kms.config.settings_file import prepare_directory
+from kms.operations.services import initialise
 
 ORIGIN = "kms.test/killed"
 TOUCHING = frozenset({"open", "os.link", "os.remove", "os.mkdir", "os.truncate", "sqlite3.connect", "fcntl.flock"})

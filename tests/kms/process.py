@@ -24,7 +24,7 @@ START_SECONDS = 120
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from kms.cli import main; main()", *arguments]
+    return [sys.executable, "-c", "from kms.cli.main import main; main()", *arguments]
 
 
 @dataclass

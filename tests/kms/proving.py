@@ -13,8 +13,8 @@ from attest.evidence.snp.tcb import SnpProduct
 from attest.release.identity import ServiceAttestation
 from attest.release.mutual import Answer, MutualAttestation, ServiceExpectation
 from attest.simulator import simulated_crl
-from kms.proving.opening import open_attestation
-from kms.proving.sources import EvidenceSource, simulated_snp, simulated_tdx
+from kms.running.self_evidence.opening import open_attestation
+from kms.running.self_evidence.sources import EvidenceSource, simulated_snp, simulated_tdx
 from tests.kms.support import AT, GUEST, TD, FakeRandom, Harness, policy_text, tdx_policy_text
 
 TLS_KEY = b"\x51" * 32

@@ -17,13 +17,14 @@ from attest.release import CONTEXT, Challenge, KeyName, Release, ReleaseRequest,
 from attest.release.wire import ROLE, read_receipt
 from attest.simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd
-from kms.actors import Actor, Means
+from kms.config.settings import Settings
+from kms.domain.actors import Actor, Means
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.keys.secret import SecretBytes
+from kms.operations.services import initialise, open_services
 from kms.references import StoredDocument
-from kms.releases import ReleaseService
-from kms.services import Services, initialise, open_services
-from kms.settings import Settings
+from kms.release.service import ReleaseService
+from kms.release.services import Services
 from kms.store import locate
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """Who gets in: every route, for every identity, in every tenant. The tables here say what has to come out.
 
-They are written down once more on purpose, and share nothing with ``kms/auth/permissions.py``.
+They are written down once more on purpose, and share nothing with ``kms/domain/permissions.py``.
 """
 
 import itertools
@@ -19,23 +19,23 @@ from attest import Binding
 from attest.encoding import JsonValue
 from attest.release import CONTEXT, KeyName, KeyReference
 from attest.release.wire import ROLE
-from kms.actors import Actor, Means
 from kms.admin_api.app import describe_admin
-from kms.auth.granting import give_role, revoke_role
+from kms.auth.grants import give_role, revoke_role
 from kms.auth.names import jwt_identity
-from kms.auth.permissions import Role
-from kms.brakes.freezes import target
-from kms.brakes.glass import Glass
-from kms.brakes.limits import NO_LIMITS
+from kms.cli.openapi import document_text
+from kms.domain.actors import Actor, Means
+from kms.domain.break_glass import Glass
+from kms.domain.freezes import target
+from kms.domain.limits import NO_LIMITS
+from kms.domain.permissions import Role
 from kms.keys.admin import set_enabled
 from kms.keys.destruction import schedule_destruction
-from kms.keys.importing import make_import_key
+from kms.keys.import_key import make_import_key
 from kms.keys.rotation import Rotator, rotate_key
 from kms.keys.tenants import create_tenant
-from kms.openapi import document_text
+from kms.keys.vault import Vault
 from kms.quorum.admin import Desk, propose
 from kms.quorum.changes import read_change
-from kms.services import Vault
 from tests.kms.admins import LOGIN, ROOT, AdminClient, admin_client
 from tests.kms.oidc import ISSUER, OidcIssuer
 from tests.kms.pki import authority

@@ -5,7 +5,7 @@ import pwd
 
 import pytest
 
-from kms.actors import local_actor
+from kms.domain.actors import local_actor
 
 
 @pytest.mark.parametrize("variable", ["LOGNAME", "USER", "LNAME", "USERNAME"])

@@ -7,16 +7,16 @@ from datetime import timedelta
 import pytest
 
 from attest.release import KeyName
-from kms.auth.permissions import Role
-from kms.brakes.admin import freeze
-from kms.brakes.freezes import target
-from kms.brakes.limits import NO_LIMITS
-from kms.errors import ReleaseDeniedError
+from kms.controls.admin import freeze
+from kms.domain.errors import ReleaseDeniedError
+from kms.domain.freezes import target
+from kms.domain.limits import NO_LIMITS
+from kms.domain.people import NOBODY, Kind
+from kms.domain.permissions import Role
+from kms.domain.proposals import approve_with
 from kms.quorum.admin import find
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changes import QuorumSet
-from kms.quorum.people import NOBODY, Kind
-from kms.quorum.proposals import approve_with
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import Harness, Workload
 from tests.kms.test_quorum import KEYS, ROOT, THREE, Board, pem, rule

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from attest.release import KeyName
-from attest.release.importing import read_import_key, wrap_key
-from kms.auth.permissions import Role
-from kms.keys.importing import find_import_key, first_terms
+from attest.release.key_import import read_import_key, wrap_key
+from kms.domain.permissions import Role
+from kms.keys.import_key import find_import_key, first_terms
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import MATERIAL, MODEL, Harness, Workload, open_release, policy_text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kms.setup import prepare_directory
+from kms.config.settings_file import prepare_directory
 from tests.kms.oidc import OidcIssuer, serving
 from tests.kms.pki import DAY, NOW, Authority, Issued, authority, server_context
 from tests.kms.process import ServedProcess

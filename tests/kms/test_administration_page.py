@@ -32,7 +32,7 @@ def run(folder: Path, script: str) -> str:
     commands = folder / "bin"
     commands.mkdir(exist_ok=True)
     command = commands / "kms"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m kms.cli "$@"\n', encoding="utf-8")
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m kms.cli.main "$@"\n', encoding="utf-8")
     command.chmod(0o755)
     path = f"{commands}:{os.environ['PATH']}"
     done = subprocess.run(

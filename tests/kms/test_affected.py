@@ -15,13 +15,13 @@ from attest.release import KeyName, WorkloadKey
 from attest.simulator import SimulatedChip
 from attest.simulator.nvidia import SimulatedBoard
 from kms.clock import system_clock
-from kms.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
+from kms.domain.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
+from kms.domain.lease_claims import KeptClaims, KeptItem, read_claims
+from kms.domain.leases import LeaseFilter
 from kms.keys.tenants import create_tenant
 from kms.leases.admin import resume_renewals, stop_renewals
-from kms.leases.claims import KeptClaims, KeptItem, read_claims
-from kms.leases.concerns import Concern, below, conforming_to, lists_advisory, parse_minimum
-from kms.leases.finding import Affected, find_leases
-from kms.leases.records import LeaseFilter
+from kms.leases.affected import Concern, below, conforming_to, lists_advisory, parse_minimum
+from kms.leases.search import Affected, find_leases
 from tests.kms.support import (
     ACTOR,
     AT,

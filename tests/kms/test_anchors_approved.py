@@ -9,11 +9,12 @@ from attest import TrustAnchors
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.results import SigningKey
-from kms.configuration import anchor_lines, anchors_digest, trust_lines
+from kms.config.configuration import trust_lines
+from kms.domain.anchors import anchor_lines, anchors_digest
+from kms.domain.people import Kind
 from kms.quorum.admin import change_now
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.changes import QuorumSet, read_change
-from kms.quorum.people import Kind
 from tests.kms.support import AT, Harness
 from tests.kms.test_passports import SIGNING, STRANGER, issuer_of
 from tests.kms.test_quorum import ROOT, Board, rule

@@ -16,11 +16,11 @@ from starlette.testclient import TestClient
 
 from attest.encoding import JsonValue
 from attest.release import Challenge, Release
+from kms.api.app import create_app
 from kms.api.models import ProblemModel, ReleaseModel
 from kms.api.problems import STATUS
-from kms.app import create_app
+from kms.cli.openapi import document_text
 from kms.keys.admin import set_enabled
-from kms.openapi import document_text
 from tests.kms.support import ACTOR, MATERIAL, MODEL, Harness, Workload, open_release, policy_text
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from attest.errors import AttestError
 from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence
 from attest.simulator.azure import SimulatedAzureVm, SimulatedTdxHost
 from attest.simulator.nvidia import SimulatedBoard, bound_evidence
-from kms.errors import ReleaseDeniedError
+from kms.domain.errors import ReleaseDeniedError
 from tests.kms.support import (
     AT,
     MATERIAL,

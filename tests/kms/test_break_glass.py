@@ -9,19 +9,19 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName, Release
 from attest.release.wire import read_receipt
-from kms.brakes.admin import freeze, thaw_in
-from kms.brakes.freezes import target
-from kms.brakes.limits import NO_LIMITS
-from kms.brakes.unsealing import GlassDesk
-from kms.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError
-from kms.fsck import examine
+from kms.controls.admin import freeze, thaw_in
+from kms.controls.break_glass import GlassDesk
+from kms.domain.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError
+from kms.domain.freezes import target
+from kms.domain.limits import NO_LIMITS
+from kms.domain.people import Kind
 from kms.keys.admin import set_enabled
+from kms.operations.fsck import examine
 from kms.quorum.admin import change_now
 from kms.quorum.break_glass import BreakGlassOpen, close_glass
 from kms.quorum.changes import read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
-from kms.quorum.people import Kind
 from tests.kms.support import ACTOR, AT, MATERIAL, Harness, Workload, open_release, policy_text
 from tests.kms.test_quorum import ROOT, Board, rule
 

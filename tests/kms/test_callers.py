@@ -12,16 +12,16 @@ from starlette.testclient import TestClient
 
 from attest.errors import ConfigurationError
 from attest.release import Challenge
-from kms.actors import Actor, Means
-from kms.app import create_app, describe
-from kms.auth.authorising import GuardedStore
-from kms.auth.callers import identified_callers
-from kms.auth.granting import revoke_role
+from kms.api.app import create_app, describe
+from kms.auth.authorisation import GuardedStore
+from kms.auth.grants import revoke_role
 from kms.auth.names import jwt_identity
-from kms.auth.permissions import Role
-from kms.errors import ForbiddenError, KeyUnknownError
+from kms.config.callers import identified_callers
+from kms.domain.actors import Actor, Means
+from kms.domain.errors import ForbiddenError, KeyUnknownError
+from kms.domain.permissions import Role
 from kms.keys.tenants import create_tenant
-from kms.releases import ReleaseService
+from kms.release.service import ReleaseService
 from kms.store import Reader, Store, Writer
 from tests.kms.admins import LOGIN, ROOT, AdminClient, CertificateOf, authenticator_of
 from tests.kms.oidc import ISSUER, OidcIssuer

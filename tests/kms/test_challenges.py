@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.release import Challenge
-from kms.challenges import TOKEN_CHARACTERS, ChallengeDesk
-from kms.errors import ChallengeError, ChallengeExpiredError
-from kms.keys.secret import SecretBytes
+from kms.domain.errors import ChallengeError, ChallengeExpiredError
+from kms.domain.secret import SecretBytes
+from kms.release.challenges import TOKEN_CHARACTERS, ChallengeDesk
 from tests.kms.support import AT, FakeRandom
 
 AUDIENCE = "kms.test/unit+00000000+AAAA"

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release import VerifierKey
-from kms.cli import cli, main
+from kms.cli.main import cli, main
 from kms.store.schema import REVISIONS
 from tests.kms.process import ServedProcess, command, environment
 from tests.kms.references import (
@@ -318,7 +318,7 @@ def test_a_bug_is_code_70_without_a_traceback(shell: Shell, monkeypatch: pytest.
     def broken(**_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("kms.settings.load_settings", broken)
+    monkeypatch.setattr("kms.config.settings.load_settings", broken)
     _, err = shell.run("key", "list", code=70)
     assert "Traceback" not in err
 

@@ -9,11 +9,11 @@ import click
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from kms.cli import cli
+from kms.cli.main import cli
 from tests.kms.process import REPOSITORY
 from tests.kms.references import ALICE, images
 from tests.kms.test_cli import CURRENT, ORIGIN, Documents, Shell, documents, shell
-from tests.kms.test_cli_brakes import founded
+from tests.kms.test_cli_controls import founded
 from tests.kms.test_quorum import pem
 
 __all__ = ["documents", "shell"]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.keys.durations import duration_text, parse_duration
+from kms.domain.durations import duration_text, parse_duration
 from tests.kms.test_cli import Shell, shell
 
 __all__ = ["shell"]

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from attest import TrustAnchors
-from kms.actors import Actor, Means
-from kms.configuration import (
+from kms.config.configuration import (
     ANCHORS_CHANGED,
     DIGESTED,
     LEFT_OUT,
@@ -20,9 +19,10 @@ from kms.configuration import (
     log_configuration,
     read_configuration,
 )
-from kms.errors import IntegrityError
-from kms.outside import read_anchors
-from kms.settings import Settings
+from kms.config.external_files import read_anchors
+from kms.config.settings import Settings
+from kms.domain.actors import Actor, Means
+from kms.domain.errors import IntegrityError
 from tests.kms.support import Harness, settings_for
 
 ACTOR = Actor(name="somebody", means=Means.LOCAL)
@@ -141,7 +141,7 @@ def test_what_was_remembered_and_altered_is_found(harness: Harness) -> None:
 
 
 def test_a_clock_that_went_back_logs_nothing(harness: Harness) -> None:
-    from kms.errors import UnavailableError
+    from kms.domain.errors import UnavailableError
 
     harness.clock.at -= timedelta(hours=1)
     with pytest.raises(UnavailableError):

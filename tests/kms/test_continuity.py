@@ -8,16 +8,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.errors import ConfigurationError, SignatureError
 from attest.release.client import KeyReleaseClient
-from attest.release.watching import LogForkedError, LogWatch, ProcessMemory
-from kms.continuity import AcceptedRollback, NotedElsewhere, logged_identity, require_continuity
-from kms.errors import IntegrityError, LogBrokenError
-from kms.keys.secret import SecretBytes
-from kms.log.verifying import LogState
-from kms.recovery import RESTORED
-from kms.services import open_services, own_context
+from attest.release.log_monitor import LogForkedError, LogWatch, ProcessMemory
+from kms.domain.errors import IntegrityError, LogBrokenError
+from kms.domain.log_verification import LogState
+from kms.domain.secret import SecretBytes
+from kms.operations.backup import RESTORED
+from kms.operations.continuity import AcceptedRollback, NotedElsewhere, logged_identity, require_continuity
+from kms.operations.services import open_services, own_context
 from tests.kms.support import MATERIAL, FakeRandom, Harness, Workload
 from tests.kms.test_api import client_of
-from tests.kms.test_recovery import elsewhere, filled, made, restored
+from tests.kms.test_backup import elsewhere, filled, made, restored
 
 
 def checkpoint(harness: Harness) -> bytes:

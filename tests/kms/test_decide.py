@@ -18,7 +18,7 @@ from attest import (
 )
 from attest.release import KeyName
 from attest.verification import Freshness
-from kms.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
+from kms.domain.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
 from tests.kms.support import AT, CHIP, Workload, policy_text
 
 BINDING = Binding(context="kms-release/v1", role="workload", audience="kms", nonce=b"n" * 32, key=b"recipient")

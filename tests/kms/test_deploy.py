@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from kms.app import describe
-from kms.cli import cli
-from kms.metrics import NAMES
-from kms.relaxed import relaxed_switches, require_strict
-from kms.settings import Settings, load_settings
-from kms.workers import KILL_MARGIN_SECONDS
+from kms.api.app import describe
+from kms.cli.main import cli
+from kms.config.insecure_switches import relaxed_switches, require_strict
+from kms.config.settings import Settings, load_settings
+from kms.running.metrics import NAMES
+from kms.running.workers import KILL_MARGIN_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

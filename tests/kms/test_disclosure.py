@@ -10,14 +10,14 @@ from starlette.testclient import TestClient
 
 from attest.checks import Check, Outcome
 from attest.errors import AttestError, ConfigurationError
-from kms.decide import Reason, ReleaseDecision
-from kms.disclosure import hides, told
-from kms.errors import KeyConflictError, KeyUnknownError
-from kms.fsck import examine
+from kms.domain.decide import Reason, ReleaseDecision
+from kms.domain.disclosure import hides, told
+from kms.domain.errors import KeyConflictError, KeyUnknownError
+from kms.domain.keys import Disclosure, KeyName
 from kms.keys.admin import find_key, set_enabled
-from kms.keys.records import Disclosure, KeyName
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
-from kms.services import Vault
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from tests.kms.support import ACTOR, AT, GUEST, Harness, Workload, policy_text
 from tests.kms.test_api import challenge_of, client_of
 from tests.kms.test_cli import Shell, shell

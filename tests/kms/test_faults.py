@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kms.errors import ChallengeError, ChallengeUsedError, UnavailableError
-from kms.log.verifying import verify_log
+from kms.domain.errors import ChallengeError, ChallengeUsedError, UnavailableError
+from kms.domain.log_verification import verify_log
 from tests.kms.postgres import Server
 from tests.kms.support import Harness, Workload
 

@@ -9,16 +9,16 @@ from attest import Endorsements, TrustAnchors, verify
 from attest.errors import ConfigurationError
 from attest.simulator.azure import SimulatedAzureVm, SimulatedTdxHost
 from attest.simulator.nvidia import SimulatedBoard
-from kms.actors import Actor, Means
-from kms.brakes.admin import freeze
-from kms.brakes.devices import PRODUCT_NAMES, is_product, products_of
-from kms.brakes.freezes import MAX_REASON_CHARACTERS, Scope, require_reason, target
-from kms.decide import Verdict, decide
-from kms.errors import IntegrityError, KeyConflictError, KmsError, QuorumRequiredError, ReleaseDeniedError
-from kms.fsck import examine
+from kms.controls.admin import freeze
+from kms.domain.actors import Actor, Means
+from kms.domain.decide import Verdict, decide
+from kms.domain.devices import PRODUCT_NAMES, is_product, products_of
+from kms.domain.errors import IntegrityError, KeyConflictError, KmsError, QuorumRequiredError, ReleaseDeniedError
+from kms.domain.freezes import MAX_REASON_CHARACTERS, Scope, require_reason, target
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from kms.quorum.admin import Desk, change_now
 from kms.quorum.changes import Thaw
-from kms.services import Vault
 from tests.kms.support import AT, CHIP, TD, Harness, TdWorkload, Workload, tdx_policy_text, write_intel_collateral
 from tests.kms.test_azure_release import SNP, AzureWorkload
 from tests.kms.test_decide import BINDING, DEMAND, RESULT, state

@@ -2,10 +2,11 @@
 
 import pytest
 
-from kms.errors import UnavailableError
-from kms.fsck import Finding, examine
+from kms.domain.errors import UnavailableError
+from kms.keys.vault import Vault
 from kms.log import LogState, verify_log
-from kms.services import OWN_KEYS, Vault
+from kms.operations.fsck import Finding, examine
+from kms.operations.services import OWN_KEYS
 from kms.store.schema import PROTECTED, metadata
 from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming

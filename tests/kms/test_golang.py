@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release.tlog import WitnessKey, cosign, leaf_hash
-from kms.log.exporting import export_log
-from kms.log.tree import Node, consistency_proof, grown, inclusion_proof, root
+from kms.domain.log_tree import Node, consistency_proof, grown, inclusion_proof, root
+from kms.log.static_export import export_log
 from tests.kms.support import Harness, Workload
 
 SOURCE = Path(__file__).parent / "golang"

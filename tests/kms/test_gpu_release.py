@@ -11,7 +11,7 @@ from attest.errors import AttestError, BindingError, EndorsementError, EvidenceE
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
 from attest.release.wire import read_receipt
 from attest.simulator.nvidia import SimulatedBoard
-from kms.errors import ReleaseDeniedError
+from kms.domain.errors import ReleaseDeniedError
 from tests.kms.support import AT, MATERIAL, Harness, Workload, open_release, policy_text
 
 GPU_POLICY = """

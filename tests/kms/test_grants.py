@@ -7,13 +7,13 @@ from hypothesis import given as for_any
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
-from kms.actors import Actor, Means
-from kms.auth.granting import give_role, read_role, require_tenant, revoke_role
+from kms.auth.grants import give_role, read_role, require_tenant, revoke_role
 from kms.auth.names import identity_text, jwt_identity, parse_identity
-from kms.auth.permissions import EVERY_TENANT, PERMISSIONS, SERVICE_WIDE, Grant, Operation, Role, may
-from kms.errors import GrantConflictError, GrantUnknownError, IntegrityError
-from kms.fsck import examine
-from kms.services import Vault
+from kms.domain.actors import Actor, Means
+from kms.domain.errors import GrantConflictError, GrantUnknownError, IntegrityError
+from kms.domain.permissions import EVERY_TENANT, PERMISSIONS, SERVICE_WIDE, Grant, Operation, Role, may
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from tests.kms.support import AT, Harness
 
 ALICE = jwt_identity("https://login.test", "alice")

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.actors import Actor, Means
-from kms.auth.permissions import Role
 from kms.clock import system_clock
-from kms.drafts import DRAFT_SUFFIX, drafting, write_new
+from kms.config.settings import Settings, load_settings
+from kms.config.settings_file import prepare_directory
+from kms.domain.actors import Actor, Means
+from kms.domain.permissions import Role
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
-from kms.services import initialise, open_identity, open_vault
-from kms.settings import Settings, load_settings
-from kms.setup import prepare_directory
+from kms.operations.services import initialise, open_identity, open_vault
 from kms.store import create_database, open_store
+from kms.store.atomic_file import DRAFT_SUFFIX, drafting, write_new
 from tests.kms.initialising import ORIGIN, make
 from tests.kms.process import REPOSITORY, environment
 from tests.kms.support import FakeRandom

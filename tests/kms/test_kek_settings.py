@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
+from kms.config.settings import LoadedSettings, load_settings
 from kms.keys.wrapping.definitions import (
     FileDefinition,
     Pkcs11Definition,
@@ -13,7 +14,6 @@ from kms.keys.wrapping.definitions import (
     read_definition,
     read_directory,
 )
-from kms.settings import LoadedSettings, load_settings
 from tests.kms.softhsm import PIN, SoftHsm
 from tests.kms.warm import run_warm
 

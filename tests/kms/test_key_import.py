@@ -9,13 +9,13 @@ import pytest
 
 from attest.errors import AttestError, BindingError, EvidenceError, SignatureError
 from attest.release import KeyName, VerifierKey, WorkloadKey, sign_note
-from attest.release.importing import ImportTerms, WrappedKey, import_key_text, open_wrapped, read_import_key, wrap_key
-from kms.errors import KeyConflictError, UnavailableError
-from kms.fsck import examine
-from kms.keys.importing import find_import_key, first_terms, make_import_key, next_terms, unwrap_material
+from attest.release.key_import import ImportTerms, WrappedKey, import_key_text, open_wrapped, read_import_key, wrap_key
+from kms.domain.errors import KeyConflictError, UnavailableError
+from kms.domain.secret import EXPORT, SecretBytes
+from kms.keys.import_key import find_import_key, first_terms, make_import_key, next_terms, unwrap_material
 from kms.keys.rotation import Rotator, rotate_key
-from kms.keys.secret import EXPORT, SecretBytes
-from kms.services import Vault
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, FakeRandom, Harness, policy_text
 from tests.kms.test_cli import Shell, shell
 

@@ -13,17 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from attest.errors import AttestError
 from attest.release import KeyName, KeyReference
-from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError, UnavailableError
-from kms.fsck import examine
+from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError, UnavailableError
+from kms.domain.key_states import VersionState, state_of
+from kms.domain.keys import KeyRecord
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import set_enabled, set_version_enabled
 from kms.keys.destruction import destroy_due, plan_destruction, restore_key, schedule_destruction
-from kms.keys.records import KeyRecord
 from kms.keys.rotation import Rotator, remove_schedule, rotate_due, rotate_key, set_schedule
-from kms.keys.secret import SecretBytes
-from kms.keys.states import VersionState, state_of
 from kms.keys.tags import change_tags, parse_tags
-from kms.services import Vault
-from kms.store.moments import milliseconds
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
+from kms.store.timestamps import milliseconds
 from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, Harness, Workload, open_release
 
 DAY = timedelta(days=1)

@@ -10,18 +10,18 @@ import pytest
 
 from attest import Evidence, load_policy
 from attest.errors import AttestError, ConfigurationError
-from attest.policy.authoring.signing import identity_of
+from attest.policy.authoring.signatures import identity_of
 from attest.policy.document import read_document
 from attest.release import KeyName
-from kms.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
+from kms.domain.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
+from kms.domain.people import Kind
 from kms.keys.policy_trials import try_evidence
+from kms.keys.vault import Vault
 from kms.log import verify_log
 from kms.quorum.admin import Desk, change_now
+from kms.quorum.change_context import Changing, Prepared
 from kms.quorum.changes import read_change
-from kms.quorum.changing import Changing, Prepared
 from kms.quorum.key_policy import KeyPolicySet
-from kms.quorum.people import Kind
-from kms.services import Vault
 from tests.kms.references import ALICE, STRANGER, by_signers, given, images, naming
 from tests.kms.support import ACTOR, AT, GUEST, MATERIAL, Harness, Workload, open_release, policy_text
 from tests.kms.test_quorum import Board, rule

@@ -7,17 +7,17 @@ import pytest
 from sqlalchemy import text
 
 from attest.errors import ConfigurationError
-from kms.errors import IntegrityError, UnavailableError
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.kek_records import Backend, KekState
 from kms.keys import KeyName, SecretBytes
+from kms.keys.wrapping.backends import new_record
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
 from kms.keys.wrapping.keyring import Keyring
-from kms.keys.wrapping.opening import new_record
-from kms.keys.wrapping.records import Backend, KekState
-from kms.services import open_vault
+from kms.operations.services import open_vault
 from kms.store import migrate_database, open_store
 from kms.store.keks import WRAPPED_TABLES
 from kms.store.schema import REVISIONS
-from kms.store.waiting import WRITING
+from kms.store.timeouts import WRITING
 from tests.kms.support import AT, MATERIAL, FakeRandom, Harness, Workload, open_release
 from tests.kms.test_keys import CONTEXT
 from tests.kms.test_store import at_revision

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError
+from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError
+from kms.domain.secret import EXPORT
 from kms.keys import KeyName, SecretBytes, WrapContext, Wrapped
 from kms.keys.admin import find_key, set_enabled
-from kms.keys.secret import EXPORT
 from kms.keys.wrapping.backend import SingleKek
 from kms.keys.wrapping.file import FileBackend, create_kek_file, read_kek_file
 from tests.kms.support import ACTOR, AT, MODEL, FakeRandom, Harness
@@ -135,19 +135,19 @@ def test_only_these_modules_may_read_secrets() -> None:
         if re.search(r"\bEXPORT\b", path.read_text(encoding="utf-8"))
     }
     assert importing == {
-        "kms/challenges.py",  # the MAC key
-        "kms/keys/importing.py",  # opens what owners seal
-        "kms/keys/material.py",  # the public half of a prompt key
-        "kms/keys/secret.py",  # defines it
+        "kms/release/challenges.py",  # the MAC key
+        "kms/keys/import_key.py",  # opens what owners seal
+        "kms/domain/material.py",  # the public half of a prompt key
+        "kms/domain/secret.py",  # defines it
         "kms/keys/wrapping/backend.py",  # wraps and unwraps
         "kms/keys/wrapping/file.py",  # the key-encryption key of a file
         "kms/keys/wrapping/tokens.py",  # the PIN of a token
         "kms/keys/wrapping/transit.py",  # the token for a transit engine
-        "kms/releases.py",  # seals
-        "kms/services.py",  # the signing key
-        "kms/tls/authority.py",  # signs certificates
-        "kms/tls/material.py",  # compares the TLS key with its certificate
-        "kms/tls/serving.py",  # hands both to OpenSSL
+        "kms/release/service.py",  # seals
+        "kms/operations/services.py",  # the signing key
+        "kms/config/tls/authority.py",  # signs certificates
+        "kms/config/tls/material.py",  # compares the TLS key with its certificate
+        "kms/config/tls/serving.py",  # hands both to OpenSSL
     }
 
 

@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from attest.release.client import KeyReleaseClient, ReleasedKey, ReleaseRefusedError
 from attest.release.leases import LeaseKeeper, LeaseLostError, Timing
+from kms.domain.leases import LeaseFilter
 from kms.keys.admin import set_enabled
 from kms.leases.admin import stop_renewals
-from kms.leases.records import LeaseFilter
 from tests.kms.support import ACTOR, MATERIAL, MODEL, FakeClock, Harness, Workload
 from tests.kms.test_api import client_of
 

@@ -11,12 +11,12 @@ from attest.evidence.snp.tcb import SnpProduct
 from attest.release import Challenge, KeyName, Release, ReleaseRequest, WorkloadKey
 from attest.release.wire import read_receipt
 from attest.simulator import SimulatedChip
-from kms.errors import IntegrityError, ReleaseDeniedError
+from kms.domain.attesters import holder_of, instance_of
+from kms.domain.errors import IntegrityError, ReleaseDeniedError
+from kms.domain.lease_claims import read_claims
+from kms.domain.leases import Lease, LeaseFilter, LeaseState, LeaseStop
 from kms.keys.admin import set_enabled
 from kms.keys.tenants import create_tenant
-from kms.leases.attester import holder_of, instance_of
-from kms.leases.claims import read_claims
-from kms.leases.records import Lease, LeaseFilter, LeaseState, LeaseStop
 from kms.store import Reader
 from tests.kms.support import (
     ACTOR,

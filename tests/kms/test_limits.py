@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName, Release, WorkloadKey
 from attest.simulator.nvidia import SimulatedBoard
-from kms.brakes.limits import (
+from kms.domain.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError
+from kms.domain.limits import (
     MAX_CHIPS,
     MAX_NUMBER,
     NO_LIMITS,
@@ -23,14 +24,13 @@ from kms.brakes.limits import (
     limit_reasons,
     read_limits,
 )
-from kms.brakes.windows import Window
-from kms.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError
-from kms.fsck import examine
+from kms.domain.people import Kind
+from kms.domain.windows import Window
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from kms.quorum.admin import Desk, change_now
 from kms.quorum.changes import QuorumSet, read_change
 from kms.quorum.key_limits import KeyLimitsSet
-from kms.quorum.people import Kind
-from kms.services import Vault
 from tests.kms.support import ACTOR, AT, CHIP, GUEST, Harness, Workload
 from tests.kms.test_gpu_release import GpuWorkload, gpu_policy, prepared
 from tests.kms.test_quorum import Board, people, rule

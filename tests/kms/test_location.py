@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from attest.errors import ConfigurationError
-from kms.errors import UnavailableError
-from kms.settings import load_settings
+from kms.config.settings import load_settings
+from kms.domain.errors import UnavailableError
 from kms.store import Access, create_database, locate, open_store
 from kms.store.postgres import open_engine
 from tests.kms.postgres import PASSWORD, WITH_PASSWORD, Server

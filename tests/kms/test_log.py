@@ -10,12 +10,21 @@ import rfc8785
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.release.tlog import leaf_hash, verify_consistency, verify_inclusion
-from kms.errors import LogBrokenError, LogTileUnknownError
+from kms.domain.errors import LogBrokenError, LogTileUnknownError
+from kms.domain.log_entries import MAX_ENTRY_BYTES
+from kms.domain.log_tiles import Tile, parse_tile, read_tile, tiles_of
+from kms.domain.log_tree import (
+    Frontier,
+    Node,
+    consistency_proof,
+    grown,
+    inclusion_proof,
+    node_position,
+    recent_nodes,
+    root,
+)
+from kms.domain.log_verification import parse_noted
 from kms.log import GENESIS, LogEntry, LogHead, LogState, make_entry, verify_log
-from kms.log.entries import MAX_ENTRY_BYTES
-from kms.log.tiles import Tile, parse_tile, read_tile, tiles_of
-from kms.log.tree import Frontier, Node, consistency_proof, grown, inclusion_proof, node_position, recent_nodes, root
-from kms.log.verifying import parse_noted
 from tests.kms.support import AT
 
 

@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fastapi.testclient import TestClient
 
 from attest.errors import AttestError, ConfigurationError, EndorsementError, SignatureError, VerificationError
+from attest.release.log_monitor import LogForkedError
 from attest.release.tlog import Checkpoint, WitnessKey, read_checkpoint
-from attest.release.watching import LogForkedError
-from kms.app import create_app
-from kms.cli import cli
-from kms.errors import LogBrokenError
-from kms.log.cosigning import MAX_ANSWER_BYTES, LogAtUrl, cosign_next, read_witness_key
-from kms.log.exporting import export_log
-from kms.log.tiles import tiles_of
+from kms.api.app import create_app
+from kms.cli.main import cli
+from kms.domain.errors import LogBrokenError
+from kms.domain.log_tiles import tiles_of
+from kms.log.cosigner import MAX_ANSWER_BYTES, LogAtUrl, cosign_next, read_witness_key
+from kms.log.static_export import export_log
 from tests.kms.process import command, environment
 from tests.kms.support import AT, Harness
 from tests.kms.warm import run_warm

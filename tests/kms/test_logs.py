@@ -10,9 +10,10 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kms.api.observing import Watching
-from kms.app import create_app
-from kms.logs import LogFormat, report_to_log, request_id, set_up_logs
+from kms.api.app import create_app
+from kms.api.observation import Watching
+from kms.config.model import LogFormat
+from kms.running.logs import report_to_log, request_id, set_up_logs
 from tests.kms.support import MATERIAL, FakeRandom, Harness, Workload
 
 

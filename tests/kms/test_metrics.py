@@ -16,15 +16,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from attest.errors import AttestError, EndorsementError, EvidenceError
 from attest.release import Challenge, WorkloadKey
-from kms.api.observing import Watching
-from kms.app import create_app
-from kms.brakes.admin import freeze
-from kms.brakes.freezes import Scope, target
-from kms.endorsement_dates import dated
-from kms.errors import ChallengeUsedError, IntegrityError, ReleaseDeniedError, UnavailableError
-from kms.metrics import NAMES, Meter, Seldom
-from kms.metrics_app import MetricsApp
-from kms.relaxed import SWITCHES
+from kms.api.app import create_app
+from kms.api.observation import Watching
+from kms.config.insecure_switches import SWITCHES
+from kms.controls.admin import freeze
+from kms.domain.errors import ChallengeUsedError, IntegrityError, ReleaseDeniedError, UnavailableError
+from kms.domain.freezes import Scope, target
+from kms.release.endorsement_dates import dated
+from kms.running.metrics import NAMES, Meter, Seldom
+from kms.running.metrics_app import MetricsApp
 from kms.telemetry import OUTCOMES, TEES, counted, observe, tee_of
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, AT, Harness, TdWorkload, Workload

@@ -16,11 +16,11 @@ from attest.release.client import KeyReleaseClient
 from attest.release.mutual import ServiceExpectation
 from attest.simulator import simulated_crl
 from kms.clock import system_clock
+from kms.config.settings import load_settings
+from kms.domain.keys import KeyName
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.keys.records import KeyName
-from kms.keys.secret import SecretBytes
-from kms.services import open_vault
-from kms.settings import load_settings
+from kms.operations.services import open_vault
 from tests.kms.process import ServedProcess
 from tests.kms.proving import POLICIES, endorsements
 from tests.kms.relay import relaying

@@ -20,16 +20,16 @@ from attest.release.client import KeyReleaseClient
 from attest.release.passports import MAX_EAR_BYTES, Passport, PassportKey, PassportRequest, read_bound_keys
 from attest.release.wire import ROLE
 from attest.results import IssuerKey, KeyState, SigningKey, TokenIssuer, VerifierId
-from kms.brakes.admin import freeze
-from kms.brakes.freezes import target
-from kms.errors import ChallengeUsedError, ReleaseDeniedError
-from kms.keys.records import KeyName
+from kms.controls.admin import freeze
+from kms.domain.errors import ChallengeUsedError, ReleaseDeniedError
+from kms.domain.freezes import target
+from kms.domain.keys import KeyName
+from kms.domain.leases import LeaseFilter
 from kms.keys.tenants import create_tenant
 from kms.leases.admin import resume_renewals, stop_renewals
-from kms.leases.concerns import below, conforming_to, lists_advisory
-from kms.leases.finding import find_leases
-from kms.leases.records import LeaseFilter
-from kms.passports.verifiers import read_verifiers
+from kms.leases.affected import below, conforming_to, lists_advisory
+from kms.leases.search import find_leases
+from kms.release.verifiers import read_verifiers
 from tests.kms.support import (
     ACTOR,
     AT,

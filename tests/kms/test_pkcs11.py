@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.errors import UnavailableError
-from kms.keys.wrapping import opening
+from kms.domain.errors import UnavailableError
+from kms.keys.wrapping import backends
 from kms.keys.wrapping.backend import SingleKek
+from kms.keys.wrapping.backends import create_backend, open_backend
 from kms.keys.wrapping.definitions import definition_of
-from kms.keys.wrapping.opening import create_backend, open_backend
 from kms.keys.wrapping.tokens import library_at
 from tests.kms.softhsm import PIN, SoftHsm, find_module
 from tests.kms.support import FakeRandom, Harness, Workload
@@ -245,6 +245,6 @@ def test_a_missing_package_is_told_with_what_to_install(
         "transit": {"url": "https://kms.test", "key": "k", "token_file": tmp_path / "t"},
     }[backend]
     with pytest.raises(ConfigurationError) as caught:
-        opening.open_backend(definition_of({"backend": backend, **members}, source="a test"), random=FakeRandom())
+        backends.open_backend(definition_of({"backend": backend, **members}, source="a test"), random=FakeRandom())
     assert caught.value.code == "kek-extra-missing"
     assert f"attest-kms[{backend}]" in (caught.value.hint or "")

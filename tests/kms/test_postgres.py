@@ -16,13 +16,13 @@ from sqlalchemy.engine import URL
 
 from attest.errors import AttestError, ConfigurationError
 from attest.release import ReleaseRequest
-from kms.errors import ChallengeUsedError, UnavailableError
+from kms.domain.errors import ChallengeUsedError, UnavailableError
 from kms.log import verify_log
-from kms.services import initialise
+from kms.operations.services import initialise
 from kms.store import Access, Store, create_database, locate, migrate_database, open_store
 from kms.store.postgres import open_engine
 from kms.store.schema import REVISIONS, metadata
-from kms.store.waiting import WRITING
+from kms.store.timeouts import WRITING
 from tests.kms.postgres import Server
 from tests.kms.support import (
     FakeClock,

@@ -13,20 +13,20 @@ from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName
 from attest.release.client import KeyReleaseClient, ReleaseRefusedError
 from attest.release.prompt_keys import PROMPT_ALGORITHMS, PromptKeyNote, SealedPrompt, open_prompt
-from kms.app import create_app
-from kms.errors import KeyConflictError, KeyUnknownError
-from kms.fsck import examine
+from kms.api.app import create_app
+from kms.domain.errors import KeyConflictError, KeyUnknownError
+from kms.domain.keys import Disclosure, KeyPurpose, KeyReference
+from kms.domain.material import new_material, require_algorithm
 from kms.keys.admin import KEY_CREATED, add_key, set_enabled
 from kms.keys.destruction import schedule_destruction
-from kms.keys.material import new_material, require_algorithm
-from kms.keys.records import Disclosure, KeyPurpose, KeyReference
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, rotate_due, rotate_key, set_schedule
 from kms.keys.tenants import create_tenant
-from kms.prompting import MAX_PAGE, NOTE_SECONDS, PromptKeyService
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.key_policy import KeyPolicySet
-from kms.services import Vault
+from kms.release.prompt_keys import MAX_PAGE, NOTE_SECONDS, PromptKeyService
 from tests.kms.support import ACTOR, AT, Harness, Workload, open_release, policy_text
 from tests.kms.test_key_policy import put
 from tests.kms.test_key_policy import version as policy_version
@@ -166,8 +166,8 @@ def test_a_key_that_workloads_do_not_get_is_not_published(client: TestClient, ke
 
 
 def freeze_key(harness: Harness) -> None:
-    from kms.brakes.admin import freeze
-    from kms.brakes.freezes import Scope, Target
+    from kms.controls.admin import freeze
+    from kms.domain.freezes import Scope, Target
 
     target = Target(scope=Scope.KEY, name=str(NAME))
     freeze(harness.services.store, target, reason="a test", actor=ACTOR, at=AT)

@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError, SignatureError
-from attest.policy.authoring.signing import PolicyPrivateKey
-from kms.actors import Actor, Means
-from kms.brakes.admin import freeze
-from kms.brakes.freezes import target
-from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
-from kms.fsck import examine
+from attest.policy.authoring.signatures import PolicyPrivateKey
+from kms.controls.admin import freeze
+from kms.domain.actors import Actor, Means
+from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
+from kms.domain.freezes import target
+from kms.domain.people import MAX_PEOPLE, NOBODY, Kind, Person, Quorum, Rule, canonical, read_quorum
+from kms.domain.proposals import MAX_LIFETIME, Approval, Proposal, approve_with, missing, read_approval, read_proposal
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from kms.quorum.admin import Desk, approve, change_now, execute, find, propose, standing, withdraw
+from kms.quorum.change_context import Change
 from kms.quorum.changes import CHANGES, QuorumSet, Thaw, read_change
-from kms.quorum.changing import Change
-from kms.quorum.people import MAX_PEOPLE, NOBODY, Kind, Person, Quorum, Rule, canonical, read_quorum
-from kms.quorum.proposals import MAX_LIFETIME, Approval, Proposal, approve_with, missing, read_approval, read_proposal
-from kms.services import Vault
 from tests.kms.support import AT, Harness
 
 ROOT = Actor(name="root", means=Means.LOCAL)

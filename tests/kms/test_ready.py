@@ -6,9 +6,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from attest.errors import ConfigurationError
-from kms.app import create_app
-from kms.errors import IntegrityError, UnavailableError
-from kms.services import Services
+from kms.api.app import create_app
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.release.services import Services
 from tests.kms.support import Harness
 
 

@@ -11,17 +11,17 @@ import pytest
 from fastapi.testclient import TestClient
 
 from attest.errors import AttestError, ConfigurationError
-from attest.policy.authoring.signing import identity_of
+from attest.policy.authoring.signatures import identity_of
 from attest.policy.document import read_document
 from attest.release import KeyName
-from kms.actors import local_actor
-from kms.app import create_app
-from kms.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
+from kms.api.app import create_app
+from kms.domain.actors import local_actor
+from kms.domain.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
+from kms.domain.references import StoredDocument
 from kms.keys.admin import find_key
 from kms.log import verify_log
 from kms.references.intake import Intake, add_document, list_documents, read_given
-from kms.references.records import StoredDocument
-from kms.references.resolving import find_guard
+from kms.references.resolution import find_guard
 from tests.kms.references import (
     ALICE,
     BOB,
@@ -240,7 +240,7 @@ def test_mc_19_a_newer_document_while_a_release_is_decided_is_not_passed_over(ha
             return None
 
     services = dataclasses.replace(harness.services, endorsements=Desk())  # type: ignore[arg-type]
-    from kms.releases import ReleaseService
+    from kms.release.service import ReleaseService
 
     releases = ReleaseService(services)
     with pytest.raises(ReleaseDeniedError):

@@ -7,7 +7,7 @@ import pytest
 
 from attest.encoding import JsonValue
 from attest.release import KeyName
-from kms.auth.permissions import Role
+from kms.domain.permissions import Role
 from kms.keys.tenants import create_tenant
 from kms.quorum.key_policy import KeyPolicySet
 from kms.references.intake import list_documents

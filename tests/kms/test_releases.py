@@ -12,7 +12,7 @@ from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.release import KEM_X25519, WorkloadKey
 from attest.release.wire import read_receipt
 from attest.simulator import SimulatedChip, SimulatedGuest
-from kms.errors import (
+from kms.domain.errors import (
     ChallengeError,
     ChallengeExpiredError,
     ChallengeUsedError,

@@ -10,12 +10,12 @@ import pytest
 
 from attest.simulator import simulated_crl
 from kms.clock import system_clock
+from kms.config.settings import load_settings
+from kms.config.settings_file import prepare_directory
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.keys.secret import SecretBytes
 from kms.log import verify_log
-from kms.services import initialise, open_vault
-from kms.settings import load_settings
-from kms.setup import prepare_directory
+from kms.operations.services import initialise, open_vault
 from tests.kms.postgres import Server
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, CHIP, GUEST, MATERIAL, MODEL, Workload, policy_text

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from kms import http_protocol
+from kms.api.app import create_app
 from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, Limits, group_of
-from kms.api.observing import Watching
-from kms.app import create_app
-from kms.limiting import Bucket, Rate, RateTable, caller_of
+from kms.api.observation import Watching
+from kms.api.rate_limits import Bucket, Rate, RateTable, caller_of
+from kms.running import http_protocol
 from tests.kms.support import Harness, settings_for
 
 TEN = Rate(per_second=10, burst=3)
@@ -170,7 +170,7 @@ def test_every_path_belongs_to_a_group() -> None:
 
 @pytest.mark.loopback
 def test_a_head_that_never_ends_is_not_waited_for(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kms.serving import Listener, _server
+    from kms.running.process import Listener, _server
 
     monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as sock:

@@ -19,8 +19,8 @@ from schemathesis import GenerationMode
 from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from kms.app import create_app
-from kms.auth.permissions import Role
+from kms.api.app import create_app
+from kms.domain.permissions import Role
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import Harness
 

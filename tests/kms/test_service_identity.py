@@ -37,11 +37,11 @@ from attest.release.identity import (
     identity_note,
 )
 from attest.release.mutual import Answer
-from kms.app import create_app
-from kms.configuration import read_configuration
-from kms.errors import AttestationOffError, UnavailableError
-from kms.proving import AttestationDesk, open_source
-from kms.proving.desk import MAX_REMEMBERED, MAX_WAITING, REPEAT_SECONDS
+from kms.api.app import create_app
+from kms.config.configuration import read_configuration
+from kms.domain.errors import AttestationOffError, UnavailableError
+from kms.running.self_evidence import AttestationDesk, open_source
+from kms.running.self_evidence.service import MAX_REMEMBERED, MAX_WAITING, REPEAT_SECONDS
 from tests.collect.fake_machine import plain_machine, snp_machine, tdx_machine
 from tests.kms.proving import POLICIES, SOURCES, TLS_KEY, Proving
 from tests.kms.support import GUEST, MATERIAL, ORIGIN, Harness, Workload, policy_text, settings_for

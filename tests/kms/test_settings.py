@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.settings import LoadedSettings, load_settings
+from kms.config.settings import LoadedSettings, load_settings
 
 FILE = 'database = "kms.db"\nkek_file = "kek"\norigin = "kms.test/a"\n'
 

@@ -17,16 +17,16 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from attest.errors import AttestError, ConfigurationError
-from kms.drafts import write_new
-from kms.errors import LogBrokenError, UnavailableError
+from kms.config.settings import Settings
+from kms.domain.errors import LogBrokenError, UnavailableError
 from kms.log import verify_log
-from kms.services import initialise, open_vault
-from kms.settings import Settings
+from kms.operations.services import initialise, open_vault
 from kms.store import Access, create_database, locate, migrate_database, open_store, postgres
-from kms.store.examining import schema_differences, unprotected
+from kms.store.atomic_file import write_new
+from kms.store.audit_queries import schema_differences, unprotected
 from kms.store.schema import REVISIONS, metadata
 from kms.store.sqlite import open_engine
-from kms.store.waiting import WRITING
+from kms.store.timeouts import WRITING
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, Workload, settings_for
 
 
@@ -169,7 +169,7 @@ def test_a_database_that_needs_migration_is_refused_until_it_is_migrated(
     # A version that knows one more schema than this one refuses a database of this one.
     path = tmp_path / "kms.db"
     make(path)
-    monkeypatch.setattr("kms.store.opening.REVISIONS", (*REVISIONS, "9999"))
+    monkeypatch.setattr("kms.store.bootstrap.REVISIONS", (*REVISIONS, "9999"))
     with pytest.raises(ConfigurationError) as caught:
         open_store(str(path))
     assert caught.value.code == "database-needs-migration"

@@ -12,7 +12,7 @@ from attest.evidence.envelope import Evidence
 from attest.release.client import KeyReleaseClient
 from attest.release.wire import read_receipt
 from attest.simulator.intel import SimulatedPlatform, SimulatedTd, typical_boot
-from kms.errors import ChallengeUsedError, ReleaseDeniedError
+from kms.domain.errors import ChallengeUsedError, ReleaseDeniedError
 from tests.kms.support import (
     AT,
     MATERIAL,

@@ -14,27 +14,27 @@ import pytest
 from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.release import KeyName
-from kms.auth.permissions import Role
-from kms.brakes.admin import freeze
-from kms.brakes.freezes import target
-from kms.brakes.limits import NO_LIMITS
+from kms.controls.admin import freeze
+from kms.domain.durations import parse_duration
+from kms.domain.freezes import target
+from kms.domain.keys import KeyRecord, KeyReference
+from kms.domain.leases import LeaseFilter
+from kms.domain.limits import NO_LIMITS
+from kms.domain.people import Kind
+from kms.domain.permissions import Role
 from kms.keys.admin import set_enabled
 from kms.keys.destruction import restore_key, schedule_destruction
-from kms.keys.durations import parse_duration
-from kms.keys.records import KeyRecord, KeyReference
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, remove_schedule, rotate_key, set_schedule
 from kms.keys.tags import change_tags
 from kms.keys.tenants import create_tenant
 from kms.leases.admin import resume_renewals, stop_renewals
-from kms.leases.records import LeaseFilter
 from kms.log.tenant_view import RULES, SERVICE_WIDE, Owners, seen_by
 from kms.quorum.admin import change_now, withdraw
 from kms.quorum.break_glass import BreakGlassOpen, close_glass
 from kms.quorum.changes import Thaw
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
-from kms.quorum.people import Kind
 from tests.kms.admins import ROOT, AdminClient, admin_client
 from tests.kms.process import REPOSITORY
 from tests.kms.support import Harness, Workload, policy_text

@@ -9,11 +9,11 @@ import pytest
 from attest.errors import AttestError, BindingError, ConfigurationError
 from attest.release import KeyName, release_info
 from attest.release.wire import read_receipt
-from kms.errors import IntegrityError, KeyConflictError, KeyUnknownError
-from kms.fsck import examine
+from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError
 from kms.keys.admin import set_enabled
 from kms.keys.tenants import create_tenant
-from kms.services import Vault
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
 from kms.store import migrate_database
 from kms.store.schema import REVISIONS
 from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, Harness, Workload, open_release

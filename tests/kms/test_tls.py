@@ -24,12 +24,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from attest.errors import ConfigurationError
 from kms.clock import system_clock
-from kms.services import initialise
-from kms.settings import Settings, load_settings
-from kms.setup import prepare_directory
-from kms.tls import MIN_RSA_BITS, ServerTls, read_material
-from kms.tls.authority import CLIENT_URI, MAX_DAYS, Order, init_authority, open_authority
-from kms.tls.opening import open_tls, weigh_channel
+from kms.config.settings import Settings, load_settings
+from kms.config.settings_file import prepare_directory
+from kms.config.tls import MIN_RSA_BITS, ServerTls, read_material
+from kms.config.tls.authority import CLIENT_URI, MAX_DAYS, Order, init_authority, open_authority
+from kms.config.tls.opening import open_tls, weigh_channel
+from kms.operations.services import initialise
 from tests.kms.process import ServedProcess
 from tests.kms.support import FakeRandom, settings_for
 from tests.kms.test_cli import Shell, shell  # noqa: F401  a fixture
@@ -238,7 +238,7 @@ def test_mc_29_an_authoritys_key_comes_from_nothing_that_anybody_knows(tmp_path:
         ca = authority(folder, at=AT)
         keys.add((ca / "ca.key").read_bytes())
     assert len(keys) == 3
-    source = (Path(__file__).resolve().parents[2] / "kms/tls/authority.py").read_text(encoding="utf-8")
+    source = (Path(__file__).resolve().parents[2] / "kms/config/tls/authority.py").read_text(encoding="utf-8")
     for word in ("hkdf", "derive", "services", "kek", "store"):
         assert f"import {word}" not in source.lower()
         assert f"kms.{word}" not in source.lower()
@@ -535,7 +535,7 @@ def test_the_commands_make_what_the_service_takes(shell: Shell) -> None:  # noqa
     names = ("--dns", "a.kms.test", "--ip", "127.0.0.1")
     files = ("--certificate", str(folder / "tls.pem"), "--key", str(folder / "tls.key"))
     out = json.loads(shell.run("tls", "issue", ca, *names, *files, "--json")[0])
-    assert out["schema"] == "kms.tls/1"
+    assert out["schema"] == "kms.config.tls/1"
     assert out["certificates"][0]["names"] == ["a.kms.test", "127.0.0.1"]
     shown = json.loads(shell.run("tls", "show", str(folder / "tls.pem"), "--json")[0])
     assert shown["certificates"] == out["certificates"]
@@ -566,8 +566,8 @@ def test_mc_33_no_command_prints_a_tls_key(shell: Shell) -> None:  # noqa: F811 
 
 
 def _described(files: Files) -> dict[str, object]:
-    from kms.tls.describing import describe
-    from kms.tls.material import parse_certificates, read_certificates
+    from kms.config.tls.describing import describe
+    from kms.config.tls.material import parse_certificates, read_certificates
 
     (certificate,) = parse_certificates(read_certificates(files.certificate), file=files.certificate)
     return dict(describe(certificate))

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
-from kms.actors import Actor, Means
-from kms.auth.authenticating import Authenticator
+from kms.auth.authentication import Authenticator
 from kms.auth.issuers import read_issuers
 from kms.auth.keysets import KeySets, read_key_set
-from kms.errors import ChallengeUsedError, UnauthenticatedError, UnavailableError
+from kms.domain.actors import Actor, Means
+from kms.domain.errors import ChallengeUsedError, UnauthenticatedError, UnavailableError
 from tests.kms.oidc import AUDIENCE, ISSUER, KIDS, Json, OidcIssuer, jwk, serving
 from tests.kms.pki import authority, server_context
 from tests.kms.support import AT, FakeClock, Harness, Workload

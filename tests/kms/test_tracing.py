@@ -19,10 +19,10 @@ from opentelemetry.trace import StatusCode
 
 from attest.errors import ConfigurationError
 from attest.release import Challenge
-from kms.api.observing import Watching
-from kms.app import create_app
-from kms.settings import load_settings
-from kms.tracing import RequestTracer, make_provider
+from kms.api.app import create_app
+from kms.api.observation import Watching
+from kms.config.settings import load_settings
+from kms.running.tracing import RequestTracer, make_provider
 from tests.kms.process import ServedProcess
 from tests.kms.support import MATERIAL, Harness, Workload
 from tests.kms.test_replicas import workload_of_today
@@ -69,7 +69,7 @@ def test_a_release_is_one_trace_with_a_span_for_each_stage(client: TestClient, e
     assert release(client)[0] == 200
     found = spans(exporter)
     root = found["POST /v1/releases"]
-    for stage in ("kms.verify", "kms.decide", "kms.unwrap", "kms.log", "kms.prove"):
+    for stage in ("kms.verify", "kms.domain.decide", "kms.unwrap", "kms.log", "kms.prove"):
         assert parent_of(found[stage], found) == "POST /v1/releases", stage
         assert found[stage].context.trace_id == root.context.trace_id
     assert found["kms.wrap"].context.trace_id == root.context.trace_id

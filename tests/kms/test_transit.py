@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.errors import IntegrityError, UnavailableError
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.kek_records import KekRecord
 from kms.keys import Wrapped
 from kms.keys.wrapping.backend import SingleKek
+from kms.keys.wrapping.backends import create_backend, identify, open_backend
 from kms.keys.wrapping.definitions import definition_of
-from kms.keys.wrapping.opening import create_backend, identify, open_backend
-from kms.keys.wrapping.records import KekRecord
 from tests.kms.support import FakeRandom, Harness, Workload
 from tests.kms.test_wrapping import CONTENT, CONTEXT, SECRET
 from tests.kms.tls import authority

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from kms.clock import system_clock
-from kms.services import initialise
-from kms.settings import load_settings
-from kms.setup import prepare_directory
+from kms.config.settings import load_settings
+from kms.config.settings_file import prepare_directory
+from kms.operations.services import initialise
 from tests.kms.process import ServedProcess, command
 from tests.kms.support import FakeRandom
 from tests.kms.warm import WarmProcess, environment, run_warm

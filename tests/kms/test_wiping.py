@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from attest.errors import VerificationError
-from kms.errors import ReleaseDeniedError
-from kms.keys.kek import KeyEncryptionKey
-from kms.keys.records import WrapContext, Wrapped
-from kms.keys.secret import EXPORT, SecretBytes
-from kms.releases import ReleaseService
+from kms.domain.errors import ReleaseDeniedError
+from kms.domain.kek import KeyEncryptionKey
+from kms.domain.keys import WrapContext, Wrapped
+from kms.domain.secret import EXPORT, SecretBytes
+from kms.release.service import ReleaseService
 from tests.kms.support import Harness, Workload, open_release
 
 

@@ -16,12 +16,12 @@ import pytest
 
 from attest.simulator import simulated_crl
 from kms.clock import system_clock
+from kms.config.settings import load_settings
+from kms.config.settings_file import prepare_directory
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.keys.secret import SecretBytes
-from kms.services import initialise, open_vault
-from kms.settings import load_settings
-from kms.setup import prepare_directory
-from kms.workers import FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS, restart_delay
+from kms.operations.services import initialise, open_vault
+from kms.running.workers import FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS, restart_delay
 from tests.kms.postgres import Server
 from tests.kms.process import START_SECONDS, ServedProcess, command, connections_of, environment
 from tests.kms.support import ACTOR, CHIP, MATERIAL, MODEL, policy_text
@@ -43,7 +43,7 @@ def test_a_signal_that_comes_while_a_worker_is_born_ends_it() -> None:
     program = """
 import os, signal
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
-from kms.workers import Worker, supervise
+from kms.running.workers import Worker, supervise
 found = supervise(1, drain_seconds=1, announce=print, report=print)
 print("a worker that nobody can end" if isinstance(found, Worker) else f"ended with {found}")
 """

@@ -10,9 +10,9 @@ import pytest
 from anyio import CapacityLimiter
 
 from kms.api.context import Workroom
-from kms.errors import UnavailableError
-from kms.services import Services
-from kms.settings import Settings
+from kms.config.settings import Settings
+from kms.domain.errors import UnavailableError
+from kms.release.services import Services
 
 PLACES = 2
 

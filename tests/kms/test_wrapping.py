@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.errors import IntegrityError
+from kms.domain.errors import IntegrityError
 from kms.keys import SecretBytes, WrapContext, Wrapped
-from kms.keys.wrapping.opening import identify, open_backend
+from kms.keys.wrapping.backends import identify, open_backend
 from kms.log import verify_log
-from kms.services import open_vault
+from kms.operations.services import open_vault
 from tests.kms.support import MATERIAL, FakeRandom, Harness, Workload, open_release
 from tests.kms.wrapping import KINDS, Holder, definition, flattened, holding, made, opened
 

@@ -156,12 +156,12 @@ def serve(control: int) -> NoReturn:
 
     Whoever comes out of the loop is a child, so that it ends as an interpreter does that ran `kms` alone.
     """
-    import kms.cli
-    import kms.running
+    import kms.cli.main
+    import kms.server
 
     assert threading.active_count() == 1
     _Forks(control).run()
-    kms.cli.main()
+    kms.cli.main.main()
 
 
 @dataclass(frozen=True)

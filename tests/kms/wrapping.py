@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 import pytest
 
-from kms.keys.kek import RandomBytes
-from kms.keys.secret import SecretBytes
+from kms.domain.kek import RandomBytes
+from kms.domain.kek_records import KekRecord, KekState
+from kms.domain.secret import SecretBytes
 from kms.keys.wrapping.backend import SingleKek
+from kms.keys.wrapping.backends import create_backend, identify, new_record, open_backend
 from kms.keys.wrapping.definitions import Definition, definition_of
 from kms.keys.wrapping.file import FileBackend
-from kms.keys.wrapping.opening import create_backend, identify, new_record, open_backend
-from kms.keys.wrapping.records import KekRecord, KekState
 from tests.kms.softhsm import SoftHsm
 from tests.kms.support import AT, FakeRandom
 from tests.kms.transit import TransitServer

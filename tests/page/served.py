@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attest.page.serving import HOST, PageServer
+from attest.page.server import HOST, PageServer
 
 
 @contextmanager

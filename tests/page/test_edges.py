@@ -9,7 +9,7 @@ import pytest_socket
 from playwright.sync_api import BrowserContext, Error, Page, Route
 
 from attest.page import page_files
-from attest.page.serving import page_server
+from attest.page.server import page_server
 from tests.page.browser import Verifier
 from tests.page.served import served
 from tests.page.site import PagedSite, errorless, paged_site

@@ -16,7 +16,7 @@ import pytest_socket
 
 from attest.channel import KEM_HYBRID, KEM_X25519, ServiceKey
 from attest.page import PageFile, page_files
-from attest.page.serving import page_server
+from attest.page.server import page_server
 from attest.policy import load_policy
 from tests.channel.support import Service
 from tests.page.browser import PREPARE, Verifier, serving

@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, FilePayload, Page, Route
 
 from attest.encoding import json_value
 from attest.page import PageFile, page_files
-from attest.page.serving import page_server
+from attest.page.server import page_server
 from attest.policy import load_policy
 from attest.policy.reference_values.reference_documents import decode_reference_document
 from benchmarks.page import bundle_size

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from attest.cli.main import cli
 from attest.errors import ConfigurationError
 from attest.page import origin_of, page_digest, page_files
-from attest.page.serving import HOST, page_server
+from attest.page.server import HOST, page_server
 from tests.page.browser import BUNDLE
 from tests.page.served import served
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from attest.appraisal import appraise
 from attest.errors import AttestError, ConfigurationError
 from attest.policy import Policy, load_policy
-from attest.policy.authoring.signing import (
+from attest.policy.authoring.signatures import (
     PolicyPrivateKey,
     key_id,
     read_public_key,

@@ -12,8 +12,8 @@ from attest.cli.policy_init import source_of
 from attest.endorsements.anchors import TrustAnchors
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.forms import read_evidence
-from attest.policy.authoring.drafting import Draft, DraftSource, choose, draft_policy
+from attest.evidence.input_files import read_evidence
+from attest.policy.authoring.draft import Draft, DraftSource, choose, draft_policy
 from attest.verification import VerifiedEvidence, verify
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -10,9 +10,9 @@ from typing import Any
 
 from attest.checks import Unchecked
 from attest.evidence.azure.structure import HclReportType
-from attest.evidence.formats import SNP
 from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.registry import SNP
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tpm.structure import SHA256, PcrSelection, bitmap_of
 from attest.simulator.nvidia import SimulatedGpu

@@ -8,8 +8,8 @@ import pytest
 from attest.appraisal import appraise
 from attest.checks import Outcome
 from attest.evidence.azure.structure import HclReportType
-from attest.policy.authoring.differing import diff_policies
-from attest.policy.authoring.linting import lint_policy
+from attest.policy.authoring.lint import lint_policy
+from attest.policy.authoring.policy_diff import diff_policies
 from attest.policy.decode import InvalidValueError
 from attest.policy.model import decode_policy
 from tests.evidence.azure.made import PCRS, AzureVm, judged, quote

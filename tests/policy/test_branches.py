@@ -7,8 +7,8 @@ import pytest
 from attest.appraisal import appraise
 from attest.errors import ConfigurationError
 from attest.policy.model import MAX_BRANCHES, MAX_NESTING
-from attest.policy.tree import SET, All, AtLeast, Leaf, PlacedRule
-from attest.policy.tree import Any as AnyOf
+from attest.policy.rule_tree import SET, All, AtLeast, Leaf, PlacedRule
+from attest.policy.rule_tree import Any as AnyOf
 from tests.policy.documents import policy_of
 from tests.policy.mixed import HEAD, gpu, mixed, policy_with, snp, snp_cpu, tdx
 from tests.samples import AT

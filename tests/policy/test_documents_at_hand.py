@@ -9,10 +9,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.errors import ConfigurationError
-from attest.policy.authoring.differing import diff_policies
-from attest.policy.authoring.linting import Finding, lint_policy
-from attest.policy.authoring.signing import identity_of, key_id, sign_policy
-from attest.policy.authoring.testing import load_tests
+from attest.policy.authoring.lint import Finding, lint_policy
+from attest.policy.authoring.policy_cases import load_tests
+from attest.policy.authoring.policy_diff import diff_policies
+from attest.policy.authoring.signatures import identity_of, key_id, sign_policy
 from attest.policy.model import decode_policy
 from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
 from attest.policy.reference_values.signed_documents import read_signed_document

@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError, SignatureError
-from attest.policy.authoring import signing
-from attest.policy.authoring.signing import (
+from attest.policy.authoring import signatures
+from attest.policy.authoring.signatures import (
     DocumentIdentity,
     identity_of,
     key_id,
@@ -154,7 +154,7 @@ def test_a_threshold_is_from_1_to_the_number_of_different_keys(threshold: int) -
 
 def test_the_number_of_keys_and_signatures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(ConfigurationError, signatures=[signed()] * 65).code == "policy-signature-unreadable"
-    monkeypatch.setattr(signing, "MAX_KEYS", 1)
+    monkeypatch.setattr(signatures, "MAX_KEYS", 1)
     keys = [ALICE.public_key(), BOB.public_key()]
     assert refused(ConfigurationError, keys=keys).code == "policy-threshold-invalid"
 

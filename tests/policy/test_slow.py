@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from attest.appraisal import appraise
-from attest.policy.tree import paths_of
+from attest.policy.rule_tree import paths_of
 from tests.policy.documents import policy_of
 from tests.policy.random_pairs import random_evidence, random_policy
 from tests.policy.slow import interpret

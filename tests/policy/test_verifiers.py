@@ -9,8 +9,8 @@ from attest.checks import Outcome
 from attest.errors import ConfigurationError
 from attest.evidence.azure.claims import azure_claim
 from attest.evidence.claims import Claim, ClaimType, Origin, StatedClaims
-from attest.policy.authoring.differing import diff_policies
-from attest.policy.authoring.explaining import explanation_document, explanation_text
+from attest.policy.authoring.explanation import explanation_document, explanation_text
+from attest.policy.authoring.policy_diff import diff_policies
 from attest.policy.decode import InvalidValueError
 from attest.policy.model import decode_policy
 from attest.policy.verifiers import LONGEST_AGE, verifier_checks

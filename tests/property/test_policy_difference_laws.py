@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from attest.appraisal import appraise
 from attest.errors import ConfigurationError
 from attest.policy import Policy
-from attest.policy.authoring.comparing import Effect
-from attest.policy.authoring.differing import diff_policies
-from attest.policy.authoring.linting import lint_policy
+from attest.policy.authoring.comparison import Effect
+from attest.policy.authoring.lint import lint_policy
+from attest.policy.authoring.policy_diff import diff_policies
 from attest.policy.document import read_document
 from attest.policy.load import load_policy
 from attest.policy.model import PolicyDocument, decode_policy

@@ -22,8 +22,8 @@ from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.tcb import SnpTcbVersion
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.policy import Policy
+from attest.policy.rule_tree import All
 from attest.policy.rules import none_of, one_of
-from attest.policy.tree import All
 from attest.simulator.nvidia import SimulatedGpu
 from attest.verification import VerifiedEvidence
 from tests.policy.documents import policy_of

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rag_demo.enclave.parts import Vectors
-from rag_demo.enclave.store.words import words_of
+from rag_demo.enclave.interfaces import Vectors
+from rag_demo.enclave.store.terms import words_of
 
 DIMENSIONS = 64
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from attest.errors import AttestError, BindingError, EvidenceError, SignatureError, VerificationError
 from attest.release import KEM_HYBRID, KEM_X25519, KeyName, KeyReference, WorkloadKey, sign_note, verifier_key
+from attest.release.log_monitor import LogWatch
 from attest.release.prompt_keys import (
     PROMPT_ALGORITHMS,
     PUBLISHED,
@@ -24,9 +25,8 @@ from attest.release.prompt_keys import (
     open_prompt,
     verify_prompt_key,
 )
-from attest.release.sealing import MATERIAL_BYTES
+from attest.release.sealed_key import MATERIAL_BYTES
 from attest.release.tlog import LogProof, leaf_hash, sign_checkpoint
-from attest.release.watching import LogWatch
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)

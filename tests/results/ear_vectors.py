@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.checks import Tier
 from attest.results.ear import Ear, EarAppraisal, TrustVector, VerifierId
-from attest.results.signing import SigningKey
+from attest.results.raw_signatures import SigningKey
 
 ISSUED, EXPIRES = 1767225600, 1767229200
 AT = datetime.fromtimestamp(ISSUED, tz=UTC)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from attest.appraisal import appraise
 from attest.evidence.azure.structure import HclReportType
 from attest.policy.load import Policy
-from attest.policy.tree import All
+from attest.policy.rule_tree import All
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.relied_on import relied_on, tcb_states

@@ -18,7 +18,7 @@ from attest.results.cbor import claims_bytes, claims_value
 from attest.results.cwt import is_cwt, peek_cwt, sign_cwt, verify_cwt
 from attest.results.ear_codec import ear_to_cbor
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey
-from attest.results.signing import SigningKey
+from attest.results.raw_signatures import SigningKey
 from tests.results.ear_vectors import COSE_EDDSA_HEX, EAR, ED25519, ES256_SIGNATURE_HEX, P256
 
 CLAIMS = ear_to_cbor(EAR)

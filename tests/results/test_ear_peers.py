@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.results.ear import EAR_PROFILE, VerifierId
 from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
-from attest.results.signing import SigningKey
+from attest.results.raw_signatures import SigningKey
 from tests.results.ear_vectors import COSE_EDDSA_HEX, ED25519
 from tests.results.test_issuer import ISSUER, KEYS, RESULT, issuer, token
 from tests.samples import AT, NONCE

@@ -24,7 +24,7 @@ from attest.results.ear_codec import ear_to_cbor, ear_to_json
 from attest.results.ear_verify import SKEW, ExpectedEar, VerifiedEar, is_ear, verify_ear
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, read_jwks
 from attest.results.jwt import sign_jwt
-from attest.results.signing import SigningKey
+from attest.results.raw_signatures import SigningKey
 from attest.verification import Freshness
 from tests.results.ear_vectors import (
     AT,

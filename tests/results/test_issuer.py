@@ -17,7 +17,7 @@ from attest.results.ear import VerifierId
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
 from attest.results.issuer import IssuerKey, KeyState, TokenForm, TokenIssuer
 from attest.results.jose import read_jwks
-from attest.results.signing import SigningKey
+from attest.results.raw_signatures import SigningKey
 from tests.results.test_ear_build import result
 from tests.samples import AT, NONCE
 

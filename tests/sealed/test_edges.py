@@ -13,9 +13,9 @@ from attest.errors import AttestError, ConfigurationError, SealedFileError, Seal
 from attest.sealed import FolderStore, SealingNames, rewrap, unseal_directory
 from attest.sealed import stores as stores_module
 from attest.sealed.journal import Journal
+from attest.sealed.key_rotation import finish_rewrap
 from attest.sealed.names import names_problem
-from attest.sealed.rewrapping import finish_rewrap
-from attest.sealed.workplace import write_whole
+from attest.sealed.staging import write_whole
 from tests.sealed.made import KEY, NAMES, OTHER_KEY, OWNER, Place, read_files
 
 TRUSTED = (OWNER.public_key(),)

@@ -10,7 +10,7 @@ from attest.errors import AttestError
 from attest.release.notes import VerifierKey
 from attest.release.refusals import refused
 from attest.sealed import open_directory
-from attest.sealed.unsealing import require_memory
+from attest.sealed.model_unsealer import require_memory
 from tests.sealed.made import FILES, KEY, OWNER, STRANGER, Place
 
 TRUSTED = (OWNER.public_key(),)

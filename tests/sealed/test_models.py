@@ -16,16 +16,16 @@ from attest.sealed import (
     ModelResource,
     SealingNames,
     ciphertext_size,
+    model_unsealer,
     rewrap,
     seal_directory,
     sign_model,
     tink_keyset,
     unseal_directory,
-    unsealing,
     verify_plaintext,
 )
 from attest.sealed.manifest import associated_data
-from attest.sealed.workplace import is_memory, require_room
+from attest.sealed.staging import is_memory, require_room
 from tests.sealed.made import FILES, KEY, NAMES, OTHER_KEY, OWNER, STRANGER, Place, read_files, stream
 
 TRUSTED = (OWNER.public_key(),)
@@ -262,7 +262,7 @@ def test_a_disk_that_is_mounted_where_the_plaintext_is_made_is_refused(
         asked.append(folder)
         return folder.name != "model"
 
-    monkeypatch.setattr(unsealing, "is_memory", only_the_parent)
+    monkeypatch.setattr(model_unsealer, "is_memory", only_the_parent)
     with place.open() as model, pytest.raises(ConfigurationError) as refused:
         unseal_directory(model, tmp_path / "plain", random=os.urandom)
     assert refused.value.code == "target-not-memory"

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from kms.domain.leases import LeaseFilter
 from kms.keys.admin import set_enabled
 from kms.leases.admin import stop_renewals
-from kms.leases.records import LeaseFilter
 from tests.kms.support import ACTOR, MODEL
 from tests.session.line import Scene
 

@@ -8,13 +8,13 @@ from typing import get_args
 
 from attest.simulator.machines import MachineKind, SimulatedMachine
 from kms.clock import system_clock
+from kms.config.settings import Settings, load_settings
+from kms.config.settings_file import prepare_directory
+from kms.domain.keys import KeyName
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.keys.records import KeyName
-from kms.keys.secret import SecretBytes
 from kms.keys.tenants import create_tenant
-from kms.services import initialise, open_vault
-from kms.settings import Settings, load_settings
-from kms.setup import prepare_directory
+from kms.operations.services import initialise, open_vault
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, MATERIAL, FakeRandom
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from attest.cli import key_places
+from attest.cli import key_output
+from attest.cli.child_process import Program, WantedKey, descriptor_of
 from attest.cli.main import cli
-from attest.cli.running import Program, WantedKey, descriptor_of
 from attest.errors import ConfigurationError
 from attest.release import KeyReference
 from attest.release.refusals import LeaseLostError
@@ -41,7 +41,7 @@ def memory() -> Iterator[Path]:
     """A folder on tmpfs; skips where there is none."""
     shared = Path("/dev/shm")  # noqa: S108  that is what it is for
     try:
-        key_places.require_in_memory(shared.stat().st_dev, str(shared))
+        key_output.require_in_memory(shared.stat().st_dev, str(shared))
     except (OSError, ConfigurationError):
         pytest.skip("no tmpfs at /dev/shm here")
     with tempfile.TemporaryDirectory(dir=shared) as folder:
@@ -85,7 +85,7 @@ def test_a_key_is_not_written_to_a_disk_unless_that_is_said(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "model.key"
-    monkeypatch.setattr(key_places, "_IN_MEMORY", frozenset({"nothing"}))  # the folder of tests may be on tmpfs
+    monkeypatch.setattr(key_output, "_IN_MEMORY", frozenset({"nothing"}))  # the folder of tests may be on tmpfs
     ran = run("key", "get", KEY, "--out", out)
     assert (ran.exit_code, "keeps what is written" in ran.stderr, out.exists()) == (2, True, False)
     assert run("key", "get", KEY, "--out", out, "--allow-disk").exit_code == 0
@@ -93,9 +93,9 @@ def test_a_key_is_not_written_to_a_disk_unless_that_is_said(
 
 
 def test_a_file_system_that_is_not_known_is_taken_for_a_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(key_places, "_MOUNTS", tmp_path / "absent")
+    monkeypatch.setattr(key_output, "_MOUNTS", tmp_path / "absent")
     with pytest.raises(ConfigurationError) as caught:
-        key_places.require_in_memory(1, "x")
+        key_output.require_in_memory(1, "x")
     assert (caught.value.code, caught.value.got) == ("output-on-disk", "unknown")
 
 
@@ -124,7 +124,7 @@ def test_a_key_does_not_go_to_a_terminal(run: Run) -> None:
 def test_a_key_does_not_go_to_the_journal_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, others = socket.socketpair()
     with ours, others:
-        place_of = partial(key_places.place_of, out=None, out_fd=ours.fileno())
+        place_of = partial(key_output.place_of, out=None, out_fd=ours.fileno())
         assert place_of(allow_disk=False).descriptor == ours.fileno()
         found = os.fstat(ours.fileno())
         monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")  # as systemd sets it
@@ -136,9 +136,9 @@ def test_a_key_does_not_go_to_the_journal_of_the_system(monkeypatch: pytest.Monk
 
 def test_a_key_does_not_go_to_a_disk_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = os.stat_result((stat.S_IFBLK | 0o600, *[0] * 9))
-    monkeypatch.setattr(key_places, "_status", lambda *_: disk)
+    monkeypatch.setattr(key_output, "_status", lambda *_: disk)
     with pytest.raises(ConfigurationError) as caught:
-        key_places.place_of(out=None, out_fd=1, allow_disk=False)
+        key_output.place_of(out=None, out_fd=1, allow_disk=False)
     assert (caught.value.code, caught.value.got) == ("output-on-disk", "a block device")
 
 

@@ -10,7 +10,7 @@ from attest import load_policy
 from attest.errors import AttestError, ConfigurationError
 from attest.release import VerifierKey, verifier_key
 from attest.session import SessionSettings, load_settings
-from attest.session.connecting import expectation_of, open_http
+from attest.session.connection import expectation_of, open_http
 from attest.session.settings import MACHINE_FILE, settings_files
 from tests.kms.proving import POLICIES
 
@@ -99,9 +99,9 @@ def test_without_a_service_there_is_no_session_and_the_error_says_how_to_name_on
         "kms.offline = 1",
         'kms.endorsements = "a"',
         "kms.endorsements = [1]",
-        'kms.configuration = "00"',
-        'kms.configuration = "zz"',
-        "kms.configuration = 5",
+        'kms.config.configuration = "00"',
+        'kms.config.configuration = "zz"',
+        "kms.config.configuration = 5",
         "not TOML",
         'kms.unchecked_tls = " "',
     ],

@@ -14,7 +14,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AttestError
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, EvidenceItem
-from attest.evidence.forms import read_evidence
+from attest.evidence.input_files import read_evidence
 from attest.verification import VerifiedEvidence, verify
 from fixtures import generate
 from fixtures.catalogue import FixtureCase, FixtureFile, manifest

@@ -11,7 +11,7 @@ from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.azure.verify import VerifiedAzureEvidence
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
-from attest.evidence.forms import read_evidence
+from attest.evidence.input_files import read_evidence
 from attest.simulator.azure import FORMS, AzureForm, SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
 from attest.simulator.nvidia import SimulatedBoard, bound_evidence
 from attest.simulator.tpm_log import replayed_pcrs, typical_tpm_boot

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, TypeGuard, cast
 
-from attest.policy.authoring.comparing import Resolved
+from attest.policy.authoring.comparison import Resolved
 from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.model import PolicyBody

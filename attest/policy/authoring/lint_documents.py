@@ -8,7 +8,7 @@ from datetime import datetime
 from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
 from attest.policy.authoring.demands import names_in_use
-from attest.policy.authoring.linted import Finding, Severity, Surroundings
+from attest.policy.authoring.lint_findings import Finding, Severity, Surroundings
 from attest.policy.decode import Relaxed
 from attest.policy.reference_values.accepted_documents import accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attest.policy.authoring.demands import demands_of, names_in_use
-from attest.policy.authoring.linted import Finding, Severity, Surroundings
+from attest.policy.authoring.lint_findings import Finding, Severity, Surroundings
 from attest.policy.azure import PCR_KEYS
 from attest.policy.decode import Relaxed
 from attest.policy.references import ReferenceValues

@@ -10,9 +10,9 @@ from attest.evidence.azure.claims import RESETTABLE_PCRS
 from attest.evidence.claims import ClaimType, Origin
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.snp.tcb import SnpProduct
-from attest.policy.authoring.comparing import spans
+from attest.policy.authoring.comparison import spans
+from attest.policy.authoring.lint_findings import Finding, Severity, Surroundings
 from attest.policy.authoring.lint_tcbs import tcb_findings
-from attest.policy.authoring.linted import Finding, Severity, Surroundings
 from attest.policy.azure import PCR_KEYS, AzureDemands, azure_rules
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.devices import Count

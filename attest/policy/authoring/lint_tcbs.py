@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.authoring.linted import Finding, Severity
+from attest.policy.authoring.lint_findings import Finding, Severity
 from attest.policy.authoring.tcb_sets import stated
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.authoring.comparing import Compared, Effect
+from attest.policy.authoring.comparison import Compared, Effect
 from attest.policy.decode import Demand, Relaxed
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums, exact_tcbs_text, minimum_tcbs_text

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attest.policy.authoring.comparing import shown, spans
+from attest.policy.authoring.comparison import shown, spans
 from attest.policy.authoring.demands import demands_of, resolved_names
-from attest.policy.authoring.linted import Finding, Severity
+from attest.policy.authoring.lint_findings import Finding, Severity
 from attest.policy.authoring.tcb_sets import have_common_tcb
 from attest.policy.decode import Relaxed
 from attest.policy.devices import Count

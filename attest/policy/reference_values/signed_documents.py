@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from attest.errors import ConfigurationError, SignatureError
-from attest.policy.authoring.signing import (
+from attest.policy.authoring.signatures import (
     DocumentIdentity,
     DocumentSignature,
     PolicyPublicKey,

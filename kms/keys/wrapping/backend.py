@@ -7,11 +7,11 @@ from functools import partial
 from typing import NoReturn, Protocol, final
 
 from attest.errors import ConfigurationError
-from kms.errors import IntegrityError
-from kms.keys.records import WrapContext, Wrapped
-from kms.keys.secret import EXPORT, SecretBytes
-from kms.keys.wrapping.away import replaced, unavailable
-from kms.keys.wrapping.records import Backend, KekRecord, proof_content, proof_context
+from kms.domain.errors import IntegrityError
+from kms.domain.kek_records import Backend, KekRecord, proof_content, proof_context
+from kms.domain.keys import WrapContext, Wrapped
+from kms.domain.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.errors import replaced, unavailable
 
 __all__ = ["NotOpenedError", "SingleKek", "WrappingBackend", "make_proof", "not_opened", "require_binding"]
 

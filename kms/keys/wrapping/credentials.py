@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kms.keys.secret import SecretBytes
-from kms.keys.wrapping.private import PrivateFile, unusable
+from kms.domain.secret import SecretBytes
+from kms.keys.wrapping.secret_files import PrivateFile, unusable
 
 __all__ = ["read_credential"]
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from attest.errors import ConfigurationError
-from kms.keys.wrapping.records import Backend
+from kms.domain.kek_records import Backend
 
 __all__ = [
     "DEFINITION_PATHS",

@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from attest.encoding import base64url_bytes, base64url_text
 from attest.errors import ConfigurationError, EvidenceError
-from kms.drafts import Draft, drafting
-from kms.keys.kek import RandomBytes
-from kms.keys.secret import EXPORT, SecretBytes
+from kms.domain.kek import RandomBytes
+from kms.domain.kek_records import Backend
+from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.backend import NotOpenedError
-from kms.keys.wrapping.private import PrivateFile, unusable
-from kms.keys.wrapping.records import Backend
+from kms.keys.wrapping.secret_files import PrivateFile, unusable
+from kms.store.atomic_file import Draft, drafting
 
 __all__ = ["KEK_BYTES", "FileBackend", "KekDraft", "create_kek_file", "drafting_kek", "read_kek_file"]
 

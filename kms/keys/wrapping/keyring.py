@@ -11,15 +11,15 @@ import threading
 from collections.abc import Callable, Sequence
 
 from attest.errors import AttestError, ConfigurationError
-from kms.errors import IntegrityError, UnavailableError
-from kms.keys.kek import RandomBytes
-from kms.keys.records import WrapContext, Wrapped
-from kms.keys.secret import SecretBytes
-from kms.keys.wrapping.away import not_at_hand
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.kek import RandomBytes
+from kms.domain.kek_records import KekRecord, KekState
+from kms.domain.keys import WrapContext, Wrapped
+from kms.domain.secret import SecretBytes
 from kms.keys.wrapping.backend import SingleKek, WrappingBackend
+from kms.keys.wrapping.backends import identify, open_backend
 from kms.keys.wrapping.definitions import Definition
-from kms.keys.wrapping.opening import identify, open_backend
-from kms.keys.wrapping.records import KekRecord, KekState
+from kms.keys.wrapping.errors import not_at_hand
 
 __all__ = ["Keyring", "KnownKeks", "OtherDefinitions"]
 

@@ -17,14 +17,14 @@ from pkcs11 import exceptions as errors
 from pkcs11.mechanisms import GCMParams
 
 from attest.errors import ConfigurationError
-from kms.errors import UnavailableError
-from kms.keys.kek import RandomBytes
-from kms.keys.secret import SecretBytes
-from kms.keys.wrapping.away import refused, unavailable
+from kms.domain.errors import UnavailableError
+from kms.domain.kek import RandomBytes
+from kms.domain.kek_records import Backend
+from kms.domain.secret import SecretBytes
 from kms.keys.wrapping.backend import NotOpenedError
 from kms.keys.wrapping.credentials import read_credential
 from kms.keys.wrapping.definitions import Pkcs11Definition
-from kms.keys.wrapping.records import Backend
+from kms.keys.wrapping.errors import refused, unavailable
 from kms.keys.wrapping.tokens import library_at
 
 __all__ = ["Pkcs11Backend"]

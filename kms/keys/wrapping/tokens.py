@@ -13,8 +13,8 @@ import pkcs11
 from pkcs11.exceptions import PinIncorrect, PKCS11Error, UserAlreadyLoggedIn
 
 from attest.errors import ConfigurationError
-from kms.keys.secret import EXPORT, SecretBytes
-from kms.keys.wrapping.away import refused, unavailable
+from kms.domain.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.errors import refused, unavailable
 
 if TYPE_CHECKING:
     from pkcs11._pkcs11 import lib as LoadedLibrary  # noqa: N812  a class with a name like a function's

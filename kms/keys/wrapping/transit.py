@@ -25,13 +25,13 @@ from hvac import exceptions as errors
 from requests.adapters import HTTPAdapter
 
 from attest.errors import ConfigurationError
-from kms.errors import UnavailableError
-from kms.keys.secret import EXPORT, SecretBytes
-from kms.keys.wrapping.away import refused, unavailable
+from kms.domain.errors import UnavailableError
+from kms.domain.kek_records import Backend
+from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.backend import NotOpenedError
 from kms.keys.wrapping.credentials import read_credential
 from kms.keys.wrapping.definitions import TransitDefinition
-from kms.keys.wrapping.records import Backend
+from kms.keys.wrapping.errors import refused, unavailable
 
 __all__ = ["TransitBackend"]
 

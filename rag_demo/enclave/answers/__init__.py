@@ -13,10 +13,10 @@
 """
 
 from rag_demo.enclave.answers.errors import AnswerError, LanguageModelError
-from rag_demo.enclave.answers.extracting import THRESHOLD, PassagesAnswerer
+from rag_demo.enclave.answers.extractive import THRESHOLD, PassagesAnswerer
 from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
+from rag_demo.enclave.answers.generated import GeneratedAnswerer
 from rag_demo.enclave.answers.language import LanguageModel, LanguageModelLimits
-from rag_demo.enclave.answers.wording import GeneratedAnswerer
 
 __all__ = [
     "THRESHOLD",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rag_demo.enclave.parts import Found
+from rag_demo.enclave.interfaces import Found
 
 __all__ = ["UNKNOWN", "Cited", "Extract"]
 

@@ -18,7 +18,7 @@ import httpx
 from attest.errors import ConfigurationError
 from rag_demo.enclave.answers.chunks import Chunk, EventLines, malformed, parse_chunk
 from rag_demo.enclave.answers.errors import LanguageModelError
-from rag_demo.enclave.answers.prompting import Message
+from rag_demo.enclave.answers.prompt import Message
 
 __all__ = ["LanguageModel", "LanguageModelLimits"]
 

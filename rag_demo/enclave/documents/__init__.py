@@ -22,11 +22,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rag_demo.enclave.documents.document_pages import Progress, Reading, parse
     from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
     from rag_demo.enclave.documents.kinds import Kind
     from rag_demo.enclave.documents.limits import Limits
-    from rag_demo.enclave.documents.packing import split
-    from rag_demo.enclave.documents.reading import Progress, Reading, parse
+    from rag_demo.enclave.documents.passages import split
 
 __all__ = [
     "DocumentError",
@@ -46,10 +46,10 @@ _HOMES = {
     "DocumentReaderError": "errors",
     "Kind": "kinds",
     "Limits": "limits",
-    "Progress": "reading",
-    "Reading": "reading",
-    "parse": "reading",
-    "split": "packing",
+    "Progress": "document_pages",
+    "Reading": "document_pages",
+    "parse": "document_pages",
+    "split": "passages",
 }
 
 

@@ -6,7 +6,7 @@ import codecs
 import re
 
 from rag_demo.enclave.documents.kinds import Kind
-from rag_demo.enclave.documents.out import RefusedError
+from rag_demo.enclave.documents.page_writer import RefusedError
 from rag_demo.enclave.documents.zips import is_docx
 
 __all__ = ["detect"]

@@ -31,7 +31,7 @@ def main(order: Mapping[str, Any], readers: Mapping[str, str] | None = None) -> 
         sys.path.insert(0, order["root"])
     from rag_demo.enclave.documents.kinds import Kind
     from rag_demo.enclave.documents.limits import Limits
-    from rag_demo.enclave.documents.out import Out, RefusedError, write_to
+    from rag_demo.enclave.documents.page_writer import Out, RefusedError, write_to
 
     promised = Kind(order["promised"]) if order["promised"] else None
     out = Out(Limits(**order["limits"]), promised, write_to(1))
@@ -56,7 +56,7 @@ def _module(kind: str) -> str:
 def _read(order: Mapping[str, Any], out: Any, readers: Mapping[str, str]) -> None:  # noqa: ANN401  imported later
     from rag_demo.enclave.documents.confine import ConfinementError, confine
     from rag_demo.enclave.documents.detect import detect
-    from rag_demo.enclave.documents.out import RefusedError
+    from rag_demo.enclave.documents.page_writer import RefusedError
 
     loaded = _load(readers, out.promised)
     try:
@@ -79,7 +79,7 @@ def _load(readers: Mapping[str, str], promised: str | None) -> dict[str, ModuleT
 
     A promise that the content breaks ends in a refusal, so no other reader is ever needed.
     """
-    from rag_demo.enclave.documents.out import RefusedError
+    from rag_demo.enclave.documents.page_writer import RefusedError
 
     wanted = {kind: name for kind, name in readers.items() if promised in {kind, None}}
     try:

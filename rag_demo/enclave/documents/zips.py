@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-from rag_demo.enclave.documents.out import RefusedError
+from rag_demo.enclave.documents.page_writer import RefusedError
 
 __all__ = ["Package", "is_docx"]
 

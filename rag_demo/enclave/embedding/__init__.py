@@ -17,7 +17,7 @@
 
 from rag_demo.enclave.embedding.embedder import TextEmbedder
 from rag_demo.enclave.embedding.files import PlainFolder, installed_model
-from rag_demo.enclave.embedding.opening import Backend, load_embedder, open_sealed_embedder, seal_model
+from rag_demo.enclave.embedding.sealed_model import Backend, load_embedder, open_sealed_embedder, seal_model
 
 __all__ = [
     "Backend",

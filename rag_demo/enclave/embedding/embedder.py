@@ -14,7 +14,7 @@ import numpy as np
 from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, Encoder
 from rag_demo.enclave.embedding.refusals import WEIGHTS, unsuitable
 from rag_demo.enclave.embedding.wordpiece import WordPiece
-from rag_demo.enclave.parts import Vectors
+from rag_demo.enclave.interfaces import Vectors
 
 __all__ = ["WINDOW_TEXTS", "TextEmbedder"]
 

@@ -32,15 +32,15 @@ from starlette.routing import Route
 
 from attest.encoding import json_value
 from attest.errors import AttestError, EvidenceError
-from kms.limiting import Rate, RateTable
-from rag_demo.enclave.parts import Document
-from rag_demo.enclave.service.asking import answered
+from kms.api.rate_limits import Rate, RateTable
+from rag_demo.enclave.interfaces import Document
 from rag_demo.enclave.service.clock import Clock
+from rag_demo.enclave.service.concurrency import Turns, too_often
 from rag_demo.enclave.service.events import Events, refused_event
 from rag_demo.enclave.service.ingest import Ingest, Upload, told_in
 from rag_demo.enclave.service.lifecycle import Enclave, Life
-from rag_demo.enclave.service.limiting import Turns, too_often
 from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, QuestionModel
+from rag_demo.enclave.service.question import answered
 from rag_demo.enclave.service.refusals import RefusedError, invalid, problem
 from rag_demo.enclave.service.settings import Limits
 from rag_demo.enclave.service.threads import Threads, in_thread

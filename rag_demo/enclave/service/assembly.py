@@ -21,16 +21,16 @@ from attest.page import PageFile
 from attest.release.exchange import Attester
 from attest.simulator.machines import SimulatedMachine
 from rag_demo.enclave.service.app import Inside, create_app
-from rag_demo.enclave.service.bench import OpenBench
+from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
 from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
 from rag_demo.enclave.service.clock import Clock, now, ticks
-from rag_demo.enclave.service.doors import Doors
-from rag_demo.enclave.service.keyring import Keyring, open_keyring
+from rag_demo.enclave.service.held_keys import Keyring, open_keyring
 from rag_demo.enclave.service.lifecycle import Enclave, State
 from rag_demo.enclave.service.models import LeaseModel, LimitsModel, ModelModel, StateModel, WhyModel
-from rag_demo.enclave.service.offers import Offers, Vendors, files_of
+from rag_demo.enclave.service.outer_app import Doors
 from rag_demo.enclave.service.prompt_note import note_of
 from rag_demo.enclave.service.replay import open_window
+from rag_demo.enclave.service.resources import OpenBench
 from rag_demo.enclave.service.settings import EnclaveSettings, MachineSettings
 from rag_demo.enclave.service.threads import Threads
 

@@ -30,9 +30,9 @@ from attest.channel.rotation import KeyRotation
 from attest.errors import AttestError
 from attest.release.prompt_keys import PromptKeyNote
 from attest.session import SessionKey
+from rag_demo.enclave.service.attestation import Offers
 from rag_demo.enclave.service.clock import Clock
-from rag_demo.enclave.service.keyring import Keyring
-from rag_demo.enclave.service.offers import Offers
+from rag_demo.enclave.service.held_keys import Keyring
 from rag_demo.enclave.service.settings import EnclaveSettings
 
 __all__ = ["BornChannel", "Channel", "NoteOf", "ReleasedChannel"]

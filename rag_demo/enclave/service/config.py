@@ -34,7 +34,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from attest.agent.guarded import read_guarded
+from attest.agent.trusted_files import read_guarded
 from attest.encoding import hex_bytes
 from attest.errors import ConfigurationError, EvidenceError
 from attest.release.names import KeyReference

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final
 
 from attest.errors import AttestError
-from rag_demo.enclave.parts import Document, Page, Passage, Vectors
+from rag_demo.enclave.interfaces import Document, Page, Passage, Vectors
 from rag_demo.enclave.service.events import event, refused_event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, StoredEvent

@@ -23,9 +23,9 @@ from typing import Any, Final, TypeVar
 
 from attest.errors import AttestError
 from attest.release.refusals import LeaseLostError, ReleaseRefusedError
-from rag_demo.enclave.service.bench import Bench, KeyMaterial, OpenBench
-from rag_demo.enclave.service.keyring import Keyring, LeaseState, OpenKeyring
+from rag_demo.enclave.service.held_keys import Keyring, LeaseState, OpenKeyring
 from rag_demo.enclave.service.refusals import RefusedError
+from rag_demo.enclave.service.resources import Bench, KeyMaterial, OpenBench
 
 __all__ = ["Enclave", "Life", "State", "Why"]
 

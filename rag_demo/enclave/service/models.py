@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rag_demo.enclave.parts import Document
+from rag_demo.enclave.interfaces import Document
 
 __all__ = [
     "AnswerEvent",

@@ -7,7 +7,7 @@ import asyncio
 from attest.release.client import KeyReleaseClient
 from attest.release.prompt_keys import PromptKeyNote
 from attest.session import SessionKey
-from attest.session.connecting import expectation_of, open_http, watch_of
+from attest.session.connection import expectation_of, open_http, watch_of
 from rag_demo.enclave.service.channel import NoteOf
 from rag_demo.enclave.service.clock import Clock
 from rag_demo.enclave.service.settings import KeySource

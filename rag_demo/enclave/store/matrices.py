@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_demo.enclave.parts import Vectors
+from rag_demo.enclave.interfaces import Vectors
 
 __all__ = ["Matrices", "Matrix"]
 

@@ -19,8 +19,16 @@ from typing import Self
 
 import psycopg
 
-from rag_demo.enclave.parts import Document, Found, Passage, Vectors
-from rag_demo.enclave.store.checking import (
+from rag_demo.enclave.interfaces import Document, Found, Passage, Vectors
+from rag_demo.enclave.store.envelope import Envelope
+from rag_demo.enclave.store.errors import StoreClosedError, StoreConflictError, StoreError
+from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
+from rag_demo.enclave.store.postgres_search import nearest_by_meaning, nearest_by_words, passages_of, place_of
+from rag_demo.enclave.store.postgres_server import Server, prepare, require_inside, translated
+from rag_demo.enclave.store.rank_fusion import fuse
+from rag_demo.enclave.store.schema import State
+from rag_demo.enclave.store.terms import question_words, words_of
+from rag_demo.enclave.store.validation import (
     check_collection,
     check_document,
     check_limit,
@@ -29,14 +37,6 @@ from rag_demo.enclave.store.checking import (
     is_document_id,
     over_limit,
 )
-from rag_demo.enclave.store.envelope import Envelope
-from rag_demo.enclave.store.errors import StoreClosedError, StoreConflictError, StoreError
-from rag_demo.enclave.store.fusing import fuse
-from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
-from rag_demo.enclave.store.postgres_search import nearest_by_meaning, nearest_by_words, passages_of, place_of
-from rag_demo.enclave.store.postgres_server import Server, prepare, require_inside, translated
-from rag_demo.enclave.store.schema import State
-from rag_demo.enclave.store.words import question_words, words_of
 
 __all__ = ["PostgresStore"]
 

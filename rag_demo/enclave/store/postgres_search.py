@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from rag_demo.enclave.parts import Found, Passage, Vectors
+from rag_demo.enclave.interfaces import Found, Passage, Vectors
 from rag_demo.enclave.store.envelope import Envelope
-from rag_demo.enclave.store.fusing import CANDIDATES, telling
 from rag_demo.enclave.store.postgres_server import Server
+from rag_demo.enclave.store.rank_fusion import CANDIDATES, telling
 from rag_demo.enclave.store.schema import State
 
 __all__ = ["nearest_by_meaning", "nearest_by_words", "passages_of", "place_of"]

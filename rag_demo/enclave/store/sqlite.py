@@ -17,8 +17,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from rag_demo.enclave.parts import Document, Found, Passage, Vectors
-from rag_demo.enclave.store.checking import (
+from rag_demo.enclave.interfaces import Document, Found, Passage, Vectors
+from rag_demo.enclave.store.cipher_file import Connection, damaged, make_file, open_file, translated, writing
+from rag_demo.enclave.store.deletion import drop_document, purge_some, release_pages, unfinished
+from rag_demo.enclave.store.errors import StoreClosedError, StoreConflictError, StoreDamagedError, StoreError
+from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
+from rag_demo.enclave.store.matrices import Matrices
+from rag_demo.enclave.store.rank_fusion import fuse, nearest
+from rag_demo.enclave.store.schema import State, make_words, words_table
+from rag_demo.enclave.store.search import find_by_words, load_matrix, passages_of
+from rag_demo.enclave.store.terms import question_words, words_of
+from rag_demo.enclave.store.validation import (
     check_collection,
     check_document,
     check_limit,
@@ -27,15 +36,6 @@ from rag_demo.enclave.store.checking import (
     is_document_id,
     over_limit,
 )
-from rag_demo.enclave.store.cipher_file import Connection, damaged, make_file, open_file, translated, writing
-from rag_demo.enclave.store.deleting import drop_document, purge_some, release_pages, unfinished
-from rag_demo.enclave.store.errors import StoreClosedError, StoreConflictError, StoreDamagedError, StoreError
-from rag_demo.enclave.store.fusing import fuse, nearest
-from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
-from rag_demo.enclave.store.matrices import Matrices
-from rag_demo.enclave.store.schema import State, make_words, words_table
-from rag_demo.enclave.store.searching import find_by_words, load_matrix, passages_of
-from rag_demo.enclave.store.words import question_words, words_of
 
 __all__ = ["SqliteStore"]
 

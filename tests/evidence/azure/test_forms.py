@@ -25,7 +25,7 @@ from attest.evidence.azure.forms import (
 )
 from attest.evidence.azure.needs import needy_report
 from attest.evidence.azure.structure import HclReportType
-from attest.evidence.forms import read_evidence
+from attest.evidence.input_files import read_evidence
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct

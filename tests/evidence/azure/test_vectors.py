@@ -17,7 +17,7 @@ from attest.errors import AttestError
 from attest.evidence.azure.forms import azure_json, parse_azure_evidence
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
-from attest.evidence.forms import read_evidence
+from attest.evidence.input_files import read_evidence
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.evidence.azure.made import item

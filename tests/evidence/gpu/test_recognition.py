@@ -21,8 +21,8 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
-from attest.evidence.forms import FORMS, RecognisedEvidence, read_evidence
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS, device_json
+from attest.evidence.input_files import FORMS, RecognisedEvidence, read_evidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest.simulator import SimulatedChip, SimulatedGuest
 from tests.evidence.gpu import made

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from rag_demo.enclave.answers import Cited, Extract
-from rag_demo.enclave.parts import Found, Passage
+from rag_demo.enclave.interfaces import Found, Passage
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:

@@ -18,9 +18,9 @@ import pytest
 
 from rag_demo.demo.document import ANSWER_HAS, DOCUMENT_NAME, DOCUMENT_TEXT
 from rag_demo.demo.narrator import Narrator
-from rag_demo.demo.needles import Needle, bytes_needles, text_needles
+from rag_demo.demo.parties import Options, Stage, staged
 from rag_demo.demo.search import Haystack, Searcher, process_haystacks
-from rag_demo.demo.stage import Options, Stage, staged
+from rag_demo.demo.secret_forms import Needle, bytes_needles, text_needles
 from rag_demo.demo.story import document_needles, operator_haystacks, tell
 from rag_demo.demo.weights import weight_needles
 from tests.rag_demo.demo.created import Created

@@ -23,9 +23,9 @@ from attest.errors import ConfigurationError
 from rag_demo.client.cli import main as client
 from rag_demo.demo.cli import main
 from rag_demo.demo.narrator import Narrator
+from rag_demo.demo.parties import PREFIX, Options, staged
 from rag_demo.demo.programs import environment, run, start
-from rag_demo.demo.stage import PREFIX, Options, staged
-from rag_demo.demo.tap import Tap
+from rag_demo.demo.recording_relay import Tap
 
 pytestmark = pytest.mark.loopback
 

@@ -18,8 +18,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from rag_demo.demo.document import DOCUMENT_TEXT, QUESTION, SENTENCES
-from rag_demo.demo.needles import bytes_needles, text_needles, weight_windows
 from rag_demo.demo.search import MAX_STREAMS, Haystack, Hit, Searcher, process_haystacks
+from rag_demo.demo.secret_forms import bytes_needles, text_needles, weight_windows
 from rag_demo.demo.weights import weight_needles
 
 SENTENCE = "The keeper's parrot is called Admiral Pomfret"

@@ -4,7 +4,7 @@ import pytest
 
 from rag_demo.enclave.documents import DocumentError, Kind, Limits, parse
 from rag_demo.enclave.documents.detect import detect
-from rag_demo.enclave.documents.out import Out, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, RefusedError
 from rag_demo.enclave.documents.readers import docx, html, markdown, pdf, plain
 
 READERS = {

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from rag_demo.enclave.documents import Kind, Limits, zips
-from rag_demo.enclave.documents.out import RefusedError
+from rag_demo.enclave.documents.page_writer import RefusedError
 from rag_demo.enclave.documents.readers import docx
 from tests.rag_demo.documents import samples
 from tests.rag_demo.documents.asking import here, refusal, texts

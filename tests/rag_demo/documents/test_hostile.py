@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_demo.enclave.documents import DocumentError, DocumentReaderError, Kind, Limits, parse
-from rag_demo.enclave.documents.text import FORBIDDEN, normalised
+from rag_demo.enclave.documents.normalisation import FORBIDDEN, normalised
 from tests.rag_demo.documents import samples
 from tests.rag_demo.documents.asking import SMALL, here, refusal, texts
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rag_demo.enclave.documents import DocumentError, DocumentLimitError, Kind, Limits, Progress, parse
-from rag_demo.enclave.parts import Page
+from rag_demo.enclave.interfaces import Page
 from tests.rag_demo.documents import samples
 
 

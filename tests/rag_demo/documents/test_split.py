@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rag_demo.enclave.documents import split
 from rag_demo.enclave.documents.sentences import sentences
-from rag_demo.enclave.parts import Page
+from rag_demo.enclave.interfaces import Page
 
 
 def cut(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rag_demo.enclave.embedding import TextEmbedder
-from rag_demo.enclave.parts import Embedder
+from rag_demo.enclave.interfaces import Embedder
 
 WORDS: Final = (
     "lease",

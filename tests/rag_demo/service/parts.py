@@ -11,8 +11,8 @@ import numpy as np
 
 from attest.errors import EvidenceError
 from rag_demo.enclave.answers.extracts import Cited, Extract
-from rag_demo.enclave.parts import Document, Embedder, Found, Page, Passage, Vectors
-from rag_demo.enclave.service.bench import Bench, KeyMaterial, Progress
+from rag_demo.enclave.interfaces import Document, Embedder, Found, Page, Passage, Vectors
+from rag_demo.enclave.service.resources import Bench, KeyMaterial, Progress
 
 DIMENSIONS = 64
 

@@ -27,13 +27,13 @@ from attest.release.notes import verifier_key
 from attest.session import load_settings
 from attest.simulator.machines import SimulatedMachine
 from kms.clock import system_clock
+from kms.config.settings import load_settings as load_kms_settings
+from kms.config.settings_file import prepare_directory
+from kms.domain.keys import KeyName
+from kms.domain.material import new_material
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key
-from kms.keys.material import new_material
-from kms.keys.records import KeyName
-from kms.keys.secret import SecretBytes
-from kms.services import initialise, open_vault
-from kms.settings import load_settings as load_kms_settings
-from kms.setup import prepare_directory
+from kms.operations.services import initialise, open_vault
 from rag_demo.enclave.service.assembly import Service
 from rag_demo.enclave.service.settings import (
     EnclaveSettings,

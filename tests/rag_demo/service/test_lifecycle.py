@@ -20,14 +20,14 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.release.refusals import LeaseLostError, PolicyNotMetError
 from kms.clock import system_clock
-from rag_demo.enclave.parts import Document, Passage
-from rag_demo.enclave.service.asking import answered
+from rag_demo.enclave.interfaces import Document, Passage
 from rag_demo.enclave.service.assembly import Service
-from rag_demo.enclave.service.bench import Bench, KeyMaterial
-from rag_demo.enclave.service.keyring import Keyring, LeaseState
+from rag_demo.enclave.service.held_keys import Keyring, LeaseState
 from rag_demo.enclave.service.lifecycle import Enclave, Life, State, Why
 from rag_demo.enclave.service.logs import JsonLines
+from rag_demo.enclave.service.question import answered
 from rag_demo.enclave.service.refusals import RefusedError
+from rag_demo.enclave.service.resources import Bench, KeyMaterial
 from rag_demo.enclave.service.settings import Limits
 from tests.rag_demo.service.parts import WordEmbedder, Workshop
 from tests.rag_demo.service.support import (

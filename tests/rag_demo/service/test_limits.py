@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.service.app import Inside, create_app
-from rag_demo.enclave.service.bench import Bench, KeyMaterial
 from rag_demo.enclave.service.clock import now, ticks
+from rag_demo.enclave.service.composition import bench_of
+from rag_demo.enclave.service.concurrency import Turns
 from rag_demo.enclave.service.lifecycle import Life
-from rag_demo.enclave.service.limiting import Turns
 from rag_demo.enclave.service.refusals import RefusedError, problem, status_of
+from rag_demo.enclave.service.resources import Bench, KeyMaterial
 from rag_demo.enclave.service.settings import Limits, LlmSettings, ModelSettings
 from rag_demo.enclave.service.threads import Threads
 from rag_demo.enclave.service.users import collection_of
-from rag_demo.enclave.service.wiring import bench_of
 from rag_demo.enclave.store import StoreClosedError, StoreDamagedError, StoreLimitError
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import events, settings_of, source_nowhere, token

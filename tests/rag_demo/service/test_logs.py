@@ -69,7 +69,7 @@ def test_whatever_fails_wherever_the_log_has_its_kind_and_its_place_alone() -> N
 _ENVIRONMENT = """
 import json, ssl
 from psycopg import pq
-from rag_demo.enclave.service.running import prepare
+from rag_demo.enclave.service.process import prepare
 
 prepare()
 defaults = {one.keyword.decode(): one.val for one in pq.Conninfo.get_defaults()}

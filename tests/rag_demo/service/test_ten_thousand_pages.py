@@ -24,11 +24,11 @@ from attest.policy import load_policy
 from rag_demo.client import Answer, Demands, Progress, RagClient, Sent, Stored, UserToken
 from rag_demo.enclave.documents import parse, split
 from rag_demo.enclave.embedding import PlainFolder, installed_model, load_embedder
-from rag_demo.enclave.parts import Found
-from rag_demo.enclave.service.asking import FOUND
+from rag_demo.enclave.interfaces import Found
+from rag_demo.enclave.service.composition import PASSAGE_TOKENS
+from rag_demo.enclave.service.question import FOUND
 from rag_demo.enclave.service.settings import Limits
 from rag_demo.enclave.service.users import collection_of
-from rag_demo.enclave.service.wiring import PASSAGE_TOKENS
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 from tests.rag_demo.documents.samples import pdf
 from tests.rag_demo.service.program import Program, operator_folder, running

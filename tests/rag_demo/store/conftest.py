@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_demo.enclave.parts import Store
+from rag_demo.enclave.interfaces import Store
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 from rag_demo.enclave.store.postgres import PostgresStore
 from tests.kms.postgres import Server

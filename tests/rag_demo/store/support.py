@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from rag_demo.enclave.parts import Document, Found, Passage, Store, Vectors
+from rag_demo.enclave.interfaces import Document, Found, Passage, Store, Vectors
 from tests.rag_demo.hashing import DIMENSIONS, HashingEmbedder
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_demo.enclave.parts import Passage, Store
+from rag_demo.enclave.interfaces import Passage, Store
 from rag_demo.enclave.store import (
     StoreClosedError,
     StoreConflictError,

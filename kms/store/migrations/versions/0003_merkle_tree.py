@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from kms.errors import LogBrokenError
-from kms.store.protecting import append_only
+from kms.domain.errors import LogBrokenError
+from kms.store.append_only import append_only
 
 revision = "0003"
 down_revision = "0002"

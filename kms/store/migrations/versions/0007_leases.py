@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store.protecting import append_only
+from kms.store.append_only import append_only
 
 revision = "0007"
 down_revision = "0009"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 
-from rag_demo.enclave.documents.out import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
 from rag_demo.enclave.documents.zips import Package
 
 __all__ = ["read"]

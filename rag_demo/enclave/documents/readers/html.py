@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
-from rag_demo.enclave.documents.out import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
 from rag_demo.enclave.documents.readers.plain import decoded
 
 __all__ = ["ENCODINGS", "read", "text_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from rag_demo.enclave.documents.out import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
 from rag_demo.enclave.documents.readers.html import text_of
 from rag_demo.enclave.documents.readers.plain import decoded
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from rag_demo.enclave.documents.out import Out, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, RefusedError
 
 __all__ = ["read"]
 

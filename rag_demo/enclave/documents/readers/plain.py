@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from rag_demo.enclave.documents.out import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
 
 __all__ = ["decoded", "read"]
 

@@ -1,0 +1,281 @@
+"""The agent itself: accepts connections within limits, answers each in a thread of its own, and ends in order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from attest.agent.answers import Answer, Request, problem
+from attest.agent.clock import since_start
+from attest.agent.concurrency import Turns
+from attest.agent.config import AgentConfig
+from attest.agent.errors import AgentRefusedError
+from attest.agent.http import Conversation
+from attest.agent.keys import KeyHolder, Keyring
+from attest.agent.logs import Seldom
+from attest.agent.models import Model
+from attest.agent.peers import Peer, peer_of
+from attest.agent.routes import Routes
+from attest.agent.streams import Streams
+from attest.errors import AttestError
+from attest.release.notes import VerifierKey
+from attest.release.refusals import LeaseLostError
+from attest.session.key import SessionKey
+
+__all__ = ["Agent"]
+
+_RETRY: Final = 1.0
+_log = logging.getLogger("attest.agent")
+
+
+class Agent:
+    """Gives keys and files of models to the peers that its configuration names.
+
+    The order of its life: it is made, ``lost`` becomes a callback of the session, ``serve`` runs until ``stop``.
+
+    Args:
+        config: what is given to whom.
+        ticks: seconds that never run backwards.
+        own_uid: the agent's own user, who may ask whether it is well; None: this process's.
+    """
+
+    def __init__(
+        self, config: AgentConfig, *, ticks: Callable[[], float] = since_start, own_uid: int | None = None
+    ) -> None:
+        """Hold nothing."""
+        self._config = config
+        self._ticks = ticks
+        self._own_uid = os.geteuid() if own_uid is None else own_uid
+        self._streams = Streams()
+        limits = config.limits
+        self._connections = Turns(total=limits.connections, per_uid=limits.connections_per_uid)
+        self._files = Turns(total=limits.streams, per_uid=limits.streams_per_uid)
+        self._lock = threading.Lock()
+        self._threads: dict[threading.Thread, socket.socket] = {}
+        self._ending = threading.Event()
+        self._wake: tuple[int, ...] = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._turned_away = Seldom(ticks)
+        self._keyring: Keyring | None = None
+        self._models: dict[str, Model] = {}
+
+    # -- leases
+
+    def lost(self, key: SessionKey, error: LeaseLostError) -> None:
+        """Stop giving a key and the models that it opens, at once; the session calls this before it overwrites it."""
+        if self._keyring is not None:
+            self._keyring.lost(key, error)
+        for model in self._models.values():
+            model.lost(key.reference)
+        broken_off = self._streams.lost(key.reference, error)
+        _log.error(
+            "%s is given to nobody any more: %s; %d answers broke off", key.reference, error.message, broken_off,
+            extra={"code": error.code},
+        )  # fmt: skip
+
+    # -- serving
+
+    def serve(
+        self,
+        listener: socket.socket,
+        session: KeyHolder,
+        *,
+        service: VerifierKey | None = None,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Serve until ``stop``, then let answers that have begun be finished for a while.
+
+        Args:
+            listener: listening; no more connections are taken from it at the end, and the caller closes it.
+            session: where keys come from; the caller closes it.
+            service: which service that is, to compare with what owners of models sign.
+            ready: is called when connections are accepted.
+        """
+        self._keyring = Keyring(session, ticks=self._ticks)
+        self._models.update(
+            {one.name: Model(config=one, keyring=self._keyring, service=service) for one in self._config.models}
+        )
+        routes = Routes(self._config, keyring=self._keyring, models=self._models, own_uid=self._own_uid)
+        threading.Thread(target=self._obtain_all, args=(routes, self._keyring), name="agent-start", daemon=True).start()
+        try:
+            ready()
+            self._accept_all(listener, routes)
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """Let ``serve`` return. May be called by a signal handler, and twice."""
+        self._ending.set()
+        with suppress(BlockingIOError):
+            os.write(self._wake[1], b"x")
+
+    def _obtain_all(self, routes: Routes, keyring: Keyring) -> None:
+        """Obtain everything once, so that it is there before it is asked for; what fails is tried again when it is."""
+        steps: list[tuple[str, Callable[[], object]]] = [
+            (f"key {one.reference}", partial(keyring.get, one.reference)) for one in self._config.keys
+        ]
+        steps += [(f"model {name}", model.opened) for name, model in self._models.items()]
+        for what, obtain in steps:
+            if self._ending.is_set():
+                return
+            try:
+                obtain()
+            except AttestError as exc:
+                _log.error("%s: %s", what, exc.message, extra={"code": exc.code})
+            except ValueError:  # the session was closed meanwhile
+                return
+            else:
+                _log.info("%s is ready", what)
+        routes.started = True
+
+    def _accept_all(self, listener: socket.socket, routes: Routes) -> None:
+        listener.settimeout(0)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(listener, selectors.EVENT_READ)
+            waiting.register(self._wake[0], selectors.EVENT_READ)
+            while not self._ending.is_set():
+                waiting.select()
+                if not self._ending.is_set():
+                    self._accept(listener, routes)
+
+    def _accept(self, listener: socket.socket, routes: Routes) -> None:
+        try:
+            sock, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+            return
+        except OSError as exc:  # no descriptor or memory left: those that are open will give some back
+            _log.error("a connection cannot be accepted: %s", exc)
+            self._ending.wait(_RETRY)
+            return
+        try:
+            peer = peer_of(sock)
+            refusal = self._refusal(peer, routes)
+            if refusal is not None:
+                self._turn_away(sock, peer, refusal)
+                return
+            self._begin(sock, peer, routes)
+        except OSError as exc:
+            _log.error("a connection cannot be served: %s", exc)
+            sock.close()
+
+    def _refusal(self, peer: Peer, routes: Routes) -> AgentRefusedError | None:
+        if not routes.admits(peer):
+            return AgentRefusedError(
+                f"user {peer.uid} and group {peer.gid} are not named in the agent's configuration",
+                code="agent-peer-refused",
+                status=HTTPStatus.FORBIDDEN,
+                hint="a table [peers.NAME] names users and groups, as this process's user namespace numbers them",
+            )
+        return None if self._connections.take(peer.uid) else busy("connections")
+
+    def _turn_away(self, sock: socket.socket, peer: Peer, error: AgentRefusedError) -> None:
+        """Say why not, without reading anything and without waiting."""
+        times = self._turned_away.admits()
+        if times:
+            extra = {"uid": peer.uid, "gid": peer.gid, "pid": peer.pid, "code": error.code, "times": times}
+            _log.warning("a connection was turned away", extra=extra)
+        answer = problem(error)
+        head = f"HTTP/1.1 {int(answer.status)} {answer.status.phrase}\r\nConnection: close\r\n"
+        head += f"Content-Length: {answer.length}\r\n"
+        lines = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
+        with sock, suppress(OSError):
+            sock.settimeout(0)
+            sock.send(f"{head}{lines}\r\n".encode() + answer.body)
+            sock.shutdown(socket.SHUT_WR)
+
+    def _begin(self, sock: socket.socket, peer: Peer, routes: Routes) -> None:
+        talk = Conversation(
+            sock,
+            peer,
+            answering=partial(self._answer, routes),
+            streams=self._streams,
+            limits=self._config.limits,
+            ticks=self._ticks,
+            ending=self._ending.is_set,
+        )
+        thread = threading.Thread(target=self._talk, args=(talk, peer), name="agent-connection", daemon=True)
+        with self._lock:
+            self._threads[thread] = sock
+        try:
+            thread.start()
+        except RuntimeError as exc:  # the system gives no more threads
+            self._forget(thread, peer)
+            raise OSError(str(exc)) from exc
+
+    def _talk(self, talk: Conversation, peer: Peer) -> None:
+        try:
+            talk.run()
+        except Exception:  # noqa: BLE001  a defect of ours ends one connection, not the agent
+            _log.exception("a connection of user %d ended by a defect", peer.uid)
+        finally:
+            self._forget(threading.current_thread(), peer)
+
+    def _forget(self, thread: threading.Thread, peer: Peer) -> None:
+        with self._lock:
+            self._threads.pop(thread, None)
+        self._connections.give_back(peer.uid)
+
+    def _answer(self, routes: Routes, peer: Peer, request: Request) -> Answer:
+        """Answer; a file waits for its turn, when too many are sent, and not for long."""
+        if not request.target.startswith("/v1/models/") or request.method != "GET":
+            return routes.answer(peer, request)
+        if not self._files.take(peer.uid, seconds=self._config.limits.wait_seconds):
+            return problem(busy("files"))
+        answer = Answer(status=HTTPStatus.INTERNAL_SERVER_ERROR)
+        try:
+            answer = routes.answer(peer, request)
+        finally:
+            if answer.pieces is None:
+                self._files.give_back(peer.uid)
+        if answer.pieces is not None:
+            close = answer.close
+
+            def closed() -> None:
+                try:
+                    close()
+                finally:
+                    self._files.give_back(peer.uid)
+
+            answer.close = closed
+        return answer
+
+    def _end(self) -> None:
+        """Let begun answers be finished, then break them off; forget every key."""
+        self._ending.set()
+        with self._lock:
+            threads = dict(self._threads)
+        for sock in threads.values():
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RD)  # whoever waits for a request waits no more; answers go on
+        end = self._ticks() + self._config.limits.drain_seconds
+        for thread in threads:
+            thread.join(max(0.0, end - self._ticks()))
+        broken_off = self._streams.break_off()
+        if broken_off:
+            _log.warning("%d answers broke off: their time was over", broken_off)
+        for model in self._models.values():
+            model.close()
+
+    def close(self) -> None:
+        """Let go of what ``stop`` needs; nobody may call that any more. Twice is allowed."""
+        wake, self._wake = self._wake, ()
+        for descriptor in wake:
+            os.close(descriptor)
+
+
+def busy(what: str) -> AgentRefusedError:
+    """Say that there are too many at a time."""
+    return AgentRefusedError(
+        f"too many {what} at a time",
+        code="agent-busy",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        retry_after=_RETRY,
+        hint="limits in the agent's configuration",
+    )

@@ -1,0 +1,353 @@
+"""A first policy from verified evidence: what this machine is, written down as demands.
+
+What a machine runs today says nothing about whether it should. So the draft says where each value comes from, and
+what the machine does not fulfil of the strict defaults stands in it as a relaxation with its reason, never silently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import cast
+
+from attest.checks import Check, Outcome, Unchecked
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import ConfigurationError
+from attest.evidence.eventlog.facts import EventLogFacts
+from attest.evidence.gpu.device_set import DeviceSet
+from attest.policy.authoring.draft_sections import (
+    KEYS_OF_KIND,
+    Section,
+    azure_section,
+    device_sections,
+    intel_section,
+    snp_section,
+)
+from attest.policy.authoring.yaml_text import Path, comment_lines, yaml_text
+from attest.policy.load import Policy, load_policy
+from attest.policy.model import SCHEMA
+from attest.policy.rule_tree import SET
+from attest.policy.rules import Subject
+
+__all__ = ["FIELDS", "Draft", "DraftSource", "Field", "SourceItem", "choose", "draft_policy", "fields_of"]
+
+SCHEMA_FILE = "attest-policy.schema.json"
+"""What ``attest policy schema`` is written to, beside the policy."""
+EXACTLY, OR_NEWER, ANY = "exactly", "or-newer", "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """Something about which a draft can demand more or less.
+
+    Attributes:
+        name: ``gpu.driver``: the key of the section, and what of it.
+        about: what is asked, for people.
+        choices: what can be demanded; the first one is usual.
+        follows_default: whether ``--default`` speaks of it too.
+    """
+
+    name: str
+    about: str
+    choices: tuple[str, ...]
+    follows_default: bool = False
+
+
+_BOTH = (EXACTLY, OR_NEWER)
+FIELDS: Mapping[str, Field] = {
+    field.name: field
+    for field in (
+        Field(name="azure.vm", about="the VM, by its id", choices=(ANY, EXACTLY)),
+        # The host's owner replaces firmware, unasked: exactly this one is demanded only where somebody says so.
+        Field(name="snp.tcb", about="AMD's firmware (TCB)", choices=(OR_NEWER, EXACTLY)),
+        Field(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
+        Field(name="tdx.module", about="Intel's TDX module", choices=_BOTH, follows_default=True),
+        Field(name="tdx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
+        # Newer versions of an enclave have other measurements: only its signer vouches for them.
+        Field(name="sgx.enclave", about="the enclave", choices=_BOTH),
+        Field(name="sgx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
+        Field(name="gpu.driver", about="the GPU driver", choices=_BOTH, follows_default=True),
+        Field(name="gpu.vbios", about="the VBIOS of the GPU", choices=_BOTH, follows_default=True),
+        Field(name="gpu.device", about="the GPU, by the identity in its certificate", choices=(ANY, EXACTLY)),
+        Field(name="nvswitch.vbios", about="the BIOS of the NVSwitch", choices=_BOTH, follows_default=True),
+        Field(name="nvswitch.device", about="the NVSwitch, by its identity", choices=(ANY, EXACTLY)),
+    )
+}
+"""Everything that can be chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceItem:
+    """One verified device.
+
+    Attributes:
+        name: its name in the evidence.
+        kind: its kind (``sev-snp``).
+        verified: what the procedure of its format returned.
+        silicon: of an Azure VM the CPU's report within; of every other device the same as ``verified``.
+        facts: what the event log beside it says, or None.
+    """
+
+    name: str
+    kind: str
+    verified: object
+    silicon: object
+    facts: EventLogFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftSource:
+    """Verified evidence, as far as a draft asks.
+
+    Attributes:
+        items: the devices.
+        devices: GPUs and NVSwitches together.
+        digest: of the evidence.
+        at: the moment for which it was verified.
+        simulated: whether a part of it rests on the simulator's roots.
+        unchecked: what whoever verified it left unchecked; the draft does not take it over.
+    """
+
+    items: tuple[SourceItem, ...]
+    devices: DeviceSet
+    digest: bytes
+    at: datetime
+    simulated: bool
+    unchecked: tuple[Unchecked, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """Where reference values come from."""
+        shout = "SIMULATED: " if self.simulated else ""
+        return f"{shout}from evidence {self.digest.hex()} on {rfc3339_text(self.at)[:10]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A policy that affirms its source.
+
+    Attributes:
+        document: the policy.
+        comments: what its text says above each key.
+        head: what its text starts with.
+        weak: where the machine is not what a strict policy demands: key and reason.
+        policy: the document, loaded.
+    """
+
+    document: Mapping[str, JsonValue]
+    comments: Mapping[Path, tuple[str, ...]]
+    head: tuple[str, ...]
+    weak: tuple[tuple[str, str], ...]
+    policy: Policy
+
+    @property
+    def yaml(self) -> str:
+        """The policy with its comments."""
+        head = [f"# yaml-language-server: $schema=./{SCHEMA_FILE}"]
+        for paragraph in self.head:
+            head.extend(comment_lines(paragraph))
+        return "".join(f"{line}\n" for line in head) + yaml_text(self.document, self.comments)
+
+
+def fields_of(kinds: Iterable[str]) -> tuple[Field, ...]:
+    """Return what can be chosen for these kinds of devices.
+
+    Raises:
+        ConfigurationError: ``policy-draft-kind``.
+    """
+    keys = {key for kind in kinds for key in _keys_of(kind)}
+    return tuple(field for field in FIELDS.values() if field.name.partition(".")[0] in keys)
+
+
+def _keys_of(kind: str) -> tuple[str, ...]:
+    keys = KEYS_OF_KIND.get(kind)
+    if keys is None:
+        raise ConfigurationError(
+            f"no policy can be drafted for evidence of kind {kind}: the language has no key for it",
+            code="policy-draft-kind",
+            expected=", ".join(KEYS_OF_KIND),
+            got=kind,
+        )
+    return keys
+
+
+def choose(
+    kinds: Iterable[str], *, exactly: Sequence[str] = (), or_newer: Sequence[str] = (), default: str | None = None
+) -> dict[str, str]:
+    """Say for each field of these kinds what is demanded.
+
+    Args:
+        kinds: kinds of devices in the evidence.
+        exactly: fields that must stay as they are.
+        or_newer: fields that may become newer.
+        default: for versions of firmware and drivers that neither names; None for each field's own.
+
+    Raises:
+        ConfigurationError: ``policy-draft-field``: a field is unknown, named twice, of no device in the evidence, or
+            cannot be demanded so.
+    """
+    known = {field.name: field for field in fields_of(kinds)}
+    named = [*((name, EXACTLY) for name in exactly), *((name, OR_NEWER) for name in or_newer)]
+    chosen: dict[str, str] = {}
+    for name, choice in named:
+        _require_choice(name, choice, known, chosen)
+        chosen[name] = choice
+    for name, field in known.items():
+        usual = default if default is not None and field.follows_default else field.choices[0]
+        chosen.setdefault(name, usual)
+    return {name: chosen[name] for name in known}
+
+
+def _require_choice(name: str, choice: str, known: Mapping[str, Field], chosen: Mapping[str, str]) -> None:
+    if name not in known:
+        got = "a device that the evidence does not have" if name in FIELDS else "no known field"
+        raise _bad_field(name, f"one of {', '.join(known)}", got)
+    if name in chosen and chosen[name] != choice:
+        raise _bad_field(name, "one choice", f"{chosen[name]} and {choice}")
+    if choice not in known[name].choices:
+        raise _bad_field(name, " or ".join(known[name].choices), choice)
+
+
+def _bad_field(name: str, expected: str, got: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name}: expected {expected}, got {got}",
+        code="policy-draft-field",
+        field=name,
+        expected=expected,
+        got=got,
+        hint="docs/policy.md lists what can be chosen for each kind of device",
+    )
+
+
+def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> Draft:
+    """Write the policy that affirms exactly this.
+
+    Args:
+        source: verified evidence.
+        name: name of the policy.
+        reference: name of the reference values; those of registers have it in front.
+        chosen: what ``choose`` returned.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``: a name is none.
+    """
+    sections = _sections(source, reference, chosen)
+    document: dict[str, JsonValue] = {"schema": SCHEMA, "name": name, "version": 1}
+    document["description"] = f"drafted {source.origin}"
+    comments: dict[Path, tuple[str, ...]] = {("version",): ("Raise it with every change.",)}
+    if source.simulated:
+        document["simulated"] = {"unchecked": "drafted from SIMULATED evidence, which proves nothing about hardware"}
+        comments["simulated",] = ("SIMULATED: everybody can make such evidence. Delete this before it matters.",)
+    references = {at: digests for section in sections for at, digests in section.references.items()}
+    if references:
+        document["reference_values"] = {
+            at: {"origin": source.origin, "values": [value.hex() for value in values]}
+            for at, values in references.items()
+        }
+        comments["reference_values",] = (
+            "That a machine had these values does not make them good. Give each an end:",
+            'expires: "2027-12-31T00:00:00Z"',
+        )
+    for section in sections:
+        document[section.key] = section.demands
+        comments |= {(section.key, *path): told for path, told in section.comments.items()}
+    stated = [pair for section in sections for pair in section.weak.items()]
+    relaxed, policy = _relax(document, comments, source)
+    weak = (*stated, *relaxed)
+    return Draft(document=document, comments=comments, head=tuple(_head(source, weak)), weak=weak, policy=policy)
+
+
+def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) -> list[Section]:
+    found: list[Section] = []
+    for item in source.items:
+        keys = _keys_of(item.kind)
+        if "azure" in keys:
+            found.append(azure_section(item.verified, item.facts, reference, chosen))
+        if "snp" in keys:
+            found.append(snp_section(item.silicon, reference, chosen))
+        elif keys[-1] in ("tdx", "sgx"):
+            facts = None if "azure" in keys else item.facts
+            found.append(intel_section(keys[-1], item.silicon, facts, reference, chosen, at=source.at))
+    return found + device_sections(source.devices, chosen)
+
+
+def _head(source: DraftSource, weak: Sequence[tuple[str, str]]) -> list[str]:
+    kinds: dict[str, int] = {}
+    for item in source.items:
+        kinds[item.kind] = kinds.get(item.kind, 0) + 1
+    devices = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    shout = (
+        ["SIMULATED evidence: this policy is for a laboratory, and for nothing that matters."]
+        if source.simulated
+        else []
+    )
+    told = [f"WEAKER than a strict policy: {', '.join(key for key, _ in weak)}; each is marked."] if weak else []
+    return [
+        f"Drafted from one machine ({devices}), {source.origin}.",
+        "It affirms that machine and its equals. Read it before you rely on it: what ran there is what it accepts.",
+        f"'attest policy schema > {SCHEMA_FILE}' gives editors the keys; 'attest policy explain' tells it in words.",
+        *shout,
+        *told,
+    ]
+
+
+# -- what the machine does not fulfil
+
+
+def _relax(
+    document: dict[str, JsonValue], comments: dict[Path, tuple[str, ...]], source: DraftSource
+) -> tuple[tuple[tuple[str, str], ...], Policy]:
+    """Relax, with the reason, every strict default that the source does not meet; until it meets the policy."""
+    weak: dict[str, str] = {}
+    while True:
+        policy = load_policy(json.dumps(document).encode())
+        failed = _failed(policy, source)
+        if not failed:
+            return tuple(weak.items()), policy
+        for check in failed:
+            path = key_of(check.id)
+            reason = f"this machine does not meet it: expected {check.expected}, got {check.got}"[:500]
+            if weak.setdefault(".".join(path), reason) is not reason:
+                continue
+            _put(document, path, {"unchecked": reason})
+            comments[path] = ("WEAKER than a strict policy, because this machine is. Decide whether you want that.",)
+
+
+def _failed(policy: Policy, source: DraftSource) -> list[Check]:
+    """Judge the source by every rule; of several devices, the first that fails speaks."""
+    reasons = MappingProxyType({entry.check: entry.reason for entry in source.unchecked})
+    found: dict[str, Check] = {}
+    for placed in policy.all_rules():
+        subjects = [item for item in source.items if item.kind == placed.kind]
+        targets: list[tuple[str | None, object]] = [
+            (item.name, item.facts if placed.rule.subject is Subject.EVENT_LOG else item.verified) for item in subjects
+        ]
+        if placed.kind == SET:
+            targets = [(None, source.devices)]
+        for name, subject in targets:
+            check = placed.rule.judge(subject, at=source.at, item=name, reasons=reasons)
+            if check.outcome is Outcome.FAIL:
+                found.setdefault(check.id, check)
+    return list(found.values())
+
+
+_OTHER_KEYS: Mapping[str, Path] = {
+    "policy.snp.firmware_rollback_protected": ("snp", "rollback_protection"),
+    "policy.snp.csp_id": ("snp", "csp_ids"),
+    "policy.tdx.under_debug": ("tdx", "td_attributes", "debug"),
+}
+
+
+def key_of(rule_id: str) -> Path:
+    """Return the key that a check of a draft is about."""
+    return _OTHER_KEYS.get(rule_id) or tuple(rule_id.split(".")[1:])
+
+
+def _put(document: dict[str, JsonValue], path: Path, value: JsonValue) -> None:
+    place = document
+    for name in path[:-1]:
+        place = cast("dict[str, JsonValue]", place.setdefault(name, {}))  # sections are mappings
+    place[path[-1]] = value

@@ -1,0 +1,192 @@
+"""A policy told in words, and what a judged machine would have to change.
+
+Everything here is text made from data in the order of the policy: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from attest.checks import Check
+from attest.encoding import JsonValue, rfc3339_text
+from attest.evidence.claims import value_text
+from attest.policy.authoring.rule_words import FIXES, SENTENCES, longest_prefix, words_for
+from attest.policy.decode import Relaxed
+from attest.policy.load import Policy
+from attest.policy.references import ReferenceValues
+from attest.policy.rule_tree import SET, All, AtLeast, Leaf, Node
+from attest.policy.rules import Rule
+from attest.policy.verifiers import AcceptedVerifier
+
+__all__ = [
+    "FIXES",
+    "SENTENCES",
+    "explanation_document",
+    "explanation_text",
+    "failures_document",
+    "failures_text",
+    "fix_for",
+]
+
+EXPLANATION_SCHEMA = "attest.policy-explanation/1"
+_KINDS: Mapping[str, str] = {
+    "sev-snp": "A SEV-SNP guest",
+    "tdx": "A TDX guest",
+    "sgx": "An SGX enclave",
+    "azure-snp": "An Azure confidential VM on SEV-SNP",
+    "azure-tdx": "An Azure confidential VM on TDX",
+    "nvidia-gpu": "Each GPU",
+    "nvidia-switch": "Each NVSwitch",
+    SET: "All devices together",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """One line of an explanation.
+
+    Attributes:
+        depth: how far it is indented.
+        text: what it says.
+        rule: the rule that it tells, or None for a heading.
+    """
+
+    depth: int
+    text: str
+    rule: Rule | None = None
+
+
+def fix_for(check_id: str) -> str:
+    """Say what to do about a failed check; of one that no line is about, where to read."""
+    return longest_prefix(FIXES, check_id) or "See docs/policy.md and docs/errors.md for this check."
+
+
+def explanation_document(policy: Policy, references: Mapping[str, ReferenceValues]) -> dict[str, JsonValue]:
+    """Tell a policy for programs.
+
+    Args:
+        policy: the policy.
+        references: the reference values that stand in it, by name.
+    """
+    return {
+        "schema": EXPLANATION_SCHEMA,
+        "name": policy.name,
+        "version": policy.version,
+        "digest": policy.digest.hex(),
+        "accepts": [*policy.kinds],
+        "simulated": None if policy.simulated is None else policy.simulated,
+        "unchecked": {entry.check: entry.reason for entry in policy.unchecked},
+        **({"verifiers": [_verifier(one) for one in policy.verifiers]} if policy.verifiers else {}),
+        "rules": [
+            {
+                "id": placed.rule.id,
+                "kind": placed.kind,
+                **({"branch": placed.path} if placed.path else {}),
+                "text": _sentence(placed.rule),
+                **({"unchecked": placed.rule.relaxed} if placed.rule.relaxed is not None else {}),
+            }
+            for placed in policy.all_rules()
+        ],
+        "reference_values": {name: _reference(reference) for name, reference in references.items()},
+    }
+
+
+def explanation_text(policy: Policy, references: Mapping[str, ReferenceValues]) -> str:
+    """Tell a policy for people; arguments as ``explanation_document``."""
+    lines = [f"policy {policy.name!r} version {policy.version}, digest {policy.digest.hex()}", ""]
+    lines += _simulation(policy)
+    lines += [f"UNCHECKED: {entry.check} need not be judged: {entry.reason}" for entry in policy.unchecked]
+    lines += [f"It accepts evidence of {', '.join(policy.kinds)}, and of nothing else."]
+    lines += [_verifier(one) for one in policy.verifiers]
+    lines += [""]
+    lines += [f"{'  ' * line.depth}{line.text}" for line in _node(policy.tree, depth=0)]
+    for name, reference in references.items():
+        end = "never ends" if reference.expires is None else f"ends {rfc3339_text(reference.expires)}"
+        count = f"{len(reference.values)} value" + "s" * (len(reference.values) != 1)
+        lines += [f"Reference values {name!r}: {count}, {end}; {reference.origin}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _verifier(verifier: AcceptedVerifier) -> str:
+    said = [f"{name} to be one of {', '.join(map(value_text, values))}" for name, values in verifier.statements.items()]
+    return _taken(verifier) + (f" It has to say {'; '.join(said)}." if said else "")
+
+
+def _taken(verifier: AcceptedVerifier) -> str:
+    age = f"It takes tokens of {verifier.issuer} in the place of evidence, {verifier.maximum_age} seconds old at most"
+    if verifier.policy_ids is None:
+        return f"{age}."
+    wanted = verifier.policy_ids.value
+    if isinstance(wanted, Relaxed):
+        return f"{age}. UNCHECKED: by which policy that Verifier judged: {wanted.reason}."
+    return f"{age}, that name a policy of {', '.join(wanted)}."
+
+
+def _simulation(policy: Policy) -> list[str]:
+    if policy.simulated is None:
+        return ["SIMULATED evidence is refused."]
+    return [f"SIMULATED evidence is accepted, which proves nothing about hardware: {policy.simulated}"]
+
+
+def _node(node: Node, *, depth: int) -> Iterator[_Line]:
+    """Tell a part of the tree; a choice says how many of its branches have to hold."""
+    if isinstance(node, Leaf):
+        yield _Line(depth=depth, text=f"{_KINDS.get(node.kind, node.kind)}:")
+        for rule in node.rules:
+            yield _Line(depth=depth + 1, text=f"- {_sentence(rule)}", rule=rule)
+        yield _Line(depth=0, text="")
+    elif isinstance(node, All):
+        for member in node.members:
+            yield from _node(member, depth=depth)
+    else:
+        count = node.count if isinstance(node, AtLeast) else 1
+        yield _Line(depth=depth, text=f"At least {count} of these {len(node.members)} branches must hold whole:")
+        for member in node.members:
+            yield _Line(depth=depth + 1, text=f"branch {member.path}:")
+            yield from _node(member, depth=depth + 2)
+
+
+def _sentence(rule: Rule) -> str:
+    if rule.relaxed is not None:
+        return f"UNCHECKED: {rule.id.removeprefix('policy.')} is not demanded: {rule.relaxed}"
+    return words_for(rule.id, rule.expected)
+
+
+def _reference(reference: ReferenceValues) -> JsonValue:
+    return {
+        "origin": reference.origin,
+        "values": [value.hex() for value in reference.values],
+        **({} if reference.expires is None else {"expires": rfc3339_text(reference.expires)}),
+    }
+
+
+# -- against evidence
+
+
+def failures_document(failed: Iterable[Check]) -> list[JsonValue]:
+    """Tell failed checks for programs: what each demanded, what it found, and what to do."""
+    return [{**dict(_row(check))} for check in failed]
+
+
+def failures_text(failed: Iterable[Check]) -> str:
+    """Tell failed checks for people, values in full."""
+    lines: list[str] = []
+    for check in failed:
+        row = dict(_row(check))
+        lines.append(f"FAILED {row.pop('id')}" + (f" ({row.pop('item')})" if "item" in row else ""))
+        lines += [f"  {name.replace('_', ' '):<11} {value}" for name, value in row.items()]
+        lines.append("")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _row(check: Check) -> Iterator[tuple[str, str]]:
+    yield "id", check.id
+    if check.item is not None:
+        yield "item", check.item
+    if check.branch is not None:
+        yield "branch", check.branch
+    yield "expected", check.expected
+    yield "got", check.got
+    yield "clause", check.clause
+    yield "how_to_fix", fix_for(check.id)

@@ -1,0 +1,219 @@
+"""What in a policy is probably not meant: findings, each with where, why, and what to do.
+
+A policy that loads is well formed; this asks whether it is wise. Nothing here decides about evidence.
+
+A policy that accepts simulated evidence is a laboratory's: what would be an error in production is a note there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import cast
+
+from attest.policy.authoring.comparison import Effect, shown
+from attest.policy.authoring.demands import demands_of
+from attest.policy.authoring.lint_documents import document_findings
+from attest.policy.authoring.lint_findings import SOON, Finding, Severity, Surroundings
+from attest.policy.authoring.lint_references import reference_findings
+from attest.policy.authoring.lint_sections import section_findings
+from attest.policy.authoring.policy_diff import diff_bodies
+from attest.policy.authoring.unsatisfiable import contradictions
+from attest.policy.decode import Relaxed
+from attest.policy.model import PolicyBody, PolicyDocument
+from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
+from attest.policy.references import ReferenceValues
+
+__all__ = ["SOON", "Finding", "Severity", "lint_policy"]
+
+_GRAVE_UNCHECKED = ("revocation", "freshness")
+_GRAVE = {
+    "debug": "whoever operates the machine reads the guest's memory",
+    "dev_tools_mode": "whoever operates the machine reads the GPU's memory",
+    "bound": "a GPU of another machine can be shown in place of this one's",
+}
+_WEIGHTY = frozenset(
+    {
+        "products",
+        "minimum_tcb",
+        "exact_tcb",
+        "vmpl",
+        "migrate_ma",
+        "migratable",
+        "provisional_firmware",
+        "masked_chip_id",
+        "rollback_protection",
+        "service_td",
+        "tcb_status",
+        "accepted_advisories",
+        "architectures",
+        "driver_versions",
+        "vbios_versions",
+        "rim",
+        "environment",
+        "cc_mode",
+        "locked",
+        "required",
+    }
+)
+
+
+def lint_policy(
+    policy: PolicyDocument, *, at: datetime, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS
+) -> tuple[Finding, ...]:
+    """Return what is probably not meant, the worst first, then in the order of the document.
+
+    Args:
+        policy: the document, read with these documents as far as they are at hand.
+        at: the moment by which expiry is judged.
+        documents: documents of reference values, by name; what cannot be judged without one is a finding.
+    """
+    around = Surroundings(policy=policy, at=at)
+    found = (
+        *_top(around),
+        *reference_findings(around),
+        *document_findings(around, documents),
+        *_demands(around),
+        *_bodies(policy, "", around),
+        *contradictions(policy),
+    )
+    return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.severity.rank))
+
+
+# -- what stands at the top
+
+
+def _top(around: Surroundings) -> Iterator[Finding]:
+    policy = around.policy
+    if isinstance(policy.simulated.value, Relaxed):
+        yield Finding(
+            rule="simulated-tolerated",
+            severity=Severity.NOTE if "simulated" in policy.name else Severity.WARNING,
+            path="simulated",
+            why="evidence that everybody can make is accepted",
+            remedy="leave it out; or let the policy's name say 'simulated', so that nobody takes it for another",
+        )
+    for entry in policy.unchecked:
+        grave = entry.check in _GRAVE_UNCHECKED
+        yield Finding(
+            rule="unchecked",
+            severity=around.in_production(Severity.ERROR if grave else Severity.WARNING),
+            path=f"unchecked.{entry.check}",
+            why=f"{entry.check} need not be judged: {entry.reason}",
+            remedy="leave it out, and let whoever asks once say --unchecked with a reason",
+        )
+
+
+# -- single demands
+
+
+def _demands(around: Surroundings) -> Iterator[Finding]:
+    for path, name, value in demands_of(around.policy):
+        if isinstance(value, Relaxed):
+            yield _relaxed(path, name, value, around)
+        elif isinstance(value, tuple):
+            yield from _repeated(path, cast("tuple[object, ...]", value))
+
+
+def _relaxed(path: str, name: str, value: Relaxed, around: Surroundings) -> Finding:
+    grave = _GRAVE.get(name)
+    severity = Severity.ERROR if grave else Severity.WARNING if name in _WEIGHTY else Severity.NOTE
+    if name == "rim" and any(entry.check == "rim" for entry in around.policy.unchecked):
+        severity = Severity.NOTE  # told once, where it was written
+    return Finding(
+        rule="relaxed",
+        severity=around.in_production(severity),
+        path=path,
+        why=f"unchecked: {value.reason}" + (f"; {grave}" if grave else ""),
+        remedy="demand it, if the reason has gone",
+    )
+
+
+def _repeated(path: str, members: tuple[object, ...]) -> Iterator[Finding]:
+    for index, member in enumerate(members):
+        if member in members[:index]:
+            yield Finding(
+                rule="value-repeated",
+                severity=Severity.WARNING,
+                path=f"{path}[{index}]",
+                why=f"{shown(member)} stands there twice",
+                remedy="remove one; perhaps another value was meant",
+            )
+
+
+# -- bodies and branches
+
+
+def _bodies(
+    body: PolicyBody, path: str, around: Surroundings, *, vouched: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
+    """Look at one body, then at its branches; ``vouched`` are the kinds whose identity is demanded around it."""
+    yield from section_findings(body, path, around, vouched=vouched)
+    within = vouched | around.identified(body)
+    start = f"{path}." if path else ""
+    for index, branch in enumerate(body.all_of):
+        yield from _bodies(branch, f"{start}all_of[{index}]", around, vouched=within)
+    yield from _choices(body.any_of, f"{start}any_of", around, within)
+    if body.at_least is not None:
+        yield from _some(body.at_least.count, body.at_least.of, f"{start}at_least", around, within)
+
+
+def _choices(
+    branches: tuple[PolicyBody, ...], path: str, around: Surroundings, vouched: frozenset[str]
+) -> Iterator[Finding]:
+    if len(branches) == 1:
+        yield _pointless(path, "a choice of one is none", "write its demands without any_of")
+    yield from _implied(branches, path, around.policy.reference_values)
+    for index, branch in enumerate(branches):
+        yield from _bodies(branch, f"{path}[{index}]", around, vouched=vouched)
+
+
+def _some(
+    count: int, branches: tuple[PolicyBody, ...], path: str, around: Surroundings, vouched: frozenset[str]
+) -> Iterator[Finding]:
+    if count == len(branches):
+        yield _pointless(f"{path}.count", "all of the branches have to hold", "write all_of")
+    elif count == 1:
+        yield _pointless(f"{path}.count", "one of the branches has to hold", "write any_of")
+    for index, branch in enumerate(branches):
+        place = f"{path}.of[{index}]"
+        if any(
+            _effects(earlier, branch, around.policy.reference_values) <= {Effect.LABEL} for earlier in branches[:index]
+        ):
+            yield Finding(
+                rule="branch-repeated",
+                severity=Severity.ERROR,
+                path=place,
+                why="an earlier branch demands the same: one and the same fact counts twice",
+                remedy="remove one of them",
+            )
+        yield from _bodies(branch, place, around, vouched=vouched)
+
+
+def _pointless(path: str, why: str, remedy: str) -> Finding:
+    return Finding(rule="choice-of-one", severity=Severity.NOTE, path=path, why=why, remedy=remedy)
+
+
+def _implied(
+    branches: tuple[PolicyBody, ...], path: str, references: Mapping[str, ReferenceValues]
+) -> Iterator[Finding]:
+    """Find branches that accept nothing which another one does not accept too."""
+    gone: set[int] = set()
+    for second in range(len(branches)):
+        for first in range(second):
+            effects = _effects(branches[first], branches[second], references)
+            inner = second if effects <= {Effect.STRICTER, Effect.LABEL} else first
+            outer = first if inner == second else second
+            if (inner == second or effects <= {Effect.LOOSER, Effect.LABEL}) and inner not in gone:
+                gone.add(inner)
+                yield Finding(
+                    rule="branch-implied",
+                    severity=Severity.WARNING,
+                    path=f"{path}[{inner}]",
+                    why=f"whatever it accepts, {path}[{outer}] accepts too: it changes nothing",
+                    remedy="remove it, or make the other one stricter",
+                )
+
+
+def _effects(old: PolicyBody, new: PolicyBody, references: Mapping[str, ReferenceValues]) -> set[Effect]:
+    return {change.effect for change in diff_bodies(old, new, old_references=references, new_references=references)}

@@ -1,0 +1,415 @@
+"""What the difference between two policies means: for each demand what became stricter, looser, or just other.
+
+Both documents are compared as they were understood, with what was left out filled in strictly. So a line that was
+added to say what was demanded anyway is no difference, and neither are the order of lists, another name for the same
+reference value, or another cut of the same range of versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+
+from attest.policy.authoring.comparison import (
+    Compared,
+    Effect,
+    combined,
+    compare_values,
+    maximum,
+    minimum,
+    reasons,
+    shown,
+    switches,
+)
+from attest.policy.authoring.demands import (
+    INLINE,
+    NAMED,
+    NESTED,
+    SECTIONS,
+    TABLES,
+    join,
+    members,
+    names_in_use,
+    resolved,
+    value_of,
+)
+from attest.policy.authoring.reference_comparison import compare_documents
+from attest.policy.authoring.tcb_sets import joined_tcbs
+from attest.policy.decode import Relaxed
+from attest.policy.model import PolicyBody, PolicyDocument
+from attest.policy.references import ReferenceValues
+from attest.policy.verifiers import AcceptedVerifier
+
+__all__ = [
+    "Change",
+    "PolicyDifference",
+    "diff_bodies",
+    "diff_policies",
+    "kinds_in",
+]
+
+_CPUS = ("snp", "tdx", "sgx")
+_References = Mapping[str, ReferenceValues]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        path: the demand, as the document spells it (``snp.minimum_tcb``, ``any_of[1].tdx.mr_td``). Branches have the
+            number that they have in the new policy; those that are gone, the one that they had.
+        effect: what it does to what is accepted.
+        text: the difference, for people.
+    """
+
+    path: str
+    effect: Effect
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDifference:
+    """All differences between two policies, in the order of the document."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def effect(self) -> Effect | None:
+        """What all of them do together; None when there are none."""
+        return combined(change.effect for change in self.changes)
+
+    @property
+    def same_meaning(self) -> bool:
+        """Whether the same evidence is accepted; labels may differ."""
+        return self.effect in {None, Effect.LABEL}
+
+
+def diff_policies(old: PolicyDocument, new: PolicyDocument) -> PolicyDifference:
+    """Compare two policies."""
+    changes = (
+        *_labels(old, new),
+        *_demand("simulated", old.simulated, new.simulated, "simulated"),
+        *_changes("unchecked", compare_values("unchecked", old.unchecked, new.unchecked)),
+        *_verifiers(old, new),
+        *_changes("references", compare_documents(old.references, new.references)),
+        *_reference_labels(old, new),
+        *_other(old, new),
+        *diff_bodies(old, new, old_references=old.reference_values, new_references=new.reference_values),
+    )
+    changed = bool(changes) and _alone(old) != _alone(new)
+    return PolicyDifference(changes=(*_version(old, new, changed=changed), *changes))
+
+
+def _alone(policy: PolicyDocument) -> PolicyDocument:
+    """Return a policy as its author wrote it: a new version of a document is no change of the policy."""
+    own = {name: one for name, one in policy.reference_values.items() if one.document is None}
+    return replace(policy, reference_values=own)
+
+
+def diff_bodies(
+    old: PolicyBody, new: PolicyBody, *, old_references: _References, new_references: _References
+) -> tuple[Change, ...]:
+    """Compare demands only: two policies, or two branches of one. An empty outcome: both accept the same."""
+    walk = _Walk(
+        old_references=old_references,
+        new_references=new_references,
+        old_kinds=kinds_in(old),
+        new_kinds=kinds_in(new),
+        branching=bool(_branches(old) or _branches(new)),
+    )
+    return tuple(walk.bodies(old, new, ""))
+
+
+def kinds_in(body: PolicyBody) -> frozenset[str]:
+    """Return the sections that a policy or branch has, at any depth."""
+    own = frozenset(name for name in SECTIONS if getattr(body, name) is not None)
+    return own.union(*map(kinds_in, _branches(body)))
+
+
+def _cpus(body: PolicyBody) -> tuple[str, ...]:
+    return tuple(name for name in _CPUS if getattr(body, name) is not None)
+
+
+def _branches(body: PolicyBody) -> tuple[PolicyBody, ...]:
+    return (*body.any_of, *body.all_of, *(() if body.at_least is None else body.at_least.of))
+
+
+# -- what stands at the top
+
+
+def _version(old: PolicyDocument, new: PolicyDocument, *, changed: bool) -> Iterator[Change]:
+    """Tell about the version. One that goes back would be refused wherever versions only grow (must-check.md 23)."""
+    if new.version < old.version:
+        text = f"went back from {old.version} to {new.version}"
+        yield Change(path="version", effect=Effect.CHANGED, text=text)
+    elif new.version > old.version:
+        yield Change(path="version", effect=Effect.LABEL, text=f"from {old.version} to {new.version}")
+    elif changed:
+        text = f"still {new.version}, though the document differs: raise it with every change"
+        yield Change(path="version", effect=Effect.LABEL, text=text)
+
+
+def _labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    for name in ("name", "description"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            yield Change(path=name, effect=Effect.LABEL, text=f"{before!r}, now {after!r}")
+
+
+_COMPARED = frozenset(
+    {"name", "version", "description", "simulated", "unchecked", "verifiers", "references", "reference_values"}
+    | {field.name for field in fields(PolicyBody)}
+)
+
+
+def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    """Compare whose tokens are taken: each Verifier more is a way more."""
+    before, after = ({one.issuer: one for one in policy.verifiers} for policy in (old, new))
+    for issuer in dict.fromkeys((*before, *after)):
+        path = f"verifiers.{issuer}"
+        if issuer not in before:
+            yield Change(path=path, effect=Effect.LOOSER, text="its tokens are taken in the place of evidence now")
+        elif issuer not in after:
+            yield Change(path=path, effect=Effect.STRICTER, text="its tokens are not taken any more")
+        else:
+            ages = maximum(before[issuer].maximum_age, after[issuer].maximum_age)
+            yield from _changes(f"{path}.maximum_age", ages)
+            ids = before[issuer].policy_ids, after[issuer].policy_ids
+            yield from _demand("policy_ids", *ids, f"{path}.policy_ids")
+            said = _written(before[issuer]), _written(after[issuer])
+            for name in dict.fromkeys((*said[0], *said[1])):
+                yield from _demand(name, said[0].get(name), said[1].get(name), f"{path}.statements.{name}")
+
+
+def _written(verifier: AcceptedVerifier) -> Mapping[str, tuple[str, ...]]:
+    """Return statements as JSON has them: true is no 1."""
+    return {name: tuple(map(json.dumps, values)) for name, values in verifier.statements.items()}
+
+
+def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    """Tell of every other key of a policy that it differs: nobody can say here which way."""
+    for name, before in members(old):
+        if name not in _COMPARED:
+            yield from _changes(name, switches(before, getattr(new, name)))
+
+
+def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+    """Tell what changed in reference values without a demand noticing: their origin, and those nobody speaks of."""
+    before, after = old.reference_values, new.reference_values
+    spoken = names_in_use(old) | names_in_use(new)
+    for name in dict.fromkeys((*before, *after)):
+        path = f"reference_values.{name}"
+        if name not in before or name not in after:
+            if name not in spoken:
+                word = "removed" if name in before else "added"
+                yield Change(path=path, effect=Effect.LABEL, text=f"{word}; no demand speaks of it")
+        elif before[name].origin != after[name].origin:
+            text = f"origin {before[name].origin!r}, now {after[name].origin!r}"
+            yield Change(path=path, effect=Effect.LABEL, text=text)
+
+
+# -- demands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """One walk through both policies at once."""
+
+    old_references: _References
+    new_references: _References
+    old_kinds: frozenset[str]
+    new_kinds: frozenset[str]
+    branching: bool
+
+    def bodies(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+        """Compare two bodies: their sections, then their branches."""
+        for name in (*SECTIONS, "devices"):
+            before, after, place = getattr(old, name), getattr(new, name), join(path, name)
+            if before is None and after is None:
+                continue
+            if before is None or after is None:
+                yield self._section(name, path, old, new)
+            else:
+                yield from self._sections(before, after, place)
+        yield from self._cpu(old, new, path)
+        yield from self._choice(old.any_of, new.any_of, join(path, "any_of"))
+        yield from self._all(old.all_of, new.all_of, join(path, "all_of"))
+        yield from self._some(old, new, join(path, "at_least"))
+
+    def _section(self, name: str, path: str, old: PolicyBody, new: PolicyBody) -> Change:
+        """Judge a section that came or went. Evidence of a kind that no part of a policy speaks of is refused."""
+        added = getattr(old, name) is None
+        effect = self._section_effect(name, old, new, self.old_kinds if added else self.new_kinds, inner=bool(path))
+        if effect is Effect.LOOSER:
+            text = f"evidence of this kind is {'accepted now, under the demands here' if added else 'refused now'}"
+        else:
+            text = "demanded now" if added else "not demanded any more"
+        return Change(path=join(path, name), effect=effect if added else effect.reverse, text=text)
+
+    def _section_effect(
+        self, name: str, old: PolicyBody, new: PolicyBody, others: frozenset[str], *, inner: bool
+    ) -> Effect:
+        """Say what adding the section does; ``others`` are the kinds that were spoken of without it."""
+        if name == "devices":
+            return Effect.STRICTER
+        if name == "azure":
+            return Effect.CHANGED  # the sections of the CPU beside it judge another kind of evidence from then on
+        if name in _CPUS and _cpus(old) and _cpus(new):
+            return Effect.LOOSER  # of several kinds of CPU one has to come: one more is a way more
+        if name in others:
+            return Effect.STRICTER
+        return Effect.CHANGED if inner or (self.branching and name in _CPUS) else Effect.LOOSER
+
+    def _cpu(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+        """Compare the demand that a CPU came along, which devices make once a body speaks of CPUs."""
+        if old.devices is None or new.devices is None:
+            return
+        before, after = bool(_cpus(old)), bool(_cpus(new))
+        if before is not after:
+            text = "a CPU must come along" if after else "a CPU need not come along any more"
+            effect = Effect.STRICTER if after else Effect.LOOSER
+            yield Change(path=join(path, "devices.cpu"), effect=effect, text=text)
+
+    def _sections(self, old: object, new: object, path: str) -> Iterator[Change]:
+        joined = joined_tcbs(old, new)
+        for (name, before), (_, after) in zip(members(old), members(new), strict=True):
+            inner = path if name in INLINE else join(path, name)
+            if name in joined:
+                yield from _changes(inner, joined[name])
+            elif name in TABLES:
+                for key in dict.fromkeys((*before, *after)):
+                    yield from self._one(key, before.get(key), after.get(key), join(inner, key))
+            elif name in NESTED and before is not None and after is not None:
+                yield from self._sections(before, after, inner)
+            elif name in NESTED:
+                stated = ("its demands" if one is not None else None for one in (before, after))
+                yield from _changes(inner, _compared(name, *stated))
+            else:
+                yield from self._one(name, before, after, inner)
+
+    def _one(self, name: str, old: object, new: object, path: str) -> Iterator[Change]:
+        if name in NAMED:
+            old, new = resolved(old, self.old_references), resolved(new, self.new_references)
+        yield from _demand(name, old, new, path)
+
+    # -- branches
+
+    def _choice(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[Change]:
+        """Compare branches of which one has to hold: one more is a way more."""
+        if bool(old) is not bool(new):
+            yield self._combinator(old or new, path, added=bool(new))
+        else:
+            yield from self._matched(old, new, path, added=Effect.LOOSER)
+
+    def _all(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[Change]:
+        """Compare branches that all have to hold: one more is a demand more."""
+        yield from self._matched(old, new, path, added=Effect.STRICTER)
+
+    def _some(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+        """Compare branches of which a number has to hold."""
+        before, after = old.at_least, new.at_least
+        if before is None and after is None:
+            return
+        if before is None or after is None:
+            one = before or after
+            yield self._combinator(() if one is None else one.of, path, added=before is None)
+            return
+        yield from _changes(f"{path}.count", minimum(before.count, after.count))
+        yield from self._matched(before.of, after.of, f"{path}.of", added=Effect.LOOSER)
+
+    def _combinator(self, branches: tuple[PolicyBody, ...], path: str, *, added: bool) -> Change:
+        others = self.old_kinds if added else self.new_kinds
+        spoken = frozenset[str]().union(*map(kinds_in, branches))
+        effect = Effect.STRICTER if spoken <= others else Effect.CHANGED
+        word = "demanded now" if added else "not demanded any more"
+        return Change(path=path, effect=effect if added else effect.reverse, text=f"{word}: {_names(branches)}")
+
+    def _matched(
+        self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str, *, added: Effect
+    ) -> Iterator[Change]:
+        """Compare branches in pairs. Their order means nothing: those of one name or one content belong together."""
+        pairs = _pairs(old, new)
+        for before, after in pairs:
+            yield from self.bodies(old[before], new[after], f"{path}[{after}]")
+            if old[before].name != new[after].name:
+                text = f"{old[before].name!r}, now {new[after].name!r}"
+                yield Change(path=f"{path}[{after}].name", effect=Effect.LABEL, text=text)
+        for index in sorted(set(range(len(new))) - {after for _, after in pairs}):
+            effect = self._branch_effect(new[index], self.old_kinds, added)
+            yield Change(path=f"{path}[{index}]", effect=effect, text=f"branch added{_named(new[index])}")
+        for index in sorted(set(range(len(old))) - {before for before, _ in pairs}):
+            effect = self._branch_effect(old[index], self.new_kinds, added.reverse)
+            yield Change(path=f"{path}[{index}]", effect=effect, text=f"branch removed{_named(old[index])}")
+
+    def _branch_effect(self, branch: PolicyBody, others: frozenset[str], effect: Effect) -> Effect:
+        """Keep the effect, unless the branch also decides which kinds are spoken of at all."""
+        loosens = Effect.LOOSER if others is self.old_kinds else Effect.STRICTER
+        return effect if kinds_in(branch) <= others or effect is loosens else Effect.CHANGED
+
+
+def _names(branches: tuple[PolicyBody, ...]) -> str:
+    return ", ".join(branch.name or f"branch {index}" for index, branch in enumerate(branches))
+
+
+def _named(branch: PolicyBody) -> str:
+    return f": {branch.name}" if branch.name else ""
+
+
+def _pairs(old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...]) -> list[tuple[int, int]]:
+    """Pair branches of one name, then those of one content, then what is left without names, in order."""
+    pairs: list[tuple[int, int]] = []
+    free_old, free_new = list(range(len(old))), list(range(len(new)))
+    for alike in (_one_name, _one_content, _nameless):
+        for before in tuple(free_old):
+            after = next((index for index in free_new if alike(old[before], new[index])), None)
+            if after is not None:
+                pairs.append((before, after))
+                free_old.remove(before)
+                free_new.remove(after)
+    return sorted(pairs, key=lambda pair: pair[1])
+
+
+def _one_name(old: PolicyBody, new: PolicyBody) -> bool:
+    return bool(old.name) and old.name == new.name
+
+
+def _one_content(old: PolicyBody, new: PolicyBody) -> bool:
+    return all(getattr(old, f.name) == getattr(new, f.name) for f in fields(PolicyBody) if f.name != "name")
+
+
+def _nameless(old: PolicyBody, new: PolicyBody) -> bool:
+    return not old.name or not new.name
+
+
+# -- one demand
+
+
+def _demand(name: str, old: object, new: object, path: str) -> Iterator[Change]:
+    """Compare two demands, of which either may be relaxed or not be made."""
+    yield from _changes(path, _compared(name, value_of(old), value_of(new)))
+
+
+def _compared(name: str, old: object, new: object) -> Iterator[Compared]:
+    loose_old, loose_new = (one is None or isinstance(one, Relaxed) for one in (old, new))
+    if isinstance(old, Relaxed) and isinstance(new, Relaxed):
+        yield from reasons(old.reason, new.reason)
+    elif loose_old and loose_new:
+        if old is not new:
+            yield Compared(effect=Effect.LABEL, text=f"{_told(old)}, now {_told(new)}")
+    elif loose_old:
+        yield Compared(effect=Effect.STRICTER, text=f"{_told(old)}, now {shown(new)}")
+    elif loose_new:
+        yield Compared(effect=Effect.LOOSER, text=f"{shown(old)}, now {_told(new)}")
+    else:
+        yield from compare_values(name, old, new)
+
+
+def _told(value: object) -> str:
+    return f"unchecked ({value.reason})" if isinstance(value, Relaxed) else "not demanded"
+
+
+def _changes(path: str, differences: Iterable[Compared]) -> Iterator[Change]:
+    for one in differences:
+        yield Change(path=path, effect=one.effect, text=one.text)

@@ -1,0 +1,126 @@
+"""Comparing files with what was signed: their names, and every byte of them."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Collection, Mapping
+from hashlib import sha256
+from typing import Final
+
+from attest.errors import SealedTamperError
+from attest.sealed.oms import ModelResource
+from attest.sealed.sources import Source
+from attest.sealed.stores import Store
+from attest.sealed.worker_threads import spread, thread_count
+
+__all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files", "require_size"]
+
+Progress = Callable[[str, int], object]
+"""Gets the name of a file and how many more of its bytes are done. May be called from several threads."""
+
+_PIECE_BYTES: Final = 1 << 20
+_SHOWN: Final = 5
+"""Names of files in a message."""
+
+
+def require_same_files(found: Collection[str], expected: Collection[str], *, where: str) -> None:
+    """Require two sets of names to be the same.
+
+    Raises:
+        SealedTamperError: ``sealed-files-mismatch``.
+    """
+    absent, more = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    if not absent and not more:
+        return
+    lists = (("without", absent), ("with", more))
+    parts = [f"{word} {', '.join(map(repr, names[:_SHOWN]))}" for word, names in lists if names]
+    raise SealedTamperError(
+        f"{where} has other files than were signed: {'; '.join(parts)}"[:800],
+        code="sealed-files-mismatch",
+        field=(absent or more)[0][:200],
+        expected=f"{len(expected)} files",
+        got=f"{len(absent)} missing, {len(more)} not listed",
+        hint="get what is missing, and remove what does not belong to the model",
+    )
+
+
+def require_size(name: str, got: int, expected: int) -> None:
+    """Require a file to have the size that it was sealed with.
+
+    Raises:
+        SealedTamperError: ``sealed-size-mismatch``.
+    """
+    if got != expected:
+        raise SealedTamperError(
+            f"{name} has another size than was sealed: expected {expected} bytes, got {got}",
+            code="sealed-size-mismatch",
+            field=name,
+            expected=f"{expected} bytes",
+            got=f"{got} bytes",
+            hint="get the file again; it was cut, or exchanged",
+        )
+
+
+def require_digests(
+    store: Store,
+    resources: tuple[ModelResource, ...],
+    *,
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Require every byte of these files to be what was signed.
+
+    Args:
+        store: where they lie.
+        resources: what was signed.
+        sizes: of files in bytes, where they are known: of one that a store says is longer, nothing is read.
+        threads: how many compare.
+        progress: is told what was compared.
+
+    Raises:
+        SealedTamperError: ``sealed-digest-mismatch`` or ``sealed-size-mismatch``.
+        SealedSourceError: a file is not there, cannot be read, or changes.
+    """
+
+    def compare(at: int) -> None:
+        resource = resources[at]
+        source = store.open(resource.name)
+        try:
+            require_size(resource.name, source.size, (sizes or {}).get(resource.name, source.size))
+            got = file_digest(source, tell=None if progress is None else lambda n: progress(resource.name, n))
+        finally:
+            source.close()
+        if not hmac.compare_digest(got, resource.digest):
+            raise digest_mismatch(resource.name, expected=resource.digest, got=got)
+
+    spread(len(resources), compare, threads=thread_count(threads))
+
+
+def file_digest(source: Source, *, tell: Callable[[int], object] | None = None) -> bytes:
+    """Return SHA-256 of a source, 32 bytes, read in constant memory.
+
+    Raises:
+        SealedSourceError: it cannot be read, or changed.
+    """
+    digest = sha256()
+    buffer = memoryview(bytearray(min(_PIECE_BYTES, max(1, source.size))))
+    for offset in range(0, source.size, _PIECE_BYTES):
+        piece = buffer[: min(_PIECE_BYTES, source.size - offset)]
+        source.read_into(offset, piece)
+        digest.update(piece)
+        if tell is not None:
+            tell(len(piece))
+    return digest.digest()
+
+
+def digest_mismatch(name: str, *, expected: bytes, got: bytes) -> SealedTamperError:
+    """Say that a file is another one than was signed."""
+    return SealedTamperError(
+        f"{name} is not the file that was signed",
+        code="sealed-digest-mismatch",
+        field=name,
+        expected=expected.hex(),
+        got=got.hex(),
+        hint="get the file again",
+    )

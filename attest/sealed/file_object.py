@@ -1,0 +1,219 @@
+"""A sealed file as a file object: what reads a file reads a sealed one.
+
+::
+
+    from attest import sealed
+
+    with sealed.open("weights.bin.sealed", key=key, associated_data=b"weights.bin") as file:
+        file.seek(-4, 2); file.read()
+    with sealed.open_file(model, "config.json") as file:           # a file of a sealed model
+        json.load(file)
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
+from attest.sealed.locations import connections_of, source_of
+from attest.sealed.segment_reader import SealedReader
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+    from attest.sealed.sources import Source
+
+__all__ = ["SealedFileObject", "as_file", "open", "open_file"]
+
+LOCAL_BUFFER_BYTES: Final = 1 << 20
+"""Of a file that is here: one segment at a time."""
+REMOTE_BUFFER_BYTES: Final = 32 << 20
+"""Of a file far away, so that reading from its beginning to its end keeps several connections busy."""
+
+
+class _Reader(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def read_into(self, offset: int, buffer: memoryview, /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Raw(io.RawIOBase):
+    """The position in a reader; ``BufferedReader`` guards it against several threads."""
+
+    def __init__(self, reader: _Reader) -> None:
+        self.reader = reader
+        self._position = 0
+
+    @property
+    def name(self) -> str:
+        return self.reader.name
+
+    @property
+    def mode(self) -> str:
+        return "rb"
+
+    def readable(self) -> bool:
+        self._require_open()
+        return True
+
+    def seekable(self) -> bool:
+        self._require_open()
+        return True
+
+    def tell(self) -> int:
+        self._require_open()
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._require_open()
+        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.reader.size}
+        if whence not in bases:
+            msg = f"invalid whence: {whence}"
+            raise ValueError(msg)
+        if bases[whence] + offset < 0:
+            msg = f"position {bases[whence] + offset} is before the beginning"
+            raise ValueError(msg)
+        self._position = bases[whence] + offset
+        return self._position
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        self._require_open()
+        view = memoryview(buffer).cast("B")
+        wanted = view[: _up_to_a_border(self._position, view.nbytes, self.reader.size)]
+        if wanted.nbytes:
+            self.reader.read_into(self._position, wanted)
+        self._position += wanted.nbytes
+        return wanted.nbytes
+
+    def readall(self) -> bytes:
+        self._require_open()
+        rest = bytearray(max(0, self.reader.size - self._position))
+        if rest:
+            self.reader.read_into(self._position, memoryview(rest))
+        self._position += len(rest)
+        return bytes(rest)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self.reader.close()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            msg = "I/O operation on closed file"
+            raise ValueError(msg)
+
+
+def _up_to_a_border(position: int, wanted: int, size: int) -> int:
+    """Return how many bytes to read: no part of a segment more than is needed.
+
+    Reading ahead into the beginning of a segment would decrypt all of it, and would do so again for the next read; and
+    what it reads ahead must not fail what was asked for.
+    """
+    end = min(size, position + wanted)
+    if end <= position:
+        return 0
+    border = FIRST_PLAINTEXT_BYTES + (end - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES * PLAINTEXT_BYTES
+    return (border if position < border <= end < size else end) - position
+
+
+class SealedFileObject(io.BufferedReader):
+    """The plaintext of a sealed file as a binary file: read-only, seekable, buffered, usable by several threads.
+
+    Every byte that it gives was verified. A range that does not verify raises, and gives nothing.
+
+    Args:
+        reader: of the plaintext; closed with this object.
+        buffer_size: bytes that are read ahead.
+    """
+
+    def __init__(self, reader: _Reader, *, buffer_size: int = LOCAL_BUFFER_BYTES) -> None:
+        """Begin at the first byte."""
+        self.reader = reader
+        super().__init__(_Raw(reader), max(1, min(buffer_size, reader.size)))
+
+    @property
+    def size(self) -> int:
+        """Bytes of plaintext."""
+        return self.reader.size
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to leave the process."""
+        msg = "an open sealed file does not leave its process"
+        raise TypeError(msg)
+
+
+def open(  # noqa: A001  it is what open is, for sealed files: attest.sealed.open
+    place: Source | str | os.PathLike[str],
+    *,
+    key: bytes,
+    associated_data: bytes,
+    expected_size: int | None = None,
+    threads: int | None = None,
+    buffer_size: int | None = None,
+) -> SealedFileObject:
+    """Open a sealed file for reading, as ``open(path, "rb")`` opens a plain one.
+
+    Args:
+        place: a path, an address of the web, ``s3://bucket/key``, or a source, which is closed with the file.
+        key: 32 bytes, the data key.
+        associated_data: what the file was sealed for.
+        expected_size: of the plaintext, by a signed manifest; None where there is none.
+        threads: how many read and decrypt long ranges; by default one for each processor, or for each connection.
+        buffer_size: bytes that are read ahead; by default 1 MiB of what is here and 32 MiB of what is far away.
+
+    Raises:
+        SealedFileError: it is no sealed file.
+        SealedTamperError: it does not verify under this key and associated data, or has another size.
+        SealedSourceError: it cannot be read.
+        ConfigurationError: as ``source_of``.
+        ValueError: a key of another length.
+    """
+    source = source_of(place) if isinstance(place, (str, os.PathLike)) else place
+    connections = connections_of(source)
+    reader = SealedReader(
+        source,
+        key=key,
+        associated_data=associated_data,
+        expected_size=expected_size,
+        threads=connections if threads is None else threads,
+    )
+    return as_file(reader, buffer_size=buffer_size, remote=connections is not None)
+
+
+class _Model(Protocol):
+    def open(self, path: str, /) -> _Reader: ...
+
+
+def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
+    """Open a file of a sealed model for reading.
+
+    Args:
+        model: as ``open_directory`` opens it.
+        path: of the file in the model.
+        buffer_size: bytes that are read ahead; by default 1 MiB.
+
+    Raises:
+        AttestError: as ``SealedDirectory.open``.
+    """
+    return as_file(model.open(path), buffer_size=buffer_size, remote=False)
+
+
+def as_file(reader: _Reader, *, buffer_size: int | None, remote: bool) -> SealedFileObject:
+    """Return a file over a reader.
+
+    Args:
+        reader: of the plaintext; closed with the file.
+        buffer_size: bytes that are read ahead; None chooses.
+        remote: whether it is far away, where reading ahead is worth more.
+    """
+    default = REMOTE_BUFFER_BYTES if remote else LOCAL_BUFFER_BYTES
+    return SealedFileObject(reader, buffer_size=default if buffer_size is None else buffer_size)

@@ -1,0 +1,152 @@
+"""Another key for a sealed model: two small files are written anew, and no byte of data.
+
+::
+
+    .NAME.rewrapping/sealed.json       first the new manifest, then
+    .NAME.rewrapping/model.sig         the new signature; with it the decision is made
+    NAME/sealed.json, NAME/model.sig   then both get their places
+
+Killed before the decision, the model is as it was. Killed after it, between the two names, the model refuses to open,
+and the next run, or ``finish_rewrap``, ends what was begun.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.errors import ConfigurationError, SealedSourceError
+from attest.sealed.directory import verify_manifest
+from attest.sealed.manifest import MANIFEST_NAME, SealedManifest, unwrap_data_key, wrap_data_key
+from attest.sealed.model_sealer import SealingNames, sign_directory
+from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
+from attest.sealed.staging import make_own, sync_folder, workplace_of, write_whole
+from attest.sealed.stores import FolderStore
+
+__all__ = ["finish_rewrap", "rewrap"]
+
+
+def rewrap(
+    folder: str | os.PathLike[str],
+    *,
+    key: bytes | Callable[[SealedManifest], bytes],
+    new_key: bytes,
+    names: SealingNames,
+    signer: ec.EllipticCurvePrivateKey,
+    trusted: Collection[ec.EllipticCurvePublicKey],
+    random: Callable[[int], bytes],
+    model_id: bytes | None = None,
+) -> SealedManifest:
+    """Put a sealed model under another released key, or another version of it, and sign it again.
+
+    Whoever has had the old key can open copies from before: the data key stays the same. When a data key may be known,
+    seal the model again.
+
+    Args:
+        folder: the sealed model, on this machine; its two small files are enough.
+        key: the key that it is under now, 32 bytes, or where to get it.
+        new_key: the key that it shall be under, 32 bytes.
+        names: what it says of itself from now on.
+        signer: signs it again, P-384 or P-256.
+        trusted: the keys whose signature over the model of now counts.
+        random: returns so many random bytes.
+        model_id: which sealing it must be, 16 bytes; None takes any that is signed. Where others can write, an older
+            one that they brought back would come under the new key.
+
+    Raises:
+        AttestError: as ``verify_manifest``, ``unwrap_data_key`` and ``finish_rewrap``.
+        ConfigurationError: ``output-unwritable``.
+    """
+    place = Path(folder)
+    finish_rewrap(place, trusted=(*trusted, signer.public_key()))
+    old, model = verify_manifest(place, trusted=trusted, model=model_id)
+    data_key = unwrap_data_key(old, key=key if isinstance(key, bytes) else key(old))
+    wrapped = wrap_data_key(
+        data_key, key=new_key, model=old.model, reference=names.key, service=names.service, random=random
+    )
+    manifest = replace(
+        old,
+        key=names.key,
+        wrapped_key=wrapped,
+        service=names.service,
+        service_url=names.service_url,
+        policy_digest=names.policy_digest,
+        creator=names.creator,
+    )
+    _prepare(place, manifest, model, signer)
+    finish_rewrap(place, trusted=(signer.public_key(),))
+    return manifest
+
+
+def _prepare(place: Path, manifest: SealedManifest, model: VerifiedModel, signer: ec.EllipticCurvePrivateKey) -> None:
+    sealed = tuple(one for one in model.resources if one.name != MANIFEST_NAME)
+    signature = sign_directory(manifest, sealed, name=model.name, signer=signer)
+    work = workplace_of(place, kind="rewrapping")
+    try:
+        make_own(work)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"{work} cannot be made: {exc.strerror}",
+            code="output-unwritable",
+            field=str(work),
+            hint="a rewrapped model is prepared beside the model; may you write there?",
+        ) from exc
+    write_whole(work / MANIFEST_NAME, manifest.to_bytes())
+    write_whole(work / SIGNATURE_NAME, signature)
+
+
+def finish_rewrap(folder: str | os.PathLike[str], *, trusted: Collection[ec.EllipticCurvePublicKey]) -> bool:
+    """End a rewrapping that was interrupted: forwards where it was decided, otherwise back.
+
+    Args:
+        folder: the sealed model.
+        trusted: the keys whose signature over the new manifest counts.
+
+    Returns:
+        Whether there was one that was decided.
+
+    Raises:
+        EvidenceError, SignatureError: as ``verify_model``, about what was prepared.
+        ConfigurationError: ``sealed-work-differs``: what was prepared is not whole; ``sealed-work-unsafe``.
+        SealedSourceError: something cannot be read, or ``sealed-target-unwritable``.
+    """
+    place = Path(folder)
+    work = workplace_of(place, kind="rewrapping")
+    if not work.is_dir():
+        return False
+    make_own(work)
+    if not (work / SIGNATURE_NAME).is_file():
+        shutil.rmtree(work, ignore_errors=True)
+        return False
+    model = verify_model(FolderStore(work).read_small(SIGNATURE_NAME, MAX_BUNDLE_BYTES), trusted=trusted)
+    expected = {one.name: one.digest for one in model.resources}.get(MANIFEST_NAME)
+    prepared = work / MANIFEST_NAME
+    current = prepared if prepared.is_file() else place / MANIFEST_NAME
+    try:
+        if sha256(current.read_bytes()).digest() != expected:
+            raise _not_whole(work)
+        if current is prepared:
+            prepared.replace(place / MANIFEST_NAME)
+        (work / SIGNATURE_NAME).replace(place / SIGNATURE_NAME)
+        sync_folder(place)
+    except OSError as exc:
+        raise SealedSourceError(
+            f"{place} cannot be written: {exc.strerror}", code="sealed-target-unwritable", field=str(place)
+        ) from exc
+    shutil.rmtree(work, ignore_errors=True)
+    return True
+
+
+def _not_whole(work: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"an interrupted rewrapping in {work} cannot be ended: its manifest is not the one that was signed",
+        code="sealed-work-differs",
+        field=str(work),
+        hint=f"remove {work}, and get {MANIFEST_NAME} and {SIGNATURE_NAME} of the model again",
+    )

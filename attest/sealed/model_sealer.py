@@ -1,0 +1,251 @@
+"""Sealing a model: every file encrypted, the manifest and the signature last, and the folder's name after them.
+
+Interrupted, it goes on where it was: a file that is done and has not changed since is kept, any other is encrypted anew
+under a new header. The journal beside the files holds the data key as the manifest does, encrypted under the released
+one, and never in the clear.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.encoding import JsonValue, base64url_bytes, base64url_text
+from attest.errors import AttestError, ConfigurationError, SealedSourceError
+from attest.release.names import KeyReference
+from attest.release.notes import VerifierKey
+from attest.sealed.cipher import KEY_BYTES
+from attest.sealed.comparison import Progress
+from attest.sealed.inventory import scan_model
+from attest.sealed.manifest import (
+    MANIFEST_NAME,
+    MODEL_ID_BYTES,
+    SealedEntry,
+    SealedManifest,
+    unwrap_data_key,
+    wrap_data_key,
+)
+from attest.sealed.oms import SIGNATURE_NAME, ModelResource, sign_model
+from attest.sealed.sealing_run import SealedSource, SealingRun
+from attest.sealed.sources import changed
+from attest.sealed.staging import Workplace, write_whole
+
+__all__ = ["SealedModel", "SealingNames", "seal_directory", "sign_directory"]
+
+_SCHEMA: Final = "attest.sealing/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealingNames:
+    """What a sealed model says of itself beside its files.
+
+    Attributes:
+        key: which key it is sealed under, with its version.
+        service: who releases that key; None where no service does.
+        service_url: where that is, for whoever looks for it.
+        policy_digest: SHA-256 of the policy under which the key is to be released.
+        creator: who seals, for people.
+    """
+
+    key: KeyReference
+    service: VerifierKey | None = None
+    service_url: str | None = None
+    policy_digest: bytes | None = None
+    creator: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedModel:
+    """What was made.
+
+    Attributes:
+        manifest: as it was written.
+        left_out: folders that are no part of a model.
+        kept: how many files an interrupted run had finished.
+    """
+
+    manifest: SealedManifest
+    left_out: tuple[str, ...]
+    kept: int
+
+
+def seal_directory(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    key: bytes,
+    names: SealingNames,
+    signer: ec.EllipticCurvePrivateKey,
+    random: Callable[[int], bytes],
+    at: datetime | None,
+    fingerprints: bool = True,
+    follow_symlinks: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> SealedModel:
+    """Seal a model into a new folder, or go on with that where it was interrupted.
+
+    Args:
+        source: the folder of the model. Folders of git at its top are left out.
+        target: the folder to make; must not be there.
+        key: 32 bytes as released; wraps the data key, which is made here and leaves only wrapped.
+        names: what the model says of itself.
+        signer: signs the sealed folder, P-384 or P-256.
+        random: returns so many random bytes, ``os.urandom`` say.
+        at: when, for people; None says nothing.
+        fingerprints: state the SHA-256 of plaintexts. They tell which public model this is.
+        follow_symlinks: seal the files that links lead to.
+        threads: how many encrypt; by default one for each processor.
+        progress: is told how many more bytes of which file are done, also of those that were done before.
+
+    Raises:
+        ConfigurationError: ``model-unsealable``, ``output-exists``, ``output-no-room``, ``output-unwritable``,
+            ``sealed-key-length``, ``sealed-work-in-use``; ``sealed-work-differs``: what was interrupted had another key
+            or other names.
+        SealedSourceError: a file cannot be read or written, or changed meanwhile.
+        SealedFileError: ``sealed-manifest-malformed``: names that no manifest may hold; or a file is too large.
+        SealedTamperError: ``sealed-journal-invalid``, or ``sealed-key-mismatch``: the interrupted work is not ours.
+    """
+    folder, place = Path(source), Path(target)
+    scan = scan_model(folder, follow_symlinks=follow_symlinks)
+    _require_apart(folder, place)
+    sealing = SealingRun(
+        folder, scan, random=random, follow_symlinks=follow_symlinks, threads=threads, progress=progress
+    )
+    work = Workplace(place, kind="sealing")
+    try:
+        stub, data_key, done = _begin(work, names, key=key, random=random, at=at, fingerprints=fingerprints)
+        finished = sealing.run(work, stub.model, data_key, done)
+        if scan_model(folder, follow_symlinks=follow_symlinks) != scan:
+            raise changed(str(folder), "the files that were there", "others")
+        manifest = replace(stub, files=tuple(_entry(one, fingerprints=fingerprints) for one in finished))
+        _write_last(work.model, manifest, finished, name=place.name, signer=signer)
+        work.finish()
+    finally:
+        work.close()
+    return SealedModel(manifest=manifest, left_out=scan.left_out, kept=sealing.kept)
+
+
+def _begin(
+    work: Workplace,
+    names: SealingNames,
+    *,
+    key: bytes,
+    random: Callable[[int], bytes],
+    at: datetime | None,
+    fingerprints: bool,
+) -> tuple[SealedManifest, bytes, tuple[SealedSource, ...]]:
+    """Begin, or take up what was interrupted: the manifest without files, the data key, and what is done."""
+    head = work.journal.head()
+    if head is not None:
+        stub = _stub_of(head, work)
+        _require_alike(stub, head, names, work, fingerprints=fingerprints)
+        data_key = unwrap_data_key(stub, key=key)
+        return stub, data_key, tuple(map(SealedSource.of, work.journal.resume(data_key=data_key)))
+    model, data_key = random(MODEL_ID_BYTES), random(KEY_BYTES)
+    wrapped = wrap_data_key(data_key, key=key, model=model, reference=names.key, service=names.service, random=random)
+    stub = SealedManifest(
+        model=model,
+        key=names.key,
+        wrapped_key=wrapped,
+        files=(),
+        service=names.service,
+        service_url=names.service_url,
+        policy_digest=names.policy_digest,
+        creator=names.creator,
+        created_at=at,
+    )
+    first: dict[str, JsonValue] = {
+        "schema": _SCHEMA,
+        "manifest": base64url_text(stub.to_bytes()),
+        "fingerprints": fingerprints,
+    }
+    work.journal.begin(first, data_key=data_key)
+    return stub, data_key, ()
+
+
+def _stub_of(head: Mapping[str, JsonValue], work: Workplace) -> SealedManifest:
+    try:
+        return SealedManifest.parse(base64url_bytes(str(head.get("manifest")), what="manifest"))
+    except AttestError as exc:
+        raise _differs(work, "it is of another version, or altered") from exc
+
+
+def _require_alike(
+    stub: SealedManifest, head: Mapping[str, JsonValue], names: SealingNames, work: Workplace, *, fingerprints: bool
+) -> None:
+    before = SealingNames(
+        key=stub.key,
+        service=stub.service,
+        service_url=stub.service_url,
+        policy_digest=stub.policy_digest,
+        creator=stub.creator,
+    )
+    if before != names or head.get("fingerprints") is not fingerprints:
+        raise _differs(work, f"it was for {before.key}, with other names or options")
+
+
+def _differs(work: Workplace, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"an interrupted sealing in {work.folder} cannot go on: {problem}",
+        code="sealed-work-differs",
+        field=str(work.folder),
+        hint=f"give the same options as before, or remove {work.folder} to begin again",
+    )
+
+
+def _entry(done: SealedSource, *, fingerprints: bool) -> SealedEntry:
+    sha256 = done.digest if fingerprints else None
+    return SealedEntry.of(done.source.path, size=done.source.size, header=done.header, sha256=sha256)
+
+
+def _write_last(
+    folder: Path,
+    manifest: SealedManifest,
+    finished: tuple[SealedSource, ...],
+    *,
+    name: str,
+    signer: ec.EllipticCurvePrivateKey,
+) -> None:
+    digests = {one.source.path: one.sealed_digest for one in finished}
+    resources = tuple(ModelResource(name=one.sealed, digest=digests[one.path]) for one in manifest.files)
+    write_whole(folder / MANIFEST_NAME, manifest.to_bytes())
+    write_whole(folder / SIGNATURE_NAME, sign_directory(manifest, resources, name=name, signer=signer))
+
+
+def sign_directory(
+    manifest: SealedManifest, sealed: tuple[ModelResource, ...], *, name: str, signer: ec.EllipticCurvePrivateKey
+) -> bytes:
+    """Return the signature over a manifest and the sealed files that it lists.
+
+    Args:
+        manifest: as it is written.
+        sealed: the sealed files with the SHA-256 of their ciphertext.
+        name: what the model is called; nothing depends on it.
+        signer: P-384 or P-256.
+    """
+    own = ModelResource(name=MANIFEST_NAME, digest=sha256(manifest.to_bytes()).digest())
+    return sign_model((own, *sealed), name=name, signer=signer)
+
+
+def _require_apart(source: Path, target: Path) -> None:
+    try:
+        inside = target.resolve().is_relative_to(source.resolve())
+    except (OSError, RuntimeError) as exc:
+        raise SealedSourceError(
+            f"{target} cannot be resolved: {exc}", code="sealed-target-unwritable", field=str(target)
+        ) from exc
+    if inside:
+        raise ConfigurationError(
+            f"{target} lies in the model that it is made of",
+            code="output-unwritable",
+            field=str(target),
+            hint="name a folder beside the model",
+        )

@@ -1,0 +1,235 @@
+"""Unsealing a model into a folder in memory: every file, or no folder at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.sealed.comparison import Progress, digest_mismatch, file_digest, require_digests, require_same_files
+from attest.sealed.directory import SealedDirectory
+from attest.sealed.file_sealer import unseal_file
+from attest.sealed.manifest import SealedEntry
+from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
+from attest.sealed.sources import FileSource
+from attest.sealed.staging import Workplace, is_memory, remove_unlisted, require_room
+from attest.sealed.stores import FolderStore
+
+__all__ = ["UnsealedModel", "require_memory", "unseal_directory", "verify_plaintext"]
+
+_SCHEMA: Final = "attest.unsealing/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsealedModel:
+    """What was made.
+
+    Attributes:
+        folder: where the plaintext is.
+        in_memory: whether that is a file system in memory.
+        kept: how many files an interrupted run had finished.
+        plaintext_key: hint of the key whose signature over the plaintext was verified; None where none was asked for.
+    """
+
+    folder: Path
+    in_memory: bool
+    kept: int
+    plaintext_key: str | None
+
+
+def unseal_directory(
+    directory: SealedDirectory,
+    target: str | os.PathLike[str],
+    *,
+    random: Callable[[int], bytes],
+    allow_disk: bool = False,
+    verify_digests: bool = False,
+    plaintext_trusted: Collection[ec.EllipticCurvePublicKey] | None = None,
+    progress: Progress | None = None,
+) -> UnsealedModel:
+    """Write the plaintext of a model into a new folder, or go on with that where it was interrupted.
+
+    Folders and files are their owner's alone. What an interrupted run has written stays until the next one, or until
+    the folder ``.NAME.unsealing`` beside the target is removed.
+
+    Args:
+        directory: the model.
+        target: the folder to make; must not be there.
+        random: returns so many random bytes; makes names of half files.
+        allow_disk: also write to file systems that are not in memory.
+        verify_digests: also compare each plaintext with the SHA-256 that the manifest states.
+        plaintext_trusted: demand that the model holds a signature over its plaintext (``model.sig``), by one of these
+            keys, and that it holds; None demands nothing, an empty collection accepts nothing.
+        progress: is told how many more bytes of which file are done.
+
+    Raises:
+        ConfigurationError: ``target-not-memory``, ``output-exists``, ``output-no-room``, ``output-unwritable``,
+            ``sealed-work-in-use``; ``sealed-work-differs``: what was interrupted was of another model;
+            ``sealed-no-digests``: the manifest states none.
+        SealedTamperError: a file does not verify, or ``sealed-journal-invalid``. Nothing of the file is left.
+        EvidenceError, SignatureError: as ``verify_model``, about the signature over the plaintext.
+        SealedSourceError: a file cannot be read or written.
+    """
+    place = Path(target)
+    memory = require_memory(place, allow_disk=allow_disk)
+    if verify_digests and any(one.sha256 is None for one in directory.entries.values()):
+        raise ConfigurationError(
+            "the model states no digests of its plaintext",
+            code="sealed-no-digests",
+            hint="every segment is authenticated without them",
+        )
+    work = Workplace(place, kind="unsealing")
+    try:
+        _require_memory(work.model, place, allow_disk=allow_disk)  # something may be mounted where it is made
+        done = _begin(work, directory)
+        kept = _run(work, directory, done, random=random, progress=progress)
+        if verify_digests:
+            _require_plaintexts(work.model, directory)
+        signed = None if plaintext_trusted is None else verify_plaintext(work.model, trusted=plaintext_trusted)
+        work.finish()
+    finally:
+        work.close()
+    plaintext_key = None if signed is None else signed.key
+    return UnsealedModel(folder=place, in_memory=memory, kept=kept, plaintext_key=plaintext_key)
+
+
+def verify_plaintext(
+    folder: str | os.PathLike[str],
+    *,
+    trusted: Collection[ec.EllipticCurvePublicKey],
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> VerifiedModel:
+    """Check that a trusted key signed exactly the files of a folder, by the ``model.sig`` in it.
+
+    Raises:
+        EvidenceError, SignatureError: as ``verify_model``.
+        SealedTamperError: ``sealed-files-mismatch`` or ``sealed-digest-mismatch``.
+        SealedSourceError: there is no signature, or a file cannot be read.
+        SealedFileError: ``sealed-folder-unsafe``.
+    """
+    store = FolderStore(folder)
+    model = verify_model(store.read_small(SIGNATURE_NAME, MAX_BUNDLE_BYTES), trusted=trusted)
+    found = {name for name in store.sizes() if name != SIGNATURE_NAME and not model.is_ignored(name)}
+    require_same_files(found, {one.name for one in model.resources}, where=store.name)
+    require_digests(store, model.resources, threads=threads, progress=progress)
+    return model
+
+
+def _begin(work: Workplace, directory: SealedDirectory) -> Mapping[str, JsonValue]:
+    """Begin, or take up what was interrupted: the files that are done, each with its time of change."""
+    head = work.journal.head()
+    first: dict[str, JsonValue] = {"schema": _SCHEMA, "model": directory.manifest.model.hex()}
+    if head is None:
+        work.journal.begin(first, data_key=directory.data_key())
+        return {}
+    if head != first:
+        raise ConfigurationError(
+            f"an interrupted unsealing in {work.folder} was of another model",
+            code="sealed-work-differs",
+            field=str(work.folder),
+            hint=f"remove {work.folder} to begin again",
+        )
+    return {str(one["path"]): one["changed"] for one in work.journal.resume(data_key=directory.data_key())}
+
+
+def _run(
+    work: Workplace,
+    directory: SealedDirectory,
+    done: Mapping[str, JsonValue],
+    *,
+    random: Callable[[int], bytes],
+    progress: Progress | None,
+) -> int:
+    kept = {path for path, one in directory.entries.items() if path in done and _changed(work, one) == done[path]}
+    remove_unlisted(work.model, kept)
+    missing = [one for path, one in directory.entries.items() if path not in kept]
+    require_room(work.model, sum(one.size for one in missing))
+    for path in kept:
+        _tell(progress, path, directory.entries[path].size)
+    for entry in missing:
+        _unseal(work, directory, entry, random=random, progress=progress)
+        work.journal.append({"path": entry.path, "changed": _changed(work, entry)})
+    return len(kept)
+
+
+def _unseal(
+    work: Workplace,
+    directory: SealedDirectory,
+    entry: SealedEntry,
+    *,
+    random: Callable[[int], bytes],
+    progress: Progress | None,
+) -> None:
+    path = work.model / entry.path
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = 0
+
+    def tell(done: int) -> None:
+        nonlocal before
+        _tell(progress, entry.path, done - before)
+        before = done
+
+    with directory.open(entry.path) as reader:
+        unseal_file(reader, path, random=random, progress=tell)
+
+
+def _changed(work: Workplace, entry: SealedEntry) -> str | None:
+    """Return what changes when a file that was written is written to; None where it is not there."""
+    try:
+        status = (work.model / entry.path).lstat()
+    except OSError:
+        return None
+    # Whoever may write to it may also set its time of change back, but not the time of that.
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+
+
+def _require_plaintexts(folder: Path, directory: SealedDirectory) -> None:
+    for entry in directory.entries.values():
+        source = FileSource(folder / entry.path)
+        try:
+            got = file_digest(source)
+        finally:
+            source.close()
+        if entry.sha256 is not None and got != entry.sha256:
+            raise digest_mismatch(entry.path, expected=entry.sha256, got=got)
+
+
+def _tell(progress: Progress | None, path: str, count: int) -> None:
+    if progress is not None:
+        progress(path, count)
+
+
+def require_memory(target: Path, *, allow_disk: bool) -> bool:
+    """Require a target to lie in memory, unless a disk is allowed; return whether it does.
+
+    Raises:
+        ConfigurationError: ``target-not-memory``, or ``output-unwritable``: it would be in a folder that is not there.
+    """
+    if not target.parent.is_dir():
+        raise ConfigurationError(
+            f"{target.parent} is no folder: {target.name} cannot be made in it",
+            code="output-unwritable",
+            field=str(target),
+            hint="name a new folder below one that is there, such as /dev/shm",
+        )
+    return _require_memory(target.parent, target, allow_disk=allow_disk)
+
+
+def _require_memory(folder: Path, target: Path, *, allow_disk: bool) -> bool:
+    memory = is_memory(folder)
+    if memory or allow_disk:
+        return memory
+    raise ConfigurationError(
+        f"{folder} is no file system in memory: plaintext would be written to a disk",
+        code="target-not-memory",
+        field=str(target),
+        expected="tmpfs or ramfs",
+        hint="name a folder below /dev/shm, or give --allow-disk if that disk may hold the model in the clear",
+    )

@@ -1,0 +1,158 @@
+"""From settings to what a session works with: HTTP clients, what the service has to prove, who collects evidence."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attest.collect import THIS_MACHINE, collect_machine
+from attest.errors import AttestError, CollectionError, ConfigurationError
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import Evidence
+from attest.policy.load import MAX_POLICY_BYTES, Policy, load_policy
+from attest.release.exchange import Attester
+from attest.release.log_monitor import FileMemory, LogWatch
+from attest.release.mutual import ServiceExpectation
+from attest.session.clock import now
+from attest.session.settings import SessionSettings
+from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given, read_given
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["attester_of", "expectation_of", "open_async_http", "open_http", "trusting", "watch_of"]
+
+
+def open_http(settings: SessionSettings) -> httpx.Client:
+    """Make a blocking HTTP client; proxies of the environment are not asked.
+
+    Raises:
+        ConfigurationError: ``tls-ca-unusable``, ``url-invalid`` or ``http-client-missing``.
+    """
+    try:
+        import httpx  # noqa: PLC0415  of the extra 'session'
+
+        return httpx.Client(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
+    except ImportError as exc:
+        raise _no_httpx() from exc
+    except ValueError as exc:  # httpx.InvalidURL is none, but what it makes of some texts is
+        raise _no_url(settings, exc) from exc
+
+
+def open_async_http(settings: SessionSettings) -> httpx.AsyncClient:
+    """Make an HTTP client for asyncio; errors as ``open_http``."""
+    try:
+        import httpx  # noqa: PLC0415  of the extra 'session'
+
+        return httpx.AsyncClient(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
+    except ImportError as exc:
+        raise _no_httpx() from exc
+    except ValueError as exc:  # as above
+        raise _no_url(settings, exc) from exc
+
+
+def trusting(tls_ca: Path | None) -> ssl.SSLContext:
+    """Return whom TLS trusts: those in a file, or those of the system.
+
+    Raises:
+        ConfigurationError: ``tls-ca-unusable``.
+    """
+    try:
+        return ssl.create_default_context(cafile=tls_ca)
+    except (OSError, ssl.SSLError) as exc:
+        raise ConfigurationError(
+            f"tls_ca: {tls_ca} cannot be used: {exc.strerror or exc}",
+            code="tls-ca-unusable",
+            field="tls_ca",
+            expected="certificates in PEM",
+        ) from exc
+
+
+def attester_of(settings: SessionSettings) -> Attester:
+    """Return what takes evidence of this machine."""
+    access = THIS_MACHINE if settings.tcti is None else replace(THIS_MACHINE, tcti=settings.tcti)
+    return partial(collect_machine, access=access, with_gpus=settings.gpus)
+
+
+def guarded(attester: Attester) -> Attester:
+    """Let nothing come out of an attester but errors of collecting: whatever it is, this machine gave no evidence."""
+
+    def attest(binding: Binding) -> Evidence:
+        try:
+            return attester(binding)
+        except CollectionError:
+            raise
+        except AttestError as exc:
+            raise _no_evidence(exc.message, exc) from exc
+        except Exception as exc:  # the caller's own code; a thread must not end by it
+            raise _no_evidence(f"{type(exc).__name__}: {exc}"[:300], exc) from exc
+
+    return attest
+
+
+def watch_of(settings: SessionSettings) -> LogWatch:
+    """Return what follows the service's log."""
+    memory = None if settings.log_memory is None else FileMemory(settings.log_memory)
+    return LogWatch(settings.service, memory=memory)
+
+
+def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectation | None) -> ServiceExpectation | None:
+    """Return what the service's own machine has to prove; None where nothing is demanded.
+
+    Args:
+        settings: say it.
+        policy: says it in their place.
+
+    Raises:
+        ConfigurationError: a file is missing or wrong, or what is demanded says nothing without a policy.
+    """
+    if isinstance(policy, ServiceExpectation):
+        return policy
+    if policy is None and settings.policy is not None:
+        policy = load_policy(read_given(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
+    if policy is None:
+        if settings.configuration is not None or settings.unchecked_tls is not None:
+            raise ConfigurationError(
+                "a configuration or unchecked_tls says nothing where the service proves nothing",
+                code="session-settings-invalid",
+                field="policy",
+                expected="a policy for the service's own machine",
+            )
+        return None
+    pool = endorsements_given(settings.endorsements, at=now())
+    return ServiceExpectation(
+        policy=policy,
+        anchors=anchors_given(settings.anchors, allow_simulated=settings.allow_simulated),
+        endorsements=pool,
+        clock=now,
+        random=secrets.token_bytes,
+        fetch=None if settings.offline else asking_vendors(pool),
+        configuration=settings.configuration,
+        unchecked_tls=settings.unchecked_tls,
+    )
+
+
+def _no_httpx() -> ConfigurationError:
+    return ConfigurationError(
+        "a session needs the package httpx",
+        code="http-client-missing",
+        expected="the extra 'session' of this package",
+        hint="pip install 'attest-kms[session]'",
+    )
+
+
+def _no_url(settings: SessionSettings, exc: Exception) -> ConfigurationError:
+    return ConfigurationError(f"{settings.url!r} is no URL: {exc}", code="url-invalid", field="url")
+
+
+def _no_evidence(problem: str, exc: Exception) -> CollectionError:
+    return CollectionError(
+        f"this machine gave no evidence: {problem}",
+        code="attester-failed",
+        got=getattr(exc, "code", type(exc).__name__),
+        hint="'attest doctor' says what is missing",
+    )

@@ -1,0 +1,78 @@
+"""Asking again: what is worth it, after how long, and what is said when the time is over.
+
+The pause before attempt n is chosen evenly between nothing and ``FIRST_SECONDS`` · 2ⁿ, at most ``LONGEST_SECONDS``
+("full jitter"), so that many machines that were turned away together do not come back together. Where the service names
+a time (``Retry-After``), nobody comes earlier.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attest.errors import AttestError
+from attest.session.errors import ServiceUnreachableError, is_busy, may_pass
+from attest.session.schedule import Deadline
+
+__all__ = ["FIRST_SECONDS", "LONGEST_SECONDS", "Attempts", "pause_after"]
+
+FIRST_SECONDS: Final = 0.25
+LONGEST_SECONDS: Final = 30.0
+MOST_STALE_CHALLENGES: Final = 3
+"""A challenge that is too old is a matter of chance once, and of a machine that is too slow after that."""
+_SHOWN: Final = 5
+
+
+def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
+    """Return how many seconds to wait.
+
+    Args:
+        attempt: how many have failed, from 1.
+        error: what the last one came to.
+        chance: from 0 to 1.
+    """
+    longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 16))
+    asked: float | None = getattr(error, "retry_after", None)
+    return chance * longest + (asked or 0.0)
+
+
+class Attempts:
+    """The attempts of one call.
+
+    Args:
+        url: whom they are made at.
+        deadline: of the call.
+    """
+
+    def __init__(self, *, url: str, deadline: Deadline) -> None:
+        """Begin with none."""
+        self._url = url
+        self._deadline = deadline
+        self._tried: list[str] = []
+        self._stale = 0
+
+    def after(self, error: AttestError) -> float:
+        """Return how long to wait before the next attempt.
+
+        Raises:
+            AttestError: ``error`` itself, where asking again is of no use.
+            ServiceUnreachableError: the time is over, or would be.
+        """
+        self._tried.append(f"{error.message} [{error.code}]")
+        self._stale += not is_busy(error)
+        if not may_pass(error) or self._stale > MOST_STALE_CHALLENGES:
+            raise error
+        timing = self._deadline.timing
+        pause = pause_after(len(self._tried), error, chance=timing.random())
+        if pause >= self._deadline.left():
+            raise self._over(error) from error
+        return pause
+
+    def _over(self, error: AttestError) -> ServiceUnreachableError:
+        count = len(self._tried)
+        times = "1 attempt" if count == 1 else f"{count} attempts"
+        return ServiceUnreachableError(
+            f"no key from {self._url} within {self._deadline.seconds:g} s: {times}, the last one: {error.message}",
+            url=self._url,
+            tried=tuple(self._tried[-_SHOWN:]),
+            hint=error.hint,
+        )

@@ -1,0 +1,117 @@
+"""The outermost part of every application: the request's id, who is told of it, and the line about its answer."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kms.api.problems import REQUEST_HEADER
+from kms.domain.kek import RandomBytes
+from kms.running.logs import access, request_id, take_request_id
+from kms.telemetry import Observer, observe
+
+__all__ = ["Observing", "Watching"]
+
+_NO_ROUTE: Final = "none"
+_BUG: Final = 500
+_QUIET: Final = frozenset({"/healthz", "/readyz"})
+"""Asked every few seconds by probes; answered well, they are no line of the log."""
+_WELL: Final = 200
+
+
+def _nobody(*_: object) -> None:
+    """Tell nobody."""
+
+
+class Tracing(Protocol):
+    """What makes traces: ``kms.running.tracing.RequestTracer``, which is installed only where somebody wants them."""
+
+    def request(self, scope: Scope) -> AbstractContextManager[str | None]:
+        """Return what is entered for a request, and gives its trace's id, if that is kept."""
+        ...
+
+    def answered(self, scope: Scope, route: str, status: int) -> None:
+        """Take note of the answer to the request that was entered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """Who is told of requests, and where their ids come from.
+
+    Attributes:
+        observers: told of what happens inside.
+        answered: told of each answer: route (its template), status and seconds.
+        limited: told of each refusal by a limit, with its name.
+        random: makes ids, which are no secret.
+        tracer: makes a trace of each, where that is wanted.
+    """
+
+    observers: tuple[Observer, ...] = ()
+    answered: Callable[[str, int, float], None] = _nobody
+    limited: Callable[[str], None] = _nobody
+    random: RandomBytes = secrets.token_bytes
+    tracer: Tracing | None = None
+
+
+class Observing:
+    """Give every request an id, tell observers of it, and write a line about its answer.
+
+    Args:
+        app: the application.
+        watching: who is told.
+    """
+
+    def __init__(self, app: ASGIApp, *, watching: Watching) -> None:
+        """Wrap an application."""
+        self._app = app
+        self._watching = watching
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        name = request_id(Headers(scope=scope).get(REQUEST_HEADER), random=self._watching.random)
+        take_request_id(name)
+        observe(self._watching.observers)
+        began = time.perf_counter()
+        status = _BUG
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[REQUEST_HEADER] = name
+            await send(message)
+
+        tracer = self._watching.tracer
+        with nullcontext() if tracer is None else tracer.request(scope) as trace:
+            try:
+                await self._app(scope, receive, send_with_id)
+            finally:
+                self._tell(scope, status, time.perf_counter() - began, trace)
+
+    def _tell(self, scope: Scope, status: int, seconds: float, trace: str | None) -> None:
+        route = getattr(scope.get("route"), "path", None) or _NO_ROUTE
+        self._watching.answered(route, status, seconds)
+        if self._watching.tracer is not None:
+            self._watching.tracer.answered(scope, route, status)
+        if scope["path"] in _QUIET and status == _WELL:
+            return
+        client = scope.get("client")
+        access(
+            method=scope["method"],
+            path=(scope.get("raw_path") or b"").decode("ascii", errors="backslashreplace"),
+            status=status,
+            seconds=seconds,
+            client=client[0] if client else "",
+            trace_id=trace,
+        )

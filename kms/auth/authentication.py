@@ -1,0 +1,123 @@
+"""Who sent a request: the subject of a bearer token, or the owner of the client certificate of its connection.
+
+Both come from what the operator configured. A header that a proxy might set, and so anybody else, is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography import x509
+
+from kms.auth.certificates import certificate_identity
+from kms.auth.keysets import KeySets
+from kms.auth.tokens import VerifiedBearer, issuer_of, verify_bearer
+from kms.clock import Clock
+from kms.domain.actors import Actor
+from kms.domain.errors import ChallengeUsedError, UnauthenticatedError
+from kms.store import Store
+
+__all__ = ["Authenticator"]
+
+_SCHEME: Final = "bearer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authenticator:
+    """Tells who somebody is.
+
+    Attributes:
+        store: remembers tokens that count once.
+        key_sets: whose tokens are accepted, and what they sign with.
+        certificate_names: what client certificates are known by; None where none is asked for.
+        clock: tells the time.
+    """
+
+    store: Store
+    key_sets: KeySets
+    certificate_names: str | None
+    clock: Clock
+
+    def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
+        """Return who sent a request.
+
+        Args:
+            authorization: the values of its ``Authorization`` headers. With one, the token says who it is, and the
+                certificate, where there is one, is only what the token may be bound to.
+            certificate: the client certificate of the connection in DER, as the TLS listener verified it.
+
+        Raises:
+            UnauthenticatedError: nobody who is known, by its code.
+            UnavailableError: ``token-keys-stale``, or the database is in use.
+        """
+        if len(authorization) > 1:
+            raise _unreadable()
+        if authorization:
+            return self._of_token(_token(authorization[0]), certificate)
+        identity = None
+        if certificate is not None and self.certificate_names is not None:
+            identity = self._of_certificate(certificate, self.certificate_names)
+        if identity is None:
+            raise UnauthenticatedError(
+                "nobody is known by this request",
+                code="authentication-required",
+                expected=self._wanted(),
+                hint="send 'Authorization: Bearer TOKEN'" if self.key_sets.issuers else None,
+            )
+        return identity
+
+    def _wanted(self) -> str:
+        wanted = ["a bearer token"] if self.key_sets.issuers else []
+        if self.certificate_names is not None:
+            wanted.append(f"a client certificate with a {self.certificate_names} name")
+        return " or ".join(wanted)
+
+    def _of_token(self, text: str, certificate: bytes | None) -> Actor:
+        at = self.clock()
+        issuer = issuer_of(text, self.key_sets.issuers)
+        keys = self.key_sets.keys(issuer, at=at)
+        verified = verify_bearer(text, issuer=issuer, keys=keys, certificate=certificate, at=at)
+        if verified.single_use is not None:
+            self._use_up(verified, verified.single_use)
+        return verified.identity
+
+    def _use_up(self, verified: VerifiedBearer, digest: bytes) -> None:
+        at = self.clock()
+        try:
+            with self.store.writing() as writer:
+                newest = writer.require_time(at).time
+                # This writes no entry of the log. Were the clock ahead for a moment, nothing would remember that, and
+                # what was used before would be forgotten too early (MC-35).
+                writer.use_nonce(digest, expires_at=verified.expires_at, at=at if newest is None else min(at, newest))
+        except ChallengeUsedError as exc:
+            raise UnauthenticatedError(
+                "the bearer token is refused: it was used before",
+                code="token-used",
+                field="jti",
+                hint="each request takes a token of its own",
+            ) from exc
+
+    @staticmethod
+    def _of_certificate(certificate: bytes, kind: str) -> Actor | None:
+        try:
+            return certificate_identity(x509.load_der_x509_certificate(certificate), kind=kind)
+        except ValueError:
+            return None  # TLS accepted it, and this library does not read it
+
+
+def _token(header: str) -> str:
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != _SCHEME or not token or not token.isascii() or " " in token:
+        raise _unreadable()
+    return token
+
+
+def _unreadable() -> UnauthenticatedError:
+    return UnauthenticatedError(
+        "the header Authorization cannot be read",
+        code="authentication-malformed",
+        field="Authorization",
+        expected="Bearer, a space and a token, once",
+    )

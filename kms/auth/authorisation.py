@@ -1,0 +1,111 @@
+"""May they? Asked of the grants of the moment, in the very transaction that does what was asked (MC-19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TypeVar
+
+from attest.errors import ConfigurationError
+from attest.release import KeyName
+from kms.auth.names import identity_text
+from kms.domain.actors import Actor
+from kms.domain.errors import ForbiddenError, UnavailableError
+from kms.domain.permissions import Operation, may
+from kms.keys.admin import unknown_key
+from kms.store import Reader, Store, Writer
+
+__all__ = ["Demand", "GuardedStore", "require"]
+
+T = TypeVar("T")
+
+Demand = Callable[[Reader], None]
+"""Raises unless the transaction sees that somebody may do what they are about to."""
+
+
+def require(
+    reader: Reader, identity: Actor, operation: Operation, *, tenant: str | None, key: KeyName | None = None
+) -> None:
+    """Refuse what no grant allows.
+
+    Args:
+        reader: sees the grants.
+        identity: who asks.
+        operation: what they ask.
+        tenant: whose things it concerns; None for what is service-wide.
+        key: which key, if one. To those who may not even see the tenant's keys it is one that does not exist: they
+            get the same answer as for a key that there is none of (MC-21).
+
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        ForbiddenError: ``not-permitted``.
+    """
+    grants = reader.grants_of(identity)
+    if may(identity, grants=grants, operation=operation, tenant=tenant) is not None:
+        return
+    if key is not None and may(identity, grants=grants, operation=Operation.KEYS_READ, tenant=tenant) is None:
+        raise unknown_key(key)
+    where = "the whole service" if tenant is None else f"the tenant {tenant!r}"
+    raise ForbiddenError(
+        f"{identity_text(identity)} may not do this: {operation} for {where}",
+        code="not-permitted",
+        field=str(operation),
+        expected=f"a role that allows {operation}",
+        hint="an administrator can grant one; GET /v1/whoami shows those that you have",
+    )
+
+
+class GuardedStore(Store):
+    """A store whose every transaction begins with a demand, so that nothing is done on grants of a moment ago.
+
+    Args:
+        store: the database; whoever opened it closes it.
+        demand: asked first in each transaction.
+    """
+
+    def __init__(self, store: Store, *, demand: Demand) -> None:
+        """Keep both."""
+        self._store = store
+        self._demand = demand
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """Open a reading transaction, in which the demand holds."""
+        with _opened(self._store.reading()) as reader:
+            self._demand(reader)
+            yield reader
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Open the writing transaction, in which the demand holds; when it does not, nothing is written."""
+        with _opened(self._store.writing()) as writer:
+            self._demand(writer)
+            yield writer
+
+    def write(self, work: Callable[[Writer], T]) -> T:
+        """Do work in a writing transaction that others may share, if the demand holds in it."""
+
+        def demanded(writer: Writer) -> T:
+            self._demand(writer)
+            return work(writer)
+
+        return self._store.write(demanded)
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work wait to be written."""
+        return self._store.waiting
+
+    def close(self) -> None:
+        """Leave the database open: it is not ours."""
+
+
+@contextmanager
+def _opened(transaction: AbstractContextManager[T]) -> Iterator[T]:
+    """Tell a database that is not as it should be from what the caller of an API did wrong."""
+    with ExitStack() as stack:
+        try:
+            entered = stack.enter_context(transaction)
+        except ConfigurationError as exc:
+            raise UnavailableError(exc.message, code=exc.code, field=exc.field, hint=exc.hint) from exc
+        yield entered

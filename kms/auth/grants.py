@@ -1,0 +1,223 @@
+"""Giving roles and taking them away; each change is one transaction with its log entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import ConfigurationError
+from kms.auth.names import identity_text
+from kms.domain.actors import Actor, Means
+from kms.domain.errors import GrantConflictError, GrantUnknownError
+from kms.domain.log_entries import LogEntry
+from kms.domain.permissions import EVERY_TENANT, SERVICE_ROLES, Grant, Role
+from kms.store import Store, Writer
+
+__all__ = [
+    "GRANT_ADDED",
+    "GRANT_REVOKED",
+    "differences",
+    "give_role",
+    "grant_members",
+    "read_role",
+    "require_tenant",
+    "revoke_role",
+    "write_grant",
+]
+
+GRANT_ADDED: Final = "grant-added"
+GRANT_REVOKED: Final = "grant-revoked"
+_TENANT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+def grant_members(grant: Grant) -> dict[str, JsonValue]:
+    """Return a grant for programs."""
+    return {
+        "number": grant.number,
+        "identity": identity_text(grant.identity),
+        "tenant": grant.tenant,
+        "role": str(grant.role),
+        "granted_by": identity_text(grant.granted_by),
+        "granted_at": rfc3339_text(grant.granted_at),
+        "revoked_by": None if grant.revoked_by is None else identity_text(grant.revoked_by),
+        "revoked_at": None if grant.revoked_at is None else rfc3339_text(grant.revoked_at),
+    }
+
+
+def read_role(text: str) -> Role:
+    """Read the name of a role.
+
+    Raises:
+        ConfigurationError: ``role-unknown``.
+    """
+    try:
+        return Role(text)
+    except ValueError as exc:
+        raise ConfigurationError(
+            f"there is no role {text[:40]!r}", code="role-unknown", field="role", expected=", ".join(Role)
+        ) from exc
+
+
+def require_tenant(text: str) -> str:
+    """Return the name of a tenant, or ``*`` for every one.
+
+    Raises:
+        ConfigurationError: ``tenant-invalid``.
+    """
+    if text != EVERY_TENANT and not _TENANT.fullmatch(text):
+        raise ConfigurationError(
+            f"{text[:80]!r} is no tenant",
+            code="tenant-invalid",
+            field="tenant",
+            expected="1 to 64 lower-case letters, digits, '.', '_' and '-', the first a letter or digit; or * for all",
+            got=repr(text[:80]),
+        )
+    return text
+
+
+def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
+    """Give somebody a role.
+
+    Args:
+        store: where it is kept.
+        identity: who gets it; known by a token or a certificate.
+        tenant: where it counts, or ``*``.
+        role: what they may act as.
+        actor: who gives it.
+        at: when.
+
+    Raises:
+        ConfigurationError: ``tenant-invalid``; ``role-service-wide``: the role is for every tenant or none.
+        GrantConflictError: ``grant-exists``; ``grant-to-self``: somebody who is known by a token or a certificate gives
+            nothing to themselves.
+        UnavailableError: the database is in use.
+    """
+    if actor == identity:
+        raise GrantConflictError(
+            "nobody gives a role to themselves",
+            code="grant-to-self",
+            field="identity",
+            expected="another identity",
+            got=identity_text(identity),
+            hint="another administrator can give it, or 'kms admin grant' on the service's machine",
+        )
+    with store.writing() as writer:
+        return write_grant(writer, identity=identity, tenant=tenant, role=role, actor=actor, at=at)
+
+
+def write_grant(writer: Writer, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
+    """Do the same within a transaction, for the first administrator of a new service too.
+
+    Raises:
+        ConfigurationError: as ``give_role``.
+        GrantConflictError: ``grant-exists``.
+    """
+    require_tenant(tenant)
+    if identity.means not in {Means.JWT, Means.MTLS}:
+        msg = "roles are for identities known by a token or a certificate"
+        raise ValueError(msg)
+    if role in SERVICE_ROLES and tenant != EVERY_TENANT:
+        raise ConfigurationError(
+            f"the role {role} is for the whole service",
+            code="role-service-wide",
+            field="tenant",
+            expected=f"{EVERY_TENANT} for the role {role}",
+            got=tenant,
+            hint="name the tenant '*'",
+        )
+    for grant in writer.grants_of(identity):
+        if (grant.tenant, grant.role) == (tenant, role):
+            raise GrantConflictError(
+                f"{identity_text(identity)} has the role {role} for {tenant} already, by grant {grant.number}",
+                code="grant-exists",
+                field="identity",
+            )
+    grant = writer.add_grant(identity=identity, tenant=tenant, role=role, by=actor, at=at)
+    writer.append(writer.prepare(kind=GRANT_ADDED, at=at, body=_body(grant, actor)))
+    return grant
+
+
+def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Grant:
+    """Take a role away, from the next transaction on.
+
+    Returns:
+        The grant, which does not count any more.
+
+    Raises:
+        GrantUnknownError: ``grant-unknown``.
+        GrantConflictError: ``grant-revoked-already``; ``last-administrator``: there would be none left.
+        UnavailableError: the database is in use.
+    """
+    with store.writing() as writer:
+        known = tuple(writer.all_grants())
+        grant = next((one for one in known if one.number == number), None)
+        if grant is None:
+            raise GrantUnknownError(
+                f"there is no grant {number}",
+                code="grant-unknown",
+                field="number",
+                got=str(number),
+                hint="'kms admin list' shows those there are",
+            )
+        if not grant.counts:
+            raise GrantConflictError(f"grant {number} was revoked before", code="grant-revoked-already", field="number")
+        if grant.role is Role.ADMINISTRATOR and not _administrators(known, without=grant):
+            raise GrantConflictError(
+                "this is the last administrator",
+                code="last-administrator",
+                field="number",
+                got=identity_text(grant.identity),
+                hint="grant the role to another first, with 'kms admin grant IDENTITY administrator'",
+            )
+        writer.revoke_grant(number, by=actor, at=at)
+        writer.append(writer.prepare(kind=GRANT_REVOKED, at=at, body=_body(grant, actor)))
+    return replace(grant, revoked_by=actor, revoked_at=at)
+
+
+def differences(grants: Iterable[Grant], log: Iterable[LogEntry]) -> Iterator[str]:
+    """Compare the grants that count with what the log says of them, and yield a line for each that differs.
+
+    A role that somebody wrote into the database, or a revocation that was undone there, shows.
+    """
+    logged: dict[int, tuple[str, str, str]] = {}
+    for entry in log:
+        if b'"kind":"grant-' not in entry.raw:
+            continue  # canonical JSON has one spelling; most entries are decisions, which need no parsing here
+        document = entry.document()
+        number, named = document.get("grant"), _named(document)
+        if document.get("kind") == GRANT_ADDED and isinstance(number, int):
+            logged[number] = named
+        elif document.get("kind") == GRANT_REVOKED and isinstance(number, int):
+            logged.pop(number, None)
+    stored = {
+        grant.number: (identity_text(grant.identity), grant.tenant, str(grant.role)) for grant in grants if grant.counts
+    }
+    for number in sorted(stored.keys() | logged.keys()):
+        if number not in logged:
+            yield f"grant {number} counts, and the log knows nothing of it: {' '.join(stored[number])}"
+        elif number not in stored:
+            yield f"grant {number} is missing or revoked without an entry in the log: {' '.join(logged[number])}"
+        elif stored[number] != logged[number]:
+            yield f"grant {number} was altered: {' '.join(stored[number])}, logged as {' '.join(logged[number])}"
+
+
+def _named(document: dict[str, JsonValue]) -> tuple[str, str, str]:
+    return (str(document.get("identity")), str(document.get("tenant")), str(document.get("role")))
+
+
+def _administrators(grants: Iterable[Grant], *, without: Grant) -> list[Grant]:
+    return [one for one in grants if one.role is Role.ADMINISTRATOR and one.counts and one.number != without.number]
+
+
+def _body(grant: Grant, actor: Actor) -> dict[str, JsonValue]:
+    return {
+        "grant": grant.number,
+        "identity": identity_text(grant.identity),
+        "tenant": grant.tenant,
+        "role": str(grant.role),
+        "actor": actor.members(),
+    }

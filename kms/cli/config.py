@@ -1,0 +1,74 @@
+"""``kms config``: see the settings, and see whether the service would work with them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from kms.cli.options import AS_JSON, SERVING, SETTINGS, config_file, load, print_json, with_options
+
+__all__ = ["config"]
+
+_WARN_DAYS = 14
+
+
+@click.group()
+def config() -> None:
+    """See and check the settings."""
+
+
+@config.command("show")
+@with_options(*SETTINGS, *SERVING, AS_JSON)
+def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
+    """Print the settings in force and where each comes from. None of them is a secret."""
+    loaded = load(config, flags)
+    values = loaded.settings.model_dump(mode="json")
+    if as_json:
+        rows = {name: {"value": value, "source": loaded.sources[name]} for name, value in values.items()}
+        print_json({"schema": "kms.config/1", "settings": rows})
+        return
+    for name, value in values.items():
+        click.echo(f"{name:26} {json.dumps(value):40} {loaded.sources[name]}")
+
+
+@config.command("check")
+@with_options(*SETTINGS, *SERVING, AS_JSON)
+@click.option(
+    "--warn-days",
+    type=click.IntRange(0, 3650),
+    default=_WARN_DAYS,
+    show_default=True,
+    help="Warn of what ends within so many days.",
+)
+@click.option("--strict", is_flag=True, help="Let a warning count as a failure.")
+def config_check(config: Path | None, as_json: bool, warn_days: int, strict: bool, **flags: object) -> None:
+    """Look at everything that the settings name, as a start would; nothing is changed, and the service may run.
+
+    Exit codes: 0 the service would start; 1 something failed; 2 the settings cannot be read.
+    """
+    from kms.cli.config_check import check_settings
+    from kms.clock import system_clock
+    from kms.domain.errors import KmsError
+
+    settings = load(config, flags).settings
+    path = config_file(config)
+    findings = list(
+        check_settings(settings, config=path, clock=system_clock, random=secrets.token_bytes, warn_days=warn_days)
+    )
+    bad = {"failed", "warning"} if strict else {"failed"}
+    sound = not any(finding.outcome in bad for finding in findings)
+    if as_json:
+        rows = [asdict(finding) for finding in findings]
+        print_json({"schema": "kms.config-check/1", "sound": sound, "checks": rows})
+    else:
+        for finding in findings:
+            click.echo(f"{finding.check:20} {finding.outcome:8} {finding.text}")
+            if finding.hint and finding.outcome != "ok":
+                click.echo(f"{'':29} hint: {finding.hint}")
+    if not sound:
+        failed = ", ".join(dict.fromkeys(finding.check for finding in findings if finding.outcome in bad))
+        raise KmsError(f"not as it should be: {failed}", code="configuration-unsound", field=failed)

@@ -1,0 +1,215 @@
+"""``kms kek``: which key-encryption keys there are, and how one takes over from another while services serve."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli.changes import CHANGING, TELLING, carry_out, desk, tell_change, wants_json
+from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
+
+if TYPE_CHECKING:
+    from kms.domain.kek_records import KekRecord
+    from kms.keys.vault import Vault
+    from kms.operations.kek_rotation import KekStatus
+
+__all__ = ["kek"]
+
+_REASON = click.option("--reason", default="", help="Why, for the proposal.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Look whether it could be done, and change nothing.")
+
+
+@click.group()
+def kek() -> None:
+    """Make key-encryption keys, let one take over from another, retire one, and say what is wrapped under which.
+
+    \b
+    Examples:
+      kms kek status
+      kms kek create keks/2027.toml
+      kms kek rotate 4f6fdbae
+      kms kek retire 09c1d2aa
+    """  # noqa: D301  \b is click's mark for text that is not wrapped
+
+
+@kek.command("status")
+@with_options(*SETTINGS, AS_JSON)
+def kek_status(config: Path | None, as_json: bool, **flags: object) -> None:
+    """Say of each key-encryption key where it is, what is wrapped under it, and whether it can be used from here."""
+    from kms.operations.kek_rotation import status
+
+    found = status(vault(config, flags))
+    if as_json:
+        print_json({"schema": "kms.keks/1", "keks": [_members(one) for one in found]})
+        return
+    for one in found:
+        click.echo(_line(one))
+
+
+@kek.command("create")
+@click.argument("definition", type=click.Path(path_type=Path, dir_okay=False))
+@with_options(*SETTINGS, TELLING)
+def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
+    """Make the key-encryption key that the file DEFINITION describes, and tell the database of it.
+
+    The file is TOML with the members of the table [kek]. Services find it in the directory that the setting
+    kek_directory names; put it there on every machine, with what it names, before the key is to wrap.
+    """
+    from kms.domain.actors import local_actor
+    from kms.keys.wrapping.definitions import read_definition
+    from kms.operations.kek_rotation import create_kek
+
+    described = read_definition(definition)
+    directory = load(config, flags).settings.kek_directory
+    opened = vault(config, flags)
+    record = create_kek(opened, described, random=secrets.token_bytes, actor=local_actor(), at=moment())
+    text = f"{record.id.hex()}  {record.backend}  {record.description}"
+    tell_change("kek-create", text, details=_named(record))
+    if directory is None or definition.absolute().parent != directory.absolute():
+        say("note: services look for it in the directory that kek_directory names; put the definition there")
+    say(f"next: 'kms kek rotate {record.short_id}', once every machine has it")
+
+
+@kek.command("rotate")
+@click.argument("kek_id")
+@_DRY_RUN
+@_REASON
+@with_options(*CHANGING, *SETTINGS)
+def kek_rotate(
+    *,
+    kek_id: str,
+    dry_run: bool,
+    reason: str,
+    propose: bool,
+    hours: int,
+    person: str | None,
+    config: Path | None,
+    **flags: object,
+) -> None:
+    """Let the key-encryption key KEK_ID wrap from now on, and move everything to it. Services may run.
+
+    KEK_ID is the id or its beginning. A rotation that was interrupted goes on when the command is repeated. Under a
+    rule for 'kek' the beginning takes a proposal; executed, it is continued with this command.
+    """
+    from kms.domain.actors import local_actor
+    from kms.operations.kek_rotation import kek_named, require_ready
+    from kms.quorum.admin import change_now
+    from kms.quorum.keks import KekRotation
+
+    at_desk = desk(config, flags)
+    opened = at_desk.vault
+    target = kek_named(opened.store, kek_id)
+    count = require_ready(opened, target)
+    if dry_run:
+        begins = "" if target.wraps else "; it would wrap from then on"
+        text = f"{count} wrapped keys would be moved to {target.short_id}{begins}"
+        tell_change("kek-rotate", text, details=_named(target) | {"wrapped": count}, would=True)
+        say("note: a dry run; nothing was changed")
+        return
+    change = KekRotation(kek_id=target.id)
+    if propose:
+        carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
+        return
+    if not target.wraps:
+        done = change_now(at_desk, change, actor=local_actor(), at=moment())
+        click.echo(done, err=wants_json())  # programs get one document, when everything was moved
+    _move(opened, target, count, origin=load(config, flags).settings.origin)
+
+
+def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
+    from kms.domain.actors import local_actor
+    from kms.domain.errors import KmsError
+    from kms.operations.kek_rotation import finish, move
+
+    problems: list[str] = []
+    with click.progressbar(length=count, label="wrapped anew", file=sys.stderr) as bar:
+        for moved in move(opened, target, origin=origin):
+            bar.update(moved.done)
+            problems += moved.problems
+    left = finish(opened, target, actor=local_actor(), at=moment())
+    for problem in problems:
+        say(f"error: {problem}")
+    if left:
+        raise KmsError(
+            f"{left} wrapped keys are still under another key-encryption key",
+            code="kek-rotation-unfinished",
+            field=target.short_id,
+            hint="repeat the command; 'kms fsck' looks at what does not open, and a backup may have it whole",
+        )
+    text = f"everything is wrapped under {target.short_id}"
+    tell_change("kek-rotate", text, details=_named(target) | {"wrapped": count})
+    say("note: put it first in the settings everywhere ([kek]), then 'kms kek retire' the other; old backups need that")
+
+
+@kek.command("retire")
+@click.argument("kek_id")
+@_DRY_RUN
+@_REASON
+@with_options(*CHANGING, *SETTINGS)
+def kek_retire(
+    *,
+    kek_id: str,
+    dry_run: bool,
+    reason: str,
+    propose: bool,
+    hours: int,
+    person: str | None,
+    config: Path | None,
+    **flags: object,
+) -> None:
+    """Retire a key-encryption key under which nothing is wrapped any more. There is no way back for it.
+
+    Services do not start with a retired key first in their settings, so name its successor there before.
+    """
+    from kms.domain.errors import KeyConflictError
+    from kms.operations.kek_rotation import kek_named
+    from kms.quorum.keks import KekRetirement
+
+    at_desk = desk(config, flags)
+    record = kek_named(at_desk.vault.store, kek_id)
+    if record.id == at_desk.vault.kek.main_id:
+        raise KeyConflictError(
+            f"the settings name the key-encryption key {record.short_id} first, and would not start with it retired",
+            code="kek-in-settings",
+            field=record.short_id,
+            hint="let [kek] or kek_file name its successor, on every machine, and do this again",
+        )
+    change = KekRetirement(kek_id=record.id)
+    if dry_run:
+        with at_desk.vault.store.reading() as reader:
+            change.state(reader)
+        tell_change("kek-retire", f"{record.short_id} can be retired", details=_named(record), would=True)
+        say("note: a dry run; nothing was changed")
+        return
+    carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
+
+
+def _named(record: KekRecord) -> dict[str, object]:
+    return {"id": record.id.hex(), "backend": str(record.backend), "description": record.description}
+
+
+def _members(one: KekStatus) -> dict[str, object]:
+    from attest.encoding import rfc3339_text
+
+    record = one.record
+    return {
+        "id": record.id.hex(),
+        "backend": str(record.backend),
+        "description": record.description,
+        "state": str(record.state),
+        "created_at": rfc3339_text(record.created_at),
+        "wrapped": dict(one.wrapped),
+        "problem": one.problem,
+        "first_in_settings": one.main,
+    }
+
+
+def _line(one: KekStatus) -> str:
+    record = one.record
+    usable = "" if str(record.state) == "retired" else "  usable" if one.problem is None else f"  {one.problem}"
+    count = sum(one.wrapped.values())
+    return f"{record.short_id}  {record.state:9} {record.backend:8} {count:8}{usable}  {record.description}"

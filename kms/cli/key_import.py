@@ -1,0 +1,100 @@
+"""Bringing keys in wrapped: the import key, and what seals a key to it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli.keys import read_material
+from kms.cli.options import (
+    SETTINGS,
+    key_argument,
+    load,
+    moment,
+    read_input,
+    read_policy_input,
+    say,
+    vault,
+    with_options,
+)
+
+if TYPE_CHECKING:
+    from kms.domain.keys import KeyName
+
+__all__ = ["IMPORTS"]
+
+
+@click.command("import-key")
+@with_options(*SETTINGS)
+def key_import_key(config: Path | None, **flags: object) -> None:
+    """Print the key that owners seal their keys to, signed by the service; the first time it is made."""
+    from attest.release import sign_note
+    from attest.release.key_import import import_key_text
+    from kms.domain.actors import local_actor
+    from kms.keys.import_key import make_import_key
+    from kms.operations.services import open_identity
+
+    opened = vault(config, flags)
+    identity = open_identity(opened, load(config, flags).settings)
+    key = make_import_key(
+        opened.store,
+        opened.kek,
+        service=identity.public,
+        random=secrets.token_bytes,
+        actor=local_actor(),
+        at=moment(),
+    )
+    click.echo(sign_note(import_key_text(key.public), name=identity.public.name, key=identity.key), nl=False)
+
+
+@click.command("wrap")
+@key_argument
+@click.option("--to", "note", required=True, type=click.Path(path_type=Path), help="What 'kms key import-key' printed.")
+@click.option("--service", required=True, metavar="IDENTITY", help="The service's identity, as you know it.")
+@click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="Raw bytes; - for stdin.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A file that is not there yet.")
+@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="What is to guard it.")
+@click.option("--version", "number", type=click.IntRange(1), default=1, show_default=True, help="Of the key.")
+@click.option("--algorithm", default="symmetric-256", help="What it is (default symmetric-256).")
+def key_wrap(
+    *, name: KeyName, note: Path, service: str, source: Path, out: Path, policy_file: Path, number: int, algorithm: str
+) -> None:
+    """Seal a key to a service, as this key under this policy; this is for the owner, who needs no file of the service.
+
+    A further version, which 'kms key rotate' takes, is sealed under the policy that the key has then.
+    """
+    from attest.errors import ConfigurationError
+    from attest.release import VerifierKey
+    from attest.release.key_import import read_import_key
+    from kms.domain.keys import KeyPurpose
+    from kms.domain.material import ALGORITHMS, require_algorithm, require_material
+    from kms.keys.import_key import first_terms, wrap_material
+
+    known = VerifierKey.parse(service)
+    found = ALGORITHMS.get(algorithm)
+    require_algorithm(algorithm, purpose=KeyPurpose.MODEL_KEY if found is None else found.purpose)
+    import_key = read_import_key(read_input(note).decode("utf-8", errors="replace"), service=known)
+    material = read_material(source)
+    require_material(material, algorithm=algorithm)
+    terms = replace(first_terms(name, algorithm=algorithm, policy=read_policy_input(policy_file)), version=number)
+    wrapped = wrap_material(material, import_key=import_key, service=known, terms=terms)
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"cannot write {out}: {problem}", code="file-unwritable", field=str(out), hint="name a new file"
+        ) from exc
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(wrapped.to_json())
+    command = f"kms key import {name} --policy {policy_file}" if number == 1 else f"kms key rotate {name}"
+    say(f"note: '{command} --wrapped {out}' brings it in, at this service, as this version and under this policy alone")
+
+
+IMPORTS = (key_import_key, key_wrap)
+"""Commands of ``kms key``."""

@@ -1,0 +1,166 @@
+"""``kms log``: read the log, check it, hand it out, and cosign another's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, read_input, say, vault, with_options
+
+if TYPE_CHECKING:
+    from kms.domain.log_entries import LogEntry
+    from kms.store import Store
+
+__all__ = ["log"]
+
+FOLLOW_SECONDS = 1.0
+
+
+@click.group()
+def log() -> None:
+    """Read, check and export the log of decisions and changes."""
+
+
+@log.command("list")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries behind this number.")
+@with_options(*SETTINGS, AS_JSON)
+def log_list(after: int, config: Path | None, as_json: bool, **flags: object) -> None:
+    """List the entries, one a line; with --json one JSON document a line, hash included."""
+    with vault(config, flags).store.reading() as reader:
+        for entry in reader.log(after=after):
+            _print(entry, as_json=as_json)
+
+
+@log.command("tail")
+@click.option("--lines", "-n", type=click.IntRange(min=0), default=10, help="How many of the newest (default 10).")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what is added, until interrupted.")
+@with_options(*SETTINGS, AS_JSON)
+def log_tail(lines: int, follow: bool, config: Path | None, as_json: bool, **flags: object) -> None:
+    """Show the newest entries, one a line."""
+    import time
+
+    store = vault(config, flags).store
+    with store.reading() as reader:
+        last = max(0, reader.log_size() - lines)
+    last = _print_after(store, last, as_json=as_json)
+    while follow:
+        time.sleep(FOLLOW_SECONDS)
+        last = _print_after(store, last, as_json=as_json)
+
+
+@log.command("verify")
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NOTED",
+    help="A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A checkpoint kept elsewhere; - for stdin. Repeatable.",
+)
+@with_options(*SETTINGS, AS_JSON)
+def log_verify(
+    expected: tuple[str, ...], checkpoints: tuple[Path, ...], config: Path | None, as_json: bool, **flags: object
+) -> None:
+    """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not."""
+    from kms.domain.log_verification import parse_noted, read_noted, verify_log
+    from kms.operations.services import open_identity
+
+    noted = [parse_noted(one) for one in expected]
+    opened = vault(config, flags)
+    identity = open_identity(opened, load(config, flags).settings)
+    noted += [read_noted(read_input(one), log=identity.public) for one in checkpoints]
+    with opened.store.reading() as reader:
+        state = verify_log(reader, noted=noted)
+    if as_json:
+        print_json({"schema": "kms.log-state/1", "size": state.size, "root": state.root.hex()})
+    else:
+        click.echo(f"{state.size} entries, unbroken\nstate: {state.size}:{state.root.hex()}")
+
+
+@log.command("checkpoint")
+@with_options(*SETTINGS)
+def log_checkpoint(config: Path | None, **flags: object) -> None:
+    """Print the signed state of the log, cosigned by the witnesses that answer. Keep it somewhere else."""
+    from kms.clock import system_clock
+    from kms.operations.services import open_publisher
+
+    settings = load(config, flags).settings
+    publisher, _ = open_publisher(vault(config, flags), settings, clock=system_clock, report=say)
+    click.echo(publisher.checkpoint().note, nl=False)
+
+
+@log.command("export")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@with_options(*SETTINGS, AS_JSON)
+def log_export(directory: Path, config: Path | None, as_json: bool, **flags: object) -> None:
+    """Write the log as files that any web server can serve (C2SP tlog-tiles): checkpoint, tiles and entries.
+
+    Into a directory of an earlier export only what is new is written, after the log was compared with it. The entries
+    name keys and policies: whoever may read the directory may read them.
+    """
+    from kms.clock import system_clock
+    from kms.log.static_export import export_log
+    from kms.operations.services import open_publisher
+
+    opened = vault(config, flags)
+    settings = load(config, flags).settings
+    publisher, identity = open_publisher(opened, settings, clock=system_clock, report=say)
+    checkpoint = publisher.checkpoint()
+    with opened.store.reading() as reader:
+        done = export_log(reader, directory, checkpoint=checkpoint, log=identity.public)
+    if as_json:
+        print_json({"schema": "kms.log-export/1", "size": done.size, "before": done.before, "files": done.files})
+    else:
+        click.echo(f"{done.size} entries in {directory}, {done.size - done.before} of them new ({done.files} files)")
+
+
+@log.command("cosign")
+@click.argument("url")
+@click.option("--log", "log_key", required=True, metavar="IDENTITY", help="The service's identity, from its operator.")
+@click.option("--name", required=True, help="This witness's name, such as witness.example/a.")
+@click.option("--key", "key_file", required=True, type=click.Path(path_type=Path), help="Its Ed25519 key (PEM).")
+@click.option("--memory", required=True, type=click.Path(path_type=Path), help="Remembers the last one cosigned.")
+def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) -> None:
+    """Be a witness: cosign the checkpoint of the service at URL, if its log extends the one cosigned before.
+
+    Prints the cosigned checkpoint, and the witness's own key on standard error. Exit code 1 when the service does not
+    show that its log is the same.
+    """
+    from attest.release import VerifierKey
+    from kms.log.cosigner import LogAtUrl, cosign_next, read_witness_key
+
+    key, public = read_witness_key(read_input(key_file), name=name)
+    with LogAtUrl(url) as served:
+        note, line = cosign_next(
+            note=served.checkpoint(),
+            log=VerifierKey.parse(log_key),
+            name=name,
+            key=key,
+            memory=memory,
+            fetch=served.consistency,
+            at=moment(),
+        )
+    say(f"witness: {public.text}")
+    click.echo(note.note + line, nl=False)
+
+
+def _print_after(store: Store, last: int, *, as_json: bool) -> int:
+    with store.reading() as reader:
+        for entry in reader.log(after=last):
+            _print(entry, as_json=as_json)
+            last = entry.seq
+    return last
+
+
+def _print(entry: LogEntry, *, as_json: bool) -> None:
+    from kms.log.render import json_line, text_line
+
+    click.echo(json_line(entry) if as_json else text_line(entry))

@@ -1,0 +1,229 @@
+"""The command line: one function a command; everything is imported when it is used.
+
+Exit codes: 0 done · 1 refused or not as it should be · 2 usage, settings or files · 70 our bug.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from kms.cli.admin import admin as admin_group
+from kms.cli.anchors import anchors as anchors_group
+from kms.cli.break_glass import break_glass as break_glass_group
+from kms.cli.changes import TELLING, tell_change
+from kms.cli.config import config
+from kms.cli.controls import freeze as freeze_group
+from kms.cli.controls import thaw as thaw_group
+from kms.cli.dry_run import releases_try
+from kms.cli.endorsements import endorsements
+from kms.cli.kek import kek as kek_group
+from kms.cli.key_import import IMPORTS
+from kms.cli.key_life import LIFE
+from kms.cli.key_policy import policy as key_policy_group
+from kms.cli.key_release import key_release_settings
+from kms.cli.keys import key as key_group
+from kms.cli.limits import limits as limits_group
+from kms.cli.log import log as log_group
+from kms.cli.options import (
+    SETTINGS,
+    load,
+    say,
+    with_options,
+)
+from kms.cli.quorum import people as people_group
+from kms.cli.quorum import proposal as proposal_group
+from kms.cli.quorum import quorum as quorum_group
+from kms.cli.references import references as references_group
+from kms.cli.releases import releases as releases_group
+from kms.cli.serve import serve
+from kms.cli.store import backup, fsck, restore
+from kms.cli.tenants import tenant as tenant_group
+from kms.cli.tls import tls as tls_group
+
+if TYPE_CHECKING:
+    from attest.errors import AttestError
+
+__all__ = ["cli", "main"]
+
+USAGE = 2
+BUG = 70
+
+
+# -- frame
+
+
+def main() -> NoReturn:
+    """Run the command line; every failure is one ``error:`` line, with a ``hint:`` when there is something to do."""
+    from attest.errors import AttestError
+
+    try:
+        code = cli.main(prog_name="kms", standalone_mode=False) or 0
+    except click.exceptions.Exit as exc:
+        code = exc.exit_code
+    except click.Abort:
+        code = _fail("interrupted", None, 1)
+    except click.exceptions.NoArgsIsHelpError as exc:
+        exc.show()  # the help of a group, which is no error message
+        code = USAGE
+    except click.ClickException as exc:
+        context = getattr(exc, "ctx", None)
+        code = _fail(exc.format_message(), f"{context.command_path} --help" if context else "kms --help", USAGE)
+    except AttestError as exc:
+        # Classes of attest for what is wrong with evidence have codes of their own; here there are two.
+        code = _fail(f"{exc.message} [{exc.code}]", _hint(exc), exc.exit_code if exc.exit_code in {2, BUG} else 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; so do we
+        code = 1
+    except Exception as exc:  # noqa: BLE001  the last frame: a bug is reported without a traceback of local values
+        code = _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
+    sys.exit(code)
+
+
+def _hint(error: AttestError) -> str | None:
+    """Say what to do; where nobody wrote that down, say what would have been right."""
+    if error.hint or not error.expected or error.expected in error.message:
+        return error.hint
+    return f"expected {error.expected}"
+
+
+def _fail(message: str, hint: str | None, code: int) -> int:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    return code
+
+
+_SECTIONS = {
+    "The service": ("init", "serve", "config", "endorsements", "tls"),
+    "Keys, and who has them": ("key", "tenant", "references", "releases"),
+    "Brakes": ("freeze", "thaw", "break-glass"),
+    "Who may do what": ("admin", "people", "quorum", "proposal", "anchors"),
+    "What is kept": ("log", "backup", "restore", "fsck", "migrate", "kek"),
+}
+
+
+class _Sections(click.Group):
+    """The commands in the order in which somebody needs them; what is in no section comes last."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        placed = {name for names in _SECTIONS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in placed)
+        width = formatter.width - 6 - max(map(len, self.commands), default=0)
+        for title, names in (*_SECTIONS.items(), ("Others", others)):
+            rows = [(name, self.commands[name].get_short_help_str(width)) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="attest-kms", prog_name="kms")
+def cli() -> None:
+    """Release keys to workloads that prove themselves.
+
+    \b
+    Examples:
+      kms init /etc/kms --origin kms.example/prod
+      kms key import my-model --from model.key --policy policy.yaml --config /etc/kms/kms.toml
+      kms serve --config /etc/kms/kms.toml
+      kms log verify --config /etc/kms/kms.toml
+    """  # noqa: D301  \b is click's mark for text that is not wrapped
+
+
+# -- init, migrate, config
+
+
+@cli.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False))
+@with_options(*SETTINGS)
+@click.option("--allow-simulated", is_flag=True, default=None, help="Write this setting into the new kms.toml.")
+@click.option("--administrator", metavar="IDENTITY", help="The first administrator; without it there is none.")
+@TELLING
+def init(
+    *,
+    directory: Path | None,
+    config: Path | None,
+    allow_simulated: bool | None,
+    administrator: str | None,
+    **flags: object,
+) -> None:
+    """Make a key-encryption key and a database; nothing is ever overwritten.
+
+    With DIRECTORY, kms.toml, kek and kms.db are made in it. Without, they are made where the settings say.
+    """
+    from kms.auth.names import parse_identity
+    from kms.clock import system_clock
+    from kms.config.settings_file import prepare_directory
+    from kms.operations.services import initialise
+
+    first = None if administrator is None else parse_identity(administrator)
+    if directory is not None:
+        if config is not None or flags["database"] or flags["kek_file"]:
+            raise click.UsageError("DIRECTORY says where everything goes; leave out --config, --database, --kek-file")
+        origin = flags["origin"]
+        named = origin if isinstance(origin, str) else None
+        config = prepare_directory(directory, origin=named, allow_simulated=bool(allow_simulated))
+    settings = load(config, flags).settings
+    public = initialise(settings, clock=system_clock, random=secrets.token_bytes, administrator=first)
+    described = settings.kek.description
+    tell_change(
+        "init",
+        f"database: {settings.database}",
+        f"key-encryption key: {described}",
+        f"identity: {public.text}",
+        details={"database": str(settings.database), "key_encryption_key": described, "identity": public.text}
+        | {"config": None if config is None else str(config)},
+    )
+    say("note: back both up, apart from each other; without either of them every key is lost")
+    say("note: give the identity to the workloads; it is how they know this service")
+
+
+@cli.command()
+@with_options(*SETTINGS, TELLING)
+def migrate(config: Path | None, **flags: object) -> None:
+    """Bring the database to this version's schema. Stop every service and back the database up first."""
+    from kms.store import migrate_database
+
+    settings = load(config, flags).settings
+    before, after = migrate_database(settings.database, access=settings.database_access)
+    text = f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}"
+    tell_change("migrate", text, details={"before": before, "after": after})
+
+
+cli.add_command(config)
+cli.add_command(endorsements)
+cli.add_command(serve)
+cli.add_command(kek_group)
+cli.add_command(key_group)
+for command in (*IMPORTS, *LIFE):
+    key_group.add_command(command)
+cli.add_command(admin_group)
+cli.add_command(tenant_group)
+cli.add_command(references_group)
+key_group.add_command(limits_group)
+key_group.add_command(key_policy_group)
+key_group.add_command(key_release_settings)
+cli.add_command(freeze_group)
+cli.add_command(thaw_group)
+cli.add_command(break_glass_group)
+cli.add_command(anchors_group)
+cli.add_command(people_group)
+cli.add_command(quorum_group)
+cli.add_command(proposal_group)
+cli.add_command(backup)
+cli.add_command(restore)
+cli.add_command(fsck)
+cli.add_command(log_group)
+cli.add_command(releases_group)
+releases_group.add_command(releases_try)
+cli.add_command(tls_group)
+
+
+if __name__ == "__main__":  # without this, 'python -m kms.cli.main' would do nothing and exit with 0
+    sys.exit(main())

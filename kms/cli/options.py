@@ -1,0 +1,317 @@
+"""What the commands share: settings as options, files, and what is printed where."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import click
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from kms.config.settings import LoadedSettings
+    from kms.domain.keys import KeyName, KeyReference
+    from kms.domain.references import StoredDocument
+    from kms.keys.vault import Vault
+
+__all__ = [
+    "AS_JSON",
+    "SERVING",
+    "SETTINGS",
+    "duration_option",
+    "key_argument",
+    "load",
+    "moment",
+    "print_json",
+    "read_documents",
+    "read_hex",
+    "read_input",
+    "read_policy_input",
+    "read_time",
+    "reference_argument",
+    "references_options",
+    "say",
+    "vault",
+    "with_options",
+    "write_output",
+]
+
+P = ParamSpec("P")
+_MAX_INPUT_BYTES = 2 * 1024 * 1024
+
+
+def say(line: str) -> None:
+    """Tell a person, on standard error."""
+    click.echo(line, err=True)
+
+
+def print_json(document: object) -> None:
+    """Print for programs."""
+    click.echo(json.dumps(document, indent=2, sort_keys=True))
+
+
+def moment() -> datetime:
+    """Return the moment of a command."""
+    from kms.clock import system_clock
+
+    return system_clock()
+
+
+SETTINGS = (
+    click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML); else KMS_CONFIG."),
+    click.option("--database", metavar="FILE|URL", help="SQLite file, or postgresql:// without a password."),
+    click.option("--database-password-file", type=click.Path(path_type=Path), help="Password for PostgreSQL."),
+    click.option("--database-connections", type=int, help="Most connections to PostgreSQL (default 10)."),
+    click.option("--kek-file", type=click.Path(path_type=Path), help="Key-encryption key."),
+    click.option("--origin", metavar="NAME", help="The service's name, such as kms.example/prod."),
+)
+SERVING = (
+    click.option("--host", help="Address to listen on (default 127.0.0.1)."),
+    click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
+    click.option("--admin-port", type=int, help="Port of the administration API (default: none; 0 for any)."),
+    click.option("--workers", type=int, help="Processes that serve (default 1)."),
+    click.option("--drain-seconds", type=int, help="Longest time to finish requests at the end (default 10)."),
+    click.option("--tls-certificate-file", type=click.Path(path_type=Path), help="Certificates for HTTPS (PEM)."),
+    click.option("--tls-key-file", type=click.Path(path_type=Path), help="The key of the first of them (PEM)."),
+    click.option("--tls-minimum", type=click.Choice(["1.2", "1.3"]), help="Oldest version of TLS (default 1.3)."),
+    click.option(
+        "--plain-http",
+        type=click.Choice(["warn", "refuse"]),
+        help="What becomes of listening beyond this machine without TLS (default warn).",
+    ),
+    click.option(
+        "--self-evidence",
+        type=click.Choice(["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]),
+        help="How the service proves the machine that it runs on (default off).",
+    ),
+    click.option("--self-evidence-per-minute", type=int, help="Most reports in a minute (default 60)."),
+    click.option("--lock-memory/--no-lock-memory", default=None, help="Keep the memory out of the swap."),
+    click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
+    click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),
+    click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
+    click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
+    click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
+    click.option("--verifiers-file", type=click.Path(path_type=Path), help="Whose EARs are genuine (TOML)."),
+    click.option("--witnesses-file", type=click.Path(path_type=Path), help="Who is asked to cosign the log."),
+    click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
+    click.option("--destroy-delay-seconds", type=int, help="Shortest time to undo a destruction (default 604800)."),
+    click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
+    click.option("--lease-seconds", type=int, help="How long a released key is meant to be used (default 86400)."),
+    click.option("--max-body-bytes", type=int, help="Longest request body (default 16777216)."),
+    click.option("--request-seconds", type=int, help="Longest time for one request (default 30)."),
+    click.option("--max-concurrent", type=int, help="Most releases at the same time (default 32)."),
+    click.option(
+        "--allow-simulated/--no-allow-simulated",
+        default=None,
+        help="Accept evidence of the simulator, which proves nothing.",
+    ),
+    click.option("--log-format", help="'text' or 'json', on standard error (default text)."),
+    click.option("--metrics-host", help="Address for metrics (default 127.0.0.1)."),
+    click.option("--metrics-port", type=int, help="Port for metrics; without it there are none."),
+    click.option("--otlp-endpoint", metavar="URL", help="Where traces are sent (OTLP over HTTP); else there are none."),
+    click.option("--profile", help="'production' refuses every relaxed switch (default standard)."),
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def _read_key(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyName:
+    from attest.release import KeyName
+
+    return KeyName.parse(value)
+
+
+key_argument = click.argument("name", metavar="KEY", callback=_read_key)
+"""A key, as ``KEY`` or ``TENANT/KEY``; the command gets it as ``name``."""
+
+
+def _read_reference(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyReference:
+    from attest.release import KeyReference
+
+    return KeyReference.parse(value)
+
+
+reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=_read_reference)
+"""A key, or one of its versions; the command gets it as ``asked``."""
+
+
+def read_time(text: str, option: str) -> datetime:
+    """Read the moment that an option names; what is none is wrong usage."""
+    from attest.encoding import rfc3339
+    from attest.errors import AttestError
+
+    try:
+        return rfc3339(text, what=option)
+    except AttestError as exc:
+        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
+
+
+def read_hex(text: str, option: str) -> bytes:
+    """Read the digest that an option names; what is none is wrong usage."""
+    from attest.encoding import hex_bytes
+    from attest.errors import AttestError
+
+    try:
+        return hex_bytes(text, what=option)
+    except AttestError as exc:
+        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write what a command was asked to write to a file.
+
+    Raises:
+        ConfigurationError: ``output-unwritable``.
+    """
+    from attest.errors import ConfigurationError
+
+    try:
+        path.write_bytes(data)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"cannot write {path}: {exc.strerror or exc}",
+            code="output-unwritable",
+            field=str(path),
+            hint="name a file in a directory that is there and that you may write into",
+        ) from exc
+
+
+def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own
+    """Make an option that takes a length of time, such as ``30d``; None when it is not given."""
+
+    def read(_context: click.Context, _parameter: click.Parameter, value: str | None) -> timedelta | None:
+        from kms.domain.durations import parse_duration
+
+        return None if value is None else parse_duration(value)
+
+    return click.option(name, metavar="DURATION", callback=read, help=text)
+
+
+def with_options(
+    *options: Callable[[Any], Any],  # Any: click's own
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Add several options, shown in this order."""
+
+    def decorate(function: Callable[P, None]) -> Callable[P, None]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> None:
+            function(*args, **kwargs)
+
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return decorate
+
+
+def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
+    """Put the settings together."""
+    from kms.config.settings import load_settings
+
+    given = {name: value for name, value in flags.items() if value not in {None, ()}}
+    return load_settings(flags=given, environ=os.environ, config=config)
+
+
+def config_file(config: Path | None) -> Path | None:
+    """Return the file that the settings come from, if any."""
+    from kms.config.settings import CONFIG_VARIABLE
+
+    named = os.environ.get(CONFIG_VARIABLE)
+    return config or (Path(named) if named else None)
+
+
+def vault(config: Path | None, flags: dict[str, object]) -> Vault:
+    """Open the database and the key-encryption key; the database is closed when the command ends."""
+    from kms.operations.services import open_vault
+
+    opened = open_vault(load(config, flags).settings, random=secrets.token_bytes)
+    click.get_current_context().call_on_close(opened.store.close)
+    return opened
+
+
+def read_input(path: Path) -> bytes:
+    """Read a file, or standard input for ``-``.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    from attest.errors import ConfigurationError
+
+    try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read(_MAX_INPUT_BYTES)
+        with path.open("rb") as file:
+            return file.read(_MAX_INPUT_BYTES)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"cannot read {path}: {exc.strerror or exc}",
+            code="file-unreadable",
+            field=str(path),
+            hint="check the path, and that it is a file which you may read",
+        ) from exc
+
+
+def read_policy_input(path: Path) -> bytes:
+    """Read a policy; what is wrong with it is told by the name of its file.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, or it is no policy.
+    """
+    from kms.references.resolution import named_by
+
+    data = read_input(path)
+    named_by(data, name=str(path))
+    return data
+
+
+_REFERENCES = (
+    click.option(
+        "--references",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Document of reference values that the policy names, unless it is in force already.",
+    ),
+    click.option(
+        "--references-signature", multiple=True, type=click.Path(path_type=Path), help="Signature over such a document."
+    ),
+    click.option(
+        "--references-key", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM)."
+    ),
+)
+
+
+def references_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--references`` and what proves who signed them; the command gets the documents as ``references``."""
+
+    @wraps(command)
+    def called(
+        *,
+        references: tuple[Path, ...],
+        references_signature: tuple[Path, ...],
+        references_key: tuple[Path, ...],
+        **options: object,
+    ) -> None:
+        command(references=read_documents(references, references_signature, references_key), **options)
+
+    for option in reversed(_REFERENCES):
+        called = option(called)
+    return called
+
+
+def read_documents(
+    documents: tuple[Path, ...], signatures: tuple[Path, ...], keys: tuple[Path, ...]
+) -> tuple[StoredDocument, ...]:
+    """Read documents of reference values with what proves who signed them."""
+    from kms.references.intake import GivenFile, read_given
+
+    files = (
+        [GivenFile(name=str(path), data=read_input(path)) for path in each] for each in (documents, signatures, keys)
+    )
+    given, signed, publics = files
+    return read_given(given, signatures=signed, keys=publics)

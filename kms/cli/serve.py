@@ -1,0 +1,63 @@
+"""``kms serve``."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli.options import SERVING, SETTINGS, config_file, load, say, with_options
+
+if TYPE_CHECKING:
+    from kms.config.settings import Settings
+
+__all__ = ["serve"]
+
+
+@click.command()
+@with_options(*SETTINGS, *SERVING)
+def serve(config: Path | None, **flags: object) -> None:
+    """Serve until SIGTERM or SIGINT; SIGHUP reads endorsements, certificates, Verifiers and token keys again.
+
+    Prints the address and the identity when it is ready.
+    """
+    from kms.clock import system_clock
+    from kms.config.file_ownership import require_guarded
+    from kms.running.logs import report_to_log
+    from kms.server import Surroundings, run
+
+    settings = load(config, flags).settings
+    require_guarded(settings, config_file(config))
+    report = say if settings.log_format == "text" else report_to_log
+    surroundings = Surroundings(
+        clock=system_clock,
+        random=secrets.token_bytes,
+        report=report,
+        announce=lambda identity, *ports: _announce(settings, identity, ports, report=report),
+    )
+    click.get_current_context().exit(run(settings, surroundings))
+
+
+def _announce(
+    settings: Settings, identity: str, ports: tuple[int, int | None], *, report: Callable[[str], None]
+) -> None:
+    from kms.config.insecure_switches import relaxed_switches
+
+    port, admin_port = ports
+    for one in relaxed_switches(settings):
+        report(f"warning: {one.text} ({one.name})")
+    if not settings.endorsements and not settings.fetch:
+        report("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
+    scheme = "http" if settings.tls_certificate_file is None else "https"
+    click.echo(f"identity: {identity}\nlistening: {scheme}://{_address(settings.host, port)}")
+    if admin_port is not None:
+        click.echo(f"administration: https://{_address(settings.admin_host, admin_port)}")
+    sys.stdout.flush()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,150 @@
+"""``kms backup``, ``kms restore`` and ``kms fsck``: the database as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, read_input, say, vault, with_options
+
+if TYPE_CHECKING:
+    from kms.store.backup import BackupSummary
+
+__all__ = ["backup", "fsck", "restore"]
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@with_options(*SETTINGS, AS_JSON)
+def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> None:
+    """Write the whole database, as of one moment, into FILE, which must not be there. The service may run.
+
+    Keys are in it wrapped, and the key-encryption key is not in it.
+    """
+    from kms.operations.backup import back_up
+
+    settings = load(config, flags).settings
+    opened = vault(config, flags)
+    summary = back_up(opened.store, file, origin=settings.origin, at=moment())
+    _show(summary, as_json=as_json)
+    say("note: keep the head, which is the state of the log, somewhere else; 'kms restore --expect' compares it")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NOTED",
+    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.",
+)
+@click.option(
+    "--accept-rollback",
+    metavar="REASON",
+    help="Restore it although it is older than what was noted; the reason is logged.",
+)
+@click.option("--dry-run", is_flag=True, help="Do everything, and undo it.")
+@with_options(*SETTINGS, AS_JSON)
+def restore(
+    *,
+    file: Path,
+    expected: tuple[str, ...],
+    checkpoints: tuple[Path, ...],
+    accept_rollback: str | None,
+    dry_run: bool,
+    config: Path | None,
+    as_json: bool,
+    **flags: object,
+) -> None:
+    """Make the database that the settings name from a backup; nothing is ever overwritten.
+
+    It may be of another kind than the one that was backed up: this is also the way from SQLite to PostgreSQL.
+    """
+    from kms.domain.actors import local_actor
+    from kms.domain.log_verification import parse_noted
+    from kms.operations.backup import restore as restore_backup
+    from kms.operations.continuity import AcceptedRollback, NotedElsewhere
+
+    noted = NotedElsewhere(
+        noted=[parse_noted(one) for one in expected],
+        checkpoints=[read_input(one) for one in checkpoints],
+        accepted=None if accept_rollback is None else AcceptedRollback(reason=accept_rollback),
+    )
+    settings = load(config, flags).settings
+    _show(
+        restore_backup(settings, file, noted=noted, actor=local_actor(), at=moment(), dry_run=dry_run), as_json=as_json
+    )
+    if dry_run:
+        say("note: a dry run; nothing was kept")
+        return
+    say("note: challenges of before are refused; what was disabled or added since the backup has to be done again")
+
+
+@click.command()
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NOTED",
+    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.",
+)
+@with_options(*SETTINGS, AS_JSON)
+def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **flags: object) -> None:
+    """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
+
+    Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
+    policy, every signature over a document of reference values, and every lease. The service may run.
+    """
+    from kms.domain.errors import KmsError
+    from kms.domain.log_verification import parse_noted
+    from kms.operations.fsck import examine
+
+    noted = [parse_noted(one) for one in expected]
+    origin = load(config, flags).settings.origin
+    findings = list(examine(vault(config, flags), origin=origin, noted=noted))
+    sound = not any(finding.problems for finding in findings)
+    if as_json:
+        rows = [asdict(finding) for finding in findings]
+        print_json({"schema": "kms.operations.fsck/1", "sound": sound, "checks": rows})
+    else:
+        for finding in findings:
+            click.echo(f"{finding.check:14} {'FAILED' if finding.problems else 'ok':8} {finding.looked_at}")
+            for problem in finding.problems:
+                click.echo(f"  {problem}")
+    for finding in findings:
+        if finding.warning:
+            say(f"warning: {finding.check}: {finding.warning}")
+    if not sound:
+        failed = ", ".join(finding.check for finding in findings if finding.problems)
+        raise KmsError(
+            f"the database is not as it should be: {failed}",
+            code="store-unsound",
+            field=failed,
+            hint="keep it as it is, find out who wrote to it, and restore a backup",
+        )
+
+
+def _show(summary: BackupSummary, *, as_json: bool) -> None:
+    members = {
+        "origin": summary.origin,
+        "created_at": summary.created_at,
+        "head": summary.head,
+        "sha256": summary.digest.hex(),
+    }
+    if as_json:
+        print_json({"schema": "kms.backup-summary/1", **members, "rows": dict(summary.rows)})
+        return
+    for name, value in members.items():
+        click.echo(f"{name + ':':12} {value}")
+    click.echo("rows:        " + ", ".join(f"{table} {number}" for table, number in summary.rows.items()))

@@ -1,0 +1,277 @@
+"""What the settings mean, as one document with a digest: logged when it changes, and attested by the service.
+
+Left out are places, limits and what only concerns this machine: replicas differ in these, and answer alike. A file
+stands for its content. No file that holds a secret is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, cast
+
+import rfc8785
+
+from attest import TrustAnchors, __version__
+from attest.encoding import JsonValue, json_value
+from attest.errors import ConfigurationError, EvidenceError
+from kms.auth.issuers import Issuer, read_issuers
+from kms.config.settings import Settings
+from kms.domain.actors import Actor
+from kms.domain.anchors import anchor_lines, anchors_digest
+from kms.domain.errors import IntegrityError
+from kms.release.verifiers import read_verifiers, verifier_lines
+from kms.store import Reader, Store
+
+__all__ = [
+    "ANCHORS_CHANGED",
+    "DIGESTED",
+    "LEFT_OUT",
+    "SETTINGS_CHANGED",
+    "Configuration",
+    "examine_configuration",
+    "log_configuration",
+    "read_configuration",
+    "trust_lines",
+    "with_key_sets",
+]
+
+SCHEMA: Final = "kms.config.configuration/1"
+SETTINGS_CHANGED: Final = "settings-changed"
+ANCHORS_CHANGED: Final = "anchors-changed"
+FACT: Final = "configuration"
+"""The document that was logged last."""
+LEFT_OUT: Final = frozenset(
+    {
+        "admin_host",
+        "admin_port",
+        "client_burst",
+        "client_requests_per_second",
+        "database",
+        "database_connections",
+        "drain_seconds",
+        "host",
+        "lock_memory",
+        "log_format",
+        "max_concurrent",
+        "metrics_host",
+        "metrics_port",
+        "otlp_endpoint",
+        "port",
+        "request_seconds",
+        "self_evidence_per_minute",
+        "trace_percent",
+        "workers",
+    }
+)
+"""Settings that may differ between replicas. Files that are not among ``DIGESTED`` are left out too."""
+DIGESTED: Final = frozenset(
+    {
+        "admin_client_ca_file",
+        "admin_issuers_file",
+        "callers_issuers_file",
+        "anchors_file",
+        "bundle_keys",
+        "verifiers_file",
+        "witnesses_file",
+    }
+)
+"""Settings that name public files, whose content is what counts."""
+_ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
+"""Among them those that name others: key sets, and the authorities behind addresses of key sets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What the settings mean.
+
+    Attributes:
+        document: JSON, with schema, version, settings and anchors.
+    """
+
+    document: Mapping[str, JsonValue]
+
+    @property
+    def raw(self) -> bytes:
+        """Canonical JSON (RFC 8785)."""
+        return rfc8785.dumps(cast("dict[str, Any]", dict(self.document)))  # Any: JSON
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON, 32 bytes."""
+        return sha256(self.raw).digest()
+
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        """The settings among it."""
+        found = self.document.get("settings")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def anchors(self) -> frozenset[str]:
+        """The accepted roots and keys of Verifiers, a line each."""
+        found = self.document.get("anchors")
+        return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+
+    @property
+    def anchors_digest(self) -> bytes:
+        """SHA-256 of the sorted lines, 32 bytes."""
+        return anchors_digest(self.anchors)
+
+
+def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configuration:
+    """Read what the settings mean now.
+
+    Args:
+        settings: validated.
+        anchors: as read from them.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, or as ``read_issuers`` and ``read_verifiers``.
+    """
+    values: dict[str, JsonValue] = {}
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if name in _ISSUERS and value is not None:
+            values[name] = _of_issuers(value, name)
+        elif name in DIGESTED:
+            values[name] = _digested(value, name)
+        elif name not in LEFT_OUT and not _names_files(value):
+            values[name] = list(value) if isinstance(value, tuple) else value
+    lines: list[JsonValue] = [*trust_lines(settings, anchors)]
+    return Configuration(document={"schema": SCHEMA, "version": __version__, "settings": values, "anchors": lines})
+
+
+def trust_lines(settings: Settings, anchors: TrustAnchors) -> tuple[str, ...]:
+    """Return a line for each accepted root, and for each key of a Verifier whose word is taken, sorted.
+
+    Raises:
+        ConfigurationError: as ``read_verifiers``.
+    """
+    verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
+    return tuple(sorted((*anchor_lines(anchors), *verifier_lines(verifiers))))
+
+
+def _names_files(value: object) -> bool:
+    return isinstance(value, Path) or (isinstance(value, tuple) and any(isinstance(one, Path) for one in value))
+
+
+def _digested(value: object, name: str) -> JsonValue:
+    if isinstance(value, tuple):
+        digests = sorted(_digest_of(path, name) for path in value)
+        return [*digests]
+    return _digest_of(value, name) if isinstance(value, Path) else None
+
+
+def _of_issuers(path: Path, name: str) -> JsonValue:
+    """Return the digest of a file of issuers, and behind it those of the files that it names; null of one not there."""
+    return with_key_sets(_digest_of(path, name), read_issuers(path), name)
+
+
+def with_key_sets(digest: JsonValue, issuers: Iterable[Issuer], name: str) -> JsonValue:
+    """Put the digests of the files that issuers name behind that of the file which names the issuers.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    named = [one for issuer in issuers for one in issuer.files]
+    return [digest, *(_digest_of(one, name) if one.is_file() else None for one in named)] if named else digest
+
+
+def _digest_of(path: Path, name: str) -> str:
+    try:
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem
+        ) from exc
+
+
+def log_configuration(store: Store, configuration: Configuration, *, actor: Actor, at: datetime) -> bool:
+    """Write what the settings mean into the log, unless it is what was written there last.
+
+    Of replicas that start at once with the same settings one writes.
+
+    Returns:
+        Whether there was anything to write.
+
+    Raises:
+        UnavailableError: the database is in use, or the clock is wrong.
+        IntegrityError: ``store-fact-invalid``.
+    """
+    with store.reading() as reader:
+        if reader.fact(FACT) == configuration.raw:
+            return False
+    with store.writing() as writer:
+        before = writer.fact(FACT)
+        if before == configuration.raw:
+            return False
+        old = None if before is None else _stored(before)
+        at_first = old or Configuration(document={})
+        changed = [
+            name
+            for name in sorted({*at_first.settings, *configuration.settings})
+            if at_first.settings.get(name) != configuration.settings.get(name)
+        ]
+        head: dict[str, JsonValue] = {"actor": actor.members(), "configuration_sha256": configuration.digest.hex()}
+        body: dict[str, JsonValue] = {
+            **head,
+            "before_sha256": None if old is None else old.digest.hex(),
+            "anchors_sha256": configuration.anchors_digest.hex(),
+            "changed": [*changed] if old is not None else [],
+            "configuration": dict(configuration.document),
+        }
+        writer.append(writer.prepare(kind=SETTINGS_CHANGED, at=at, body=body))
+        if old is not None and old.anchors != configuration.anchors:
+            body = {
+                **head,
+                "anchors_sha256": configuration.anchors_digest.hex(),
+                "before_sha256": old.anchors_digest.hex(),
+                "added": [*sorted(configuration.anchors - old.anchors)],
+                "removed": [*sorted(old.anchors - configuration.anchors)],
+            }
+            writer.append(writer.prepare(kind=ANCHORS_CHANGED, at=at, body=body))
+        writer.put_fact(FACT, configuration.raw)
+    return True
+
+
+def examine_configuration(reader: Reader) -> int:
+    """Compare what is remembered of the settings with what the log says of them last.
+
+    Returns:
+        How often the settings changed.
+
+    Raises:
+        IntegrityError: ``store-fact-invalid``.
+    """
+    fact, logged, changes = reader.fact(FACT), None, 0
+    for entry in reader.log():
+        document = entry.document()
+        if document.get("kind") == SETTINGS_CHANGED:
+            logged, changes = document.get("configuration_sha256"), changes + 1
+    if logged != (None if fact is None else sha256(fact).hexdigest()):
+        raise _damaged("it is not what the log says last")
+    return changes
+
+
+def _stored(raw: bytes) -> Configuration:
+    try:
+        document = json_value(raw, what=FACT)
+    except EvidenceError as exc:
+        raise _damaged("it cannot be read") from exc
+    if not isinstance(document, dict):
+        raise _damaged("it cannot be read")
+    return Configuration(document=document)
+
+
+def _damaged(problem: str) -> IntegrityError:
+    return IntegrityError(
+        f"what the database remembers of the settings: {problem}",
+        code="store-fact-invalid",
+        field=FACT,
+        hint="somebody wrote to the database; the log has every change of the settings that was made",
+    )

@@ -1,0 +1,171 @@
+"""What the settings name outside the database: anchors, files of endorsements, the vendors' services, witnesses."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from attest import Endorsements, TrustAnchors, read_endorsements
+from attest.endorsements.anchors import read_anchor_file
+from attest.endorsements.bundle import (
+    MAX_ENTRIES,
+    BundleKeys,
+    BundleTrust,
+    UnsignedBundles,
+    build_bundle,
+    read_bundle_key,
+)
+from attest.endorsements.pool import NO_ENDORSEMENTS
+from attest.errors import ConfigurationError, EndorsementError
+from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
+from kms.clock import Clock
+from kms.config.settings import Settings
+from kms.domain.kek import RandomBytes
+from kms.log.witness_client import ASK_SECONDS, Witness, WitnessPanel, poster, read_witnesses
+from kms.release.endorsement_provider import EndorsementDesk, FetchService
+from kms.release.vendor_cache import NotedCache, SharedSource
+
+__all__ = ["open_desk", "open_panel", "read_anchors", "read_cached", "read_panel"]
+
+_PATIENCE_SECONDS: Final = 2.0
+
+
+def open_desk(
+    settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None]
+) -> EndorsementDesk:
+    """Read the files of endorsements, and make ready to ask the vendors' services; nothing is asked yet.
+
+    Raises:
+        ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``,
+            ``endorsement-cache-unusable``, or an address that cannot be used.
+    """
+    desk = EndorsementDesk(
+        settings.endorsements,
+        bundle_trust=_bundle_trust(settings),
+        service=_fetch_service(settings, clock, random),
+        report=report,
+    )
+    desk.reload(at=clock())
+    return desk
+
+
+def read_anchors(settings: Settings) -> TrustAnchors:
+    """Return whose roots are accepted.
+
+    Raises:
+        ConfigurationError: ``anchor-file-invalid``, ``anchor-unknown`` or ``file-unreadable``.
+    """
+    anchors = TrustAnchors.vendors()
+    if settings.anchors_file is not None:
+        anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
+    return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
+
+
+def read_panel(settings: Settings) -> tuple[Witness, ...]:
+    """Return the witnesses that are asked to cosign, none when there is no file of them.
+
+    Raises:
+        ConfigurationError: ``witnesses-invalid``, ``verifier-key-invalid`` or ``file-unreadable``.
+    """
+    if settings.witnesses_file is None:
+        return ()
+    return read_witnesses(_read(settings.witnesses_file, "witnesses_file"))
+
+
+def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
+    """Make ready to ask witnesses; None when there are none.
+
+    Raises:
+        ConfigurationError: as ``read_panel``.
+    """
+    witnesses = read_panel(settings)
+    if not witnesses:
+        return None
+    return WitnessPanel(witnesses, clock=clock, report=report, post=poster(httpx.Client(timeout=ASK_SECONDS)))
+
+
+def _bundle_trust(settings: Settings) -> BundleTrust:
+    """In production nobody's bundles count unless somebody is named; else the vendors' signatures inside suffice."""
+    if not settings.bundle_keys and not settings.is_production:
+        return UnsignedBundles.ACCEPTED
+    return BundleKeys(keys=tuple(read_bundle_key(_read(path, "bundle_keys")) for path in settings.bundle_keys))
+
+
+def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
+    if not settings.fetch:
+        return None
+    if settings.cache_directory is not None:
+        require_usable_cache(settings.cache_directory)
+    cache = NotedCache(settings.cache_directory, clock=clock)
+    amd, intel, rims, ocsp = (
+        Timing(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
+        for service in ("kds", "pcs", "rim", "ocsp")
+    )
+    vendors = VendorServices(
+        amd=SharedSource(KdsClient(timing=amd)),
+        intel=SharedSource(PcsClient(timing=intel, base_url=settings.pcs_url)),
+        rims=SharedSource(RimServiceClient(timing=rims, base_url=settings.rim_url)),
+        ocsp=SharedSource(OcspClient(timing=ocsp, random=random, base_url=settings.ocsp_url)),
+    )
+    return FetchService(vendors=vendors, cache=cache)
+
+
+def require_usable_cache(directory: Path) -> None:
+    """Refuse a directory that answers could not be kept in; one that is not there is made with the first answer.
+
+    Raises:
+        ConfigurationError: ``endorsement-cache-unusable``.
+    """
+    there = next(one for one in (directory, *directory.absolute().parents) if one.exists())
+    if not there.is_dir():
+        problem = f"{there} is no directory"
+    elif not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        problem = f"{there} cannot be written by the service's user"
+    else:
+        return
+    raise ConfigurationError(
+        f"cache_directory: {directory} cannot be used: {problem}",
+        code="endorsement-cache-unusable",
+        field="cache_directory",
+        got=problem,
+        hint="name a directory of the user that runs the service, or leave it out: answers are kept in memory then",
+    )
+
+
+def _wait_briefly(code: str, seconds: float) -> None:
+    """Wait as long as a workload can be kept waiting; after that it shall come again."""
+    if seconds > _PATIENCE_SECONDS:
+        raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
+    time.sleep(seconds)
+
+
+def _read(path: Path, field: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
+        ) from exc
+
+
+def read_cached(settings: Settings, *, at: datetime) -> Endorsements:
+    """Return what the cache directory holds, of whatever machine; nothing without a directory.
+
+    Raises:
+        ConfigurationError: ``endorsement-cache-unusable``.
+    """
+    if settings.cache_directory is None:
+        return NO_ENDORSEMENTS
+    kept = tuple(EndorsementCache(settings.cache_directory).entries())[:MAX_ENTRIES]
+    if not kept:
+        return NO_ENDORSEMENTS
+    bundle = build_bundle(kept, created=at, expires=at + timedelta(days=1))  # the one form that holds all kinds
+    return read_endorsements([("cache", bundle.to_bytes())], at=at).endorsements

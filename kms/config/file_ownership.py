@@ -1,0 +1,116 @@
+"""Who may write what the service believes: its settings, roots, Verifiers, witnesses, issuers, and code of a token.
+
+Whoever writes one of these decides what is released. Neither file nor folder may be open to anybody but the service's
+own user and root. What lies on a file system that is mounted read-only is written by nobody here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from attest.errors import ConfigurationError
+from kms.auth.issuers import read_issuers
+from kms.config.settings import Settings
+from kms.release.verifiers import named_key_sets
+
+__all__ = ["believed_files", "require_guarded", "require_guarded_file"]
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_NAMES: Final = ("kek_module", "anchors_file", "verifiers_file", "witnesses_file", "admin_client_ca_file")
+_ISSUERS: Final = ("admin_issuers_file", "callers_issuers_file")
+
+
+def believed_files(settings: Settings, config: Path | None) -> Iterator[tuple[str, Path]]:
+    """Yield each file that decides what is believed, with the setting that names it.
+
+    Args:
+        settings: validated.
+        config: the file that they come from, if any.
+
+    Raises:
+        ConfigurationError: as ``read_issuers`` and ``read_verifiers``, of files that name others.
+    """
+    if config is not None:
+        yield "config", config
+    for name in _NAMES:
+        if (path := getattr(settings, name)) is not None:
+            yield name, path
+    if settings.verifiers_file is not None:
+        yield from (("verifiers_file", path) for path in named_key_sets(settings.verifiers_file))
+    yield from (("bundle_keys", path) for path in settings.bundle_keys)
+    for name in _ISSUERS:
+        if (path := getattr(settings, name)) is None:
+            continue
+        yield name, path
+        yield from ((name, one) for issuer in read_issuers(path) for one in issuer.files)
+
+
+def require_guarded(settings: Settings, config: Path | None) -> int:
+    """Refuse a file that others could write, or put another in the place of.
+
+    Returns:
+        How many files were looked at.
+
+    Raises:
+        ConfigurationError: ``file-writable-by-others``, ``file-unreadable``, or as ``believed_files``.
+    """
+    files = dict.fromkeys(believed_files(settings, config))
+    for name, path in files:
+        require_guarded_file(name, path)
+    return len(files)
+
+
+def require_guarded_file(name: str, path: Path) -> None:
+    """Refuse one file that others could write, or put another in the place of.
+
+    Args:
+        name: the setting that leads to it.
+        path: the file; one that is not there is for its reader to refuse.
+
+    Raises:
+        ConfigurationError: ``file-writable-by-others`` or ``file-unreadable``.
+    """
+    try:
+        # A link counts as what it leads to, and each name on the way is in a folder that is looked at too.
+        file = path.resolve(strict=True)
+        status = file.stat()
+        folders = {one.absolute().parent: one.absolute().parent.stat() for one in (path, file)}
+    except FileNotFoundError:
+        return  # a pipe without a name, or nothing; who reads it says that
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem
+        ) from exc
+    if not stat.S_ISREG(status.st_mode):
+        return
+    _require_owned(name, file, status)
+    for folder, found in folders.items():
+        # In a sticky folder only the owner of a file takes it away, and the owner of the folder.
+        if found.st_mode & stat.S_ISVTX and found.st_uid in {0, os.geteuid()}:
+            continue
+        _require_owned(name, folder, found)
+
+
+def _require_owned(name: str, path: Path, status: os.stat_result) -> None:
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return
+    if status.st_uid not in {0, os.geteuid()}:
+        problem, hint = f"belongs to user {status.st_uid}", f"chown it to the user that runs the service: {path}"
+    elif status.st_mode & _OTHERS_WRITE:
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        problem, hint = f"can be written by others (mode {mode})", f"chmod go-w {path}"
+    else:
+        return
+    raise ConfigurationError(
+        f"{name}: {path} {problem}, who would decide what is released",
+        code="file-writable-by-others",
+        field=name,
+        expected="written by the service's user and root alone",
+        got=problem,
+        hint=hint,
+    )

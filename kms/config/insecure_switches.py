@@ -1,0 +1,80 @@
+"""Every switch that makes the service demand less than it could, by name. None of them is on in production (MC-42)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy.engine import URL
+
+from attest.errors import ConfigurationError
+from kms.config.settings import Settings
+from kms.config.tls.opening import is_plain_beyond_this_machine
+from kms.store import locate
+
+__all__ = ["SWITCHES", "Relaxed", "relaxed_switches", "require_strict"]
+
+SWITCHES: Final = {
+    "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
+    "allow_thaw_by_one": "one person can thaw what was frozen, unless a quorum is set up for it",
+    "unsigned_bundles": "bundles of endorsements count without a signature of the operator's (bundle_keys is empty)",
+    "plain_http": "others than this machine are served without TLS, and everybody on the way sees who asks for what",
+    "database_tls": "the server of the database need not prove its name (sslmode of the database's URL)",
+}
+"""Each relaxed switch and what it does. The names are labels of a metric, so the list is closed."""
+_STRICT_MODE: Final = "verify-full"
+_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxed:
+    """A switch that is on.
+
+    Attributes:
+        name: one of ``SWITCHES``.
+        text: what it does, for people.
+    """
+
+    name: str
+    text: str
+
+
+def relaxed_switches(settings: Settings) -> tuple[Relaxed, ...]:
+    """List what these settings relax, in the order of ``SWITCHES``."""
+    on = {
+        "allow_simulated": settings.allow_simulated,
+        "allow_thaw_by_one": settings.allow_thaw_by_one,
+        "unsigned_bundles": bool(settings.endorsements) and not settings.bundle_keys and not settings.is_production,
+        "plain_http": is_plain_beyond_this_machine(settings),
+        "database_tls": _database_unproved(settings.database),
+    }
+    return tuple(Relaxed(name=name, text=text) for name, text in SWITCHES.items() if on[name])
+
+
+def require_strict(settings: Settings) -> None:
+    """Refuse relaxed switches under the production profile.
+
+    Raises:
+        ConfigurationError: ``production-relaxed``, naming all of them.
+    """
+    found = relaxed_switches(settings)
+    if not settings.is_production or not found:
+        return
+    raise ConfigurationError(
+        'profile = "production" refuses: ' + "; ".join(f"{one.name}: {one.text}" for one in found),
+        code="production-relaxed",
+        field=found[0].name,
+        expected="no relaxed switch",
+        got=", ".join(one.name for one in found),
+        hint="turn it off, or leave the profile out while you try things",
+    )
+
+
+def _database_unproved(database: str) -> bool:
+    """Say whether a server on another machine may be anybody's. Without ``sslmode`` the store demands the proof."""
+    place = locate(database)
+    if not isinstance(place, URL):
+        return False
+    host = str(place.host or place.query.get("host", ""))
+    local = host in _LOCAL or host.startswith("/")
+    return not local and place.query.get("sslmode", _STRICT_MODE) != _STRICT_MODE

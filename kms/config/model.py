@@ -1,0 +1,227 @@
+"""Every setting with its type, its bounds and its default, and what settings demand of each other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from attest.errors import ConfigurationError
+from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
+from kms.config.admin import AdminSettings
+from kms.config.tls import TlsVersion
+from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
+from kms.keys.wrapping.definitions import KEK_MEMBERS, Definition, definition_of
+from kms.store import Access
+
+__all__ = ["KEK_TABLE", "MAX_BODY_BYTES", "LogFormat", "SelfEvidence", "Settings", "require_origin"]
+
+MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+"""An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); no setting goes beyond twice that."""
+
+LogFormat = Literal["text", "json"]
+SelfEvidence = Literal["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]
+_ORIGIN_LIKE = "expected letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends"
+_ORIGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
+KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in one}), "directory")
+"""The keys of the table ``[kek]``; each is a setting of its own, ``kek_`` in front."""
+
+
+class Settings(AdminSettings):
+    """What the operator decides.
+
+    Attributes:
+        database: SQLite file, as a path or ``sqlite:///`` and a path; or a ``postgresql://`` URL without a password.
+        database_password_file: holds the password of a PostgreSQL server; without it libpq's password file counts.
+        database_connections: most connections to a PostgreSQL server.
+        kek_backend: what holds the key-encryption key: ``file``, ``pkcs11`` or ``transit``; its members follow, each
+            called ``kek_`` and its name in the table ``[kek]``, see ``kms.keys.wrapping.definitions``.
+        kek_file: the key-encryption key; better not beside the database and its backups.
+        kek_directory: holds a definition (TOML) of each further key-encryption key.
+        origin: the service's name, which its clients know it by for ever (``kms.example/prod``).
+        host: address to listen on.
+        port: port to listen on; 0 takes any free one.
+        workers: processes that serve, all on the same socket.
+        drain_seconds: longest time that requests which have begun get to finish when the service ends.
+        tls_certificate_file: PEM certificates of the server; with it the service speaks HTTPS.
+        tls_key_file: the key of the first of them.
+        tls_minimum: oldest version of TLS that is spoken.
+        plain_http: what becomes of listening beyond the loopback address without TLS: a warning, or a refusal.
+        lock_memory: keep the service's memory out of the swap.
+        self_evidence: how the service proves the machine that it runs on: not at all, by whatever TEE is there, by the
+            TEE that is named and nothing else, or by the simulator, which proves nothing.
+        self_evidence_per_minute: most reports that each worker makes of it in a minute.
+        destroy_delay_seconds: the shortest time for which the destruction of a key can be undone.
+        challenge_seconds: how long a challenge counts.
+        lease_seconds: how long a released key is meant to be used before its holder attests again.
+        max_body_bytes: longest request body.
+        request_seconds: longest time to receive and answer one request.
+        max_concurrent: most releases that a worker works on at the same time.
+        endorsements: files and directories with certificates, revocation lists and bundles.
+        bundle_keys: PEM files of those who may sign bundles; empty demands no signature of a bundle.
+        fetch: whether AMD's, Intel's and NVIDIA's services are asked for what the files lack.
+        pcs_url: which service is asked for Intel's endorsements: Intel's own, or the PCCS of a data centre.
+        rim_url: which service is asked for NVIDIA's RIMs.
+        ocsp_url: which responder is asked whether NVIDIA revoked a certificate.
+        cache_directory: where their answers are kept.
+        anchors_file: changes to the accepted roots.
+        verifiers_file: Verifiers whose EARs are genuine here, with their keys; without it no passport is.
+        witnesses_file: witnesses that are asked to cosign the log's checkpoints.
+        publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
+        allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
+        allow_thaw_by_one: let one person thaw what was frozen, as long as no quorum is set up for it.
+        break_glass_seconds: how long break-glass may be open at most.
+        log_format: ``text`` for people or ``json`` for programs, on standard error.
+        metrics_host: address where metrics are read.
+        metrics_port: port where metrics are read, without a proof of who asks; without it there are none.
+        otlp_endpoint: where OpenTelemetry traces are sent (OTLP over HTTP); without it there are none.
+        trace_percent: of the traces that begin here, how many are kept.
+        client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
+        client_burst: requests that it may send at once.
+        profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    database: Annotated[str, Field(min_length=1, max_length=4096)]
+    origin: Annotated[str, Field(min_length=1, max_length=128)]
+    kek_backend: Annotated[str, Field(max_length=16)] = "file"
+    kek_file: Path | None = None
+    kek_module: Path | None = None
+    kek_token: str | None = None
+    kek_key: str | None = None
+    kek_pin_file: Path | None = None
+    kek_url: str | None = None
+    kek_mount: str | None = None
+    kek_token_file: Path | None = None
+    kek_ca_file: Path | None = None
+    kek_namespace: str | None = None
+    kek_directory: Path | None = None
+    database_password_file: Path | None = None
+    database_connections: Annotated[int, Field(ge=1, le=256)] = 10
+    host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8750
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    drain_seconds: Annotated[int, Field(ge=1, le=600)] = 10
+    tls_certificate_file: Path | None = None
+    tls_key_file: Path | None = None
+    tls_minimum: TlsVersion = "1.3"
+    plain_http: Literal["warn", "refuse"] = "warn"
+    lock_memory: bool = False
+    self_evidence: SelfEvidence = "off"
+    self_evidence_per_minute: Annotated[int, Field(ge=1, le=6000)] = 60
+    destroy_delay_seconds: Annotated[int, Field(ge=0, le=315_360_000)] = 604_800
+    challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
+    lease_seconds: Annotated[int, Field(ge=SHORTEST_LEASE_SECONDS, le=LONGEST_LEASE_SECONDS)] = 86_400
+    max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
+    request_seconds: Annotated[int, Field(ge=1, le=300)] = 30
+    max_concurrent: Annotated[int, Field(ge=1, le=1024)] = 32
+    endorsements: tuple[Path, ...] = ()
+    bundle_keys: tuple[Path, ...] = ()
+    fetch: bool = False
+    pcs_url: Annotated[str, Field(min_length=1, max_length=2048)] = PCS_URL
+    rim_url: Annotated[str, Field(min_length=1, max_length=2048)] = RIM_URL
+    ocsp_url: Annotated[str, Field(min_length=1, max_length=2048)] = OCSP_URL
+    cache_directory: Path | None = None
+    anchors_file: Path | None = None
+    verifiers_file: Path | None = None
+    witnesses_file: Path | None = None
+    publish_entries: bool = False
+    allow_simulated: bool = False
+    allow_thaw_by_one: bool = False
+    break_glass_seconds: Annotated[int, Field(ge=60, le=86_400)] = 14_400
+    log_format: LogFormat = "text"
+    metrics_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    otlp_endpoint: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    trace_percent: Annotated[int, Field(ge=1, le=100)] = 100
+    client_requests_per_second: Annotated[int, Field(ge=0, le=100_000)] = 100
+    client_burst: Annotated[int, Field(ge=1, le=100_000)] = 200
+    profile: Literal["standard", "production"] = "standard"
+
+    @property
+    def is_production(self) -> bool:
+        """Whether nothing may be relaxed."""
+        return self.profile == "production"
+
+    @property
+    def kek(self) -> Definition:
+        """Where the key-encryption key is.
+
+        Raises:
+            ConfigurationError: ``config-invalid``: a member is missing, wrong, or of another back-end.
+        """
+        names = {name: f"kek_{name}" for name in KEK_TABLE if name != "directory"}
+        members = {name: getattr(self, setting) for name, setting in names.items()}
+        given = {name: value for name, value in members.items() if value is not None}
+        return definition_of(given, source="the settings", prefix="kek_")
+
+    @property
+    def database_access(self) -> Access:
+        """How the database is reached, beside where it is."""
+        return Access(password_file=self.database_password_file, connections=self.database_connections)
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _address_of_a_collector(cls, value: str | None) -> str | None:
+        """Traces hold no secret; who asks when is nobody else's business all the same."""
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        local = parts.hostname in {"localhost", "127.0.0.1", "::1"}
+        if not parts.hostname or parts.scheme not in {"https", "http"} or (parts.scheme == "http" and not local):
+            msg = "expected https://HOST/PATH, or http:// and the loopback address"
+            raise ValueError(msg)
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            msg = "expected an address without user, password, query or fragment"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("origin")
+    @classmethod
+    def _name_like(cls, value: str) -> str:
+        """Names of signed notes have no white space and no ``+``; this is stricter, so that it fits a URL as well."""
+        if not _ORIGIN.fullmatch(value):
+            raise ValueError(_ORIGIN_LIKE)
+        return value
+
+    @model_validator(mode="after")
+    def _certificate_with_key(self) -> Settings:
+        if (self.tls_certificate_file is None) is not (self.tls_key_file is None):
+            msg = "tls_certificate_file and tls_key_file belong together; one of them is not set"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _simulated_only_where_allowed(self) -> Settings:
+        if self.self_evidence.startswith("simulated") and not self.allow_simulated:
+            msg = "self_evidence of the simulator needs allow_simulated"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _planes_apart(self) -> Settings:
+        if self.admin_port == self.port != 0:
+            msg = "admin_port and port are the same"
+            raise ValueError(msg)
+        return self
+
+
+def require_origin(name: str) -> None:
+    """Refuse what can be no service's name.
+
+    Raises:
+        ConfigurationError: ``config-invalid``.
+    """
+    if not _ORIGIN.fullmatch(name):
+        raise ConfigurationError(
+            f"origin: {_ORIGIN_LIKE}, got {name[:80]!r}",
+            code="config-invalid",
+            field="origin",
+            expected=_ORIGIN_LIKE,
+            got=repr(name)[:80],
+            hint="name it like kms.example/prod; it stays for ever",
+        )

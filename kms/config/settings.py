@@ -1,0 +1,248 @@
+"""The settings: one TOML file, environment and flags, checked once, at start.
+
+A flag beats the environment, which beats the file, which beats the default. Unknown names are refused. No setting is a
+secret: keys are named by the file that holds them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from attest.errors import ConfigurationError
+from kms.config.admin import ADMIN_PATHS, ADMIN_TABLE
+from kms.config.model import KEK_TABLE, MAX_BODY_BYTES, Settings, require_origin
+from kms.keys.wrapping.definitions import DEFINITION_PATHS
+from kms.store import locate
+
+__all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings", "require_origin"]
+
+ENVIRONMENT_PREFIX: Final = "KMS_"
+CONFIG_VARIABLE: Final = "KMS_CONFIG"
+MAX_FILE_BYTES: Final = 64 * 1024
+
+_SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
+"""Kubernetes sets these in every pod when a service is called ``kms``; they are nobody's settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """Settings, and for each where it came from.
+
+    Attributes:
+        settings: validated.
+        sources: by name: ``flag``, ``environment KMS_…``, ``file …`` or ``default``.
+    """
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+
+def load_settings(
+    *, flags: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
+) -> LoadedSettings:
+    """Put the settings together and check them.
+
+    Args:
+        flags: what was given on the command line; None means not given.
+        environ: the environment.
+        config: the file; None takes ``KMS_CONFIG``, and without it there is no file.
+
+    Raises:
+        ConfigurationError: ``config-unreadable`` or ``config-invalid``, naming the setting and where it came from; or
+            as ``locate``: a password in the URL of a database is refused before anything could show it.
+    """
+    path = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    layers = (
+        ("default", {}) if path is None else (f"file {path}", _from_file(path)),
+        ("environment", _from_environment(environ)),
+        ("flag", {name: value for name, value in flags.items() if value is not None}),
+    )
+    for _, layer in layers:
+        if isinstance(layer.get("database"), str):
+            locate(str(layer["database"]))
+    values: dict[str, object] = {}
+    sources = dict.fromkeys(Settings.model_fields, "default")
+    for source, layer in layers:
+        values |= layer
+        for name in layer:
+            sources[name] = f"environment {ENVIRONMENT_PREFIX}{name.upper()}" if source == "environment" else source
+    try:
+        settings = Settings.model_validate({name: _plain(value) for name, value in values.items()})
+    except ValidationError as exc:
+        raise _invalid(exc, sources) from exc
+    _ = settings.kek  # which is checked with them
+    return LoadedSettings(settings=settings, sources=sources)
+
+
+def _from_file(path: Path) -> dict[str, object]:
+    """Read the file; relative paths in it are meant from where it lies."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise _unreadable(path, exc.strerror or str(exc)) from exc
+    if len(content) > MAX_FILE_BYTES:
+        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+    try:
+        values = tomllib.loads(content.decode("utf-8"))
+    except ValueError as exc:
+        raise _unreadable(path, str(exc)) from exc
+    for table, members in _TABLES.items():
+        values = _with_table(values, table, members, f"file {path}")
+    for name in values:
+        _require_known(name, f"file {path}")
+    return {name: _from_folder(name, value, path.absolute().parent) for name, value in values.items()}
+
+
+_STORE_TABLE: Final = {
+    "url": "database",
+    "password_file": "database_password_file",
+    "connections": "database_connections",
+}
+_TABLES: Final = {
+    "admin": {name: f"admin_{name}" for name in ADMIN_TABLE},
+    "store": _STORE_TABLE,
+    "kek": {name: f"kek_{name}" for name in KEK_TABLE},
+    "tls": {name: f"tls_{name}" for name in ("certificate_file", "key_file", "minimum")},
+    "self": {name: f"self_{name}" for name in ("evidence", "evidence_per_minute")},
+}
+"""Tables of the file, what may stand in each, and the settings that these are."""
+
+
+def _with_table(
+    values: dict[str, object], name_of_table: str, members: Mapping[str, str], source: str
+) -> dict[str, object]:
+    """Read a table, which says the same as the settings of its subject beside it; never both."""
+    table = values.get(name_of_table)
+    if not isinstance(table, dict):
+        return values
+    rest = {name: value for name, value in values.items() if name != name_of_table}
+    for name, value in table.items():
+        setting = members.get(name)
+        if setting is None:
+            _require_known(f"{name_of_table}.{name}", source)
+        elif setting in rest:
+            raise ConfigurationError(
+                f"{source}: [{name_of_table}] {name} and {setting} are the same setting",
+                code="config-invalid",
+                field=setting,
+                expected="one of the two",
+                hint="remove one of them",
+            )
+        else:
+            rest[setting] = value
+    return rest
+
+
+_KEK_PATHS = {f"kek_{name}" for name in (*DEFINITION_PATHS, "directory")}
+_PATHS = {
+    "cache_directory",
+    "anchors_file",
+    "database_password_file",
+    "tls_certificate_file",
+    "tls_key_file",
+    "verifiers_file",
+    "witnesses_file",
+    *(f"admin_{name}" for name in ADMIN_PATHS),
+    "callers_issuers_file",
+} | _KEK_PATHS
+_PATH_LISTS = {"endorsements", "bundle_keys"}
+
+
+def _from_folder(name: str, value: object, folder: Path) -> object:
+    if name in _PATHS and isinstance(value, str):
+        return folder / value
+    if name in _PATH_LISTS and isinstance(value, list):
+        return tuple(folder / entry if isinstance(entry, str) else entry for entry in value)
+    if name == "database" and isinstance(value, str) and "://" not in value:
+        return str(folder / value)
+    return value
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    """Read ``KMS_…``; text becomes what the setting is, and nothing else does."""
+    values: dict[str, object] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
+            continue
+        if _SERVICE_LINKS.fullmatch(variable):
+            continue
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        _require_known(name, f"environment {variable}")
+        values[name] = _from_text(name, text)
+    return values
+
+
+def _from_text(name: str, text: str) -> object:
+    kind = Settings.model_fields[name].annotation
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, text)
+    if kind in {int, int | None}:
+        return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else text
+    if name in _PATH_LISTS:
+        return tuple(Path(part) for part in text.split(os.pathsep) if part)
+    return Path(text) if name in _PATHS else text
+
+
+def _plain(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _require_known(name: str, source: str) -> None:
+    if name in Settings.model_fields:
+        return
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    raise ConfigurationError(
+        f"{source}: there is no setting {name!r}",
+        code="config-invalid",
+        field=name,
+        expected=f"did you mean {near[0]!r}?" if near else "a known setting",
+        got=name,
+        hint="'kms config show' lists every setting",
+    )
+
+
+def _invalid(exc: ValidationError, sources: Mapping[str, str]) -> ConfigurationError:
+    first = exc.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else None
+    problem = first["msg"].removeprefix("Value error, ")
+    missing = first["type"] == "missing"
+    where = f" ({sources[name]})" if name and name in sources and not missing else ""
+    return ConfigurationError(
+        f"{name or 'settings'}{where}: {'not set' if missing else problem}",
+        code="config-invalid",
+        field=name or "settings",
+        expected=problem,
+        got="nothing" if missing else repr(first["input"])[:80],
+        hint=_remedy(name, missing=missing),
+    )
+
+
+def _remedy(name: str | None, *, missing: bool) -> str:
+    """Say where a setting is set; of several that do not fit together, where all of them are told."""
+    if name is None:
+        return "'kms config show' says of each setting where it comes from; docs/operations.md says what they mean"
+    places = f"{ENVIRONMENT_PREFIX}{name.upper()} in the environment, or {name} in the file that --config names"
+    if not missing:
+        return f"change it where it comes from: a flag, {places}"
+    written = "name the settings with --config or KMS_CONFIG ('kms init DIRECTORY --origin NAME' writes them)"
+    return f"{written}, or set --{name.replace('_', '-')}, {places}"  # what has no default has a flag
+
+
+def _unreadable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the settings {path} cannot be read: {problem}",
+        code="config-unreadable",
+        field="config",
+        got=problem,
+        hint="name a file that is there with --config or KMS_CONFIG; 'kms init DIRECTORY --origin NAME' writes one",
+    )

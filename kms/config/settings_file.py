@@ -1,0 +1,85 @@
+"""A new service in a directory of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+from kms.config.settings import require_origin
+from kms.store.atomic_file import DRAFT_SUFFIX, write_new
+
+__all__ = ["prepare_directory"]
+
+_TEMPLATE = """\
+# Settings of the key-release service; 'kms config show --config THIS' prints them all. Paths are relative to this file.
+origin = "{origin}"
+database = "kms.db"
+kek_file = "kek"  # better on another disk, and not in the same backup
+kek_directory = "keks"  # what describes a further key-encryption key, before 'kms kek rotate'
+
+host = "127.0.0.1"
+port = 8750
+
+# Certificates, revocation lists and bundles; read at start and on SIGHUP.
+{endorsements}endorsements = ["endorsements"]
+# Ask the services of AMD, Intel and NVIDIA for what is not there.
+fetch = false
+{simulated}"""
+_SIMULATED = """
+# Evidence of the simulator proves nothing about hardware. Never in production.
+allow_simulated = true
+"""
+
+
+def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: bool) -> Path:
+    """Make a directory with a settings file in it, both for their owner alone.
+
+    A settings file that an interrupted initialisation wrote, in these very words, is used as it is.
+
+    Returns:
+        The settings file.
+
+    Raises:
+        ConfigurationError: ``config-invalid`` (no origin), ``config-exists`` or ``directory-unusable``.
+    """
+    if not origin:
+        raise ConfigurationError(
+            "a new service needs a name",
+            code="config-invalid",
+            field="origin",
+            hint="name it with --origin, such as --origin kms.example/prod; it stays for ever",
+        )
+    require_origin(origin)  # before anything is written: a directory with a name that cannot be is in the way
+    path = directory / "kms.toml"
+    content = _TEMPLATE.format(
+        origin=origin.replace("\\", "\\\\").replace('"', '\\"'),
+        endorsements="# ",
+        simulated=_SIMULATED if allow_simulated else "",
+    )
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_new(path, content.encode())
+    except FileExistsError as exc:
+        if _interrupted(directory, path, content.encode()):
+            return path
+        raise ConfigurationError(
+            f"{path} is there already",
+            code="config-exists",
+            field="config",
+            hint=f"'kms init --config {path}' makes what it names",
+        ) from exc
+    except OSError as exc:
+        raise ConfigurationError(
+            f"{directory} cannot be used: {exc.strerror or exc}", code="directory-unusable", field="directory"
+        ) from exc
+    return path
+
+
+def _interrupted(directory: Path, path: Path, content: bytes) -> bool:
+    """Say whether this settings file is what would be written now, and the service that it names is not whole."""
+    names = {name: (directory / name).exists() for name in ("kms.db", "kek", "kek" + DRAFT_SUFFIX)}
+    whole = names == {"kms.db": True, "kek": True, "kek" + DRAFT_SUFFIX: False}
+    try:
+        return not whole and path.is_file() and path.read_bytes() == content
+    except OSError:
+        return False

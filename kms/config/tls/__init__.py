@@ -1,0 +1,20 @@
+"""TLS of the service: certificate and key from files, or from a small certificate authority of one's own.
+
+Nothing secret relies on the channel: keys are sealed to the workload, answers are signed. What TLS keeps from the
+network is who asks for what, and it tells which service is at the other end before anything is sent.
+"""
+
+from __future__ import annotations
+
+from kms.config.tls.material import MIN_RSA_BITS, TlsMaterial, parse_certificates, read_material
+from kms.config.tls.serving import ServerTls, TlsVersion, server_context
+
+__all__ = [
+    "MIN_RSA_BITS",
+    "ServerTls",
+    "TlsMaterial",
+    "TlsVersion",
+    "parse_certificates",
+    "read_material",
+    "server_context",
+]

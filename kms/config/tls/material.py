@@ -1,0 +1,285 @@
+"""A certificate with its key, read from files and looked at before anybody connects."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from attest.encoding import rfc3339_text
+from attest.errors import ConfigurationError
+from kms.domain.secret import EXPORT, SecretBytes
+
+__all__ = ["MIN_RSA_BITS", "TlsMaterial", "parse_certificates", "read_certificates", "read_key_pem", "read_material"]
+
+MIN_RSA_BITS: Final = 2048
+"""CA/Browser Forum Baseline Requirements, 6.1.5; NIST SP 800-131A."""
+SOON_DAYS: Final = 21
+"""A certificate that ends within so many days is warned of at every start and reload."""
+MAX_FILE_BYTES: Final = 256 * 1024
+MAX_CERTIFICATES: Final = 10
+_CURVES = ("secp256r1", "secp384r1", "secp521r1")
+_WEAK_HASHES = ("md5", "sha1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsMaterial:
+    """A chain and the key of its first certificate, which fit each other and count at the moment of reading.
+
+    Attributes:
+        chain: the server's own certificate first, then those who vouch for it.
+        pem: the chain as it was read.
+        key_pem: the key as it was read.
+        spki_sha256: SHA-256 of the SubjectPublicKeyInfo of the server's key, 32 bytes: what clients see and compare.
+    """
+
+    chain: tuple[x509.Certificate, ...]
+    pem: bytes
+    key_pem: SecretBytes
+    spki_sha256: bytes
+
+    @property
+    def not_after(self) -> datetime:
+        """Last moment at which the whole chain counts."""
+        return min(one.not_valid_after_utc for one in self.chain)
+
+    def warnings(self, *, at: datetime) -> Iterator[str]:
+        """Say what an operator should know of material that still counts."""
+        if self.not_after - at < timedelta(days=SOON_DAYS):
+            yield f"warning: the TLS certificate ends at {rfc3339_text(self.not_after)}; put another in its place"
+
+
+def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> TlsMaterial:
+    """Read both files and make sure that a client could accept what they hold.
+
+    Args:
+        certificate_file: PEM; the server's certificate first.
+        key_file: PEM, not encrypted, which its owner alone can read.
+        at: the moment at which the certificates have to count, bounds included.
+
+    Raises:
+        ConfigurationError: ``tls-certificate-unreadable``, ``tls-certificate-invalid``, ``tls-certificate-weak``,
+            ``tls-certificate-not-for-servers``, ``tls-certificate-expired``, ``tls-certificate-not-yet-valid``,
+            ``tls-key-unusable``, ``tls-key-exposed``, ``tls-key-invalid`` or ``tls-key-mismatch``.
+    """
+    pem = read_certificates(certificate_file)
+    chain = parse_certificates(pem, file=certificate_file)
+    for certificate in chain:
+        _require_strong(certificate, certificate_file)
+        _require_current(certificate, certificate_file, at)
+    _require_for_servers(chain[0], certificate_file)
+    key_pem = read_key_pem(key_file)
+    of_key, of_certificate = _spki(_public_of(key_pem, key_file)), _spki(chain[0].public_key())
+    if not hmac.compare_digest(of_key, of_certificate):
+        raise ConfigurationError(
+            f"the key in {key_file} is not the one of the certificate in {certificate_file}",
+            code="tls-key-mismatch",
+            field="tls_key_file",
+            expected=f"the key with SPKI SHA-256 {sha256(of_certificate).hexdigest()}",
+            got=sha256(of_key).hexdigest(),
+            hint="name the two files that were made together; the server's own certificate comes first in its file",
+        )
+    return TlsMaterial(chain=chain, pem=pem, key_pem=key_pem, spki_sha256=sha256(of_certificate).digest())
+
+
+def read_certificates(path: Path) -> bytes:
+    """Read a file of certificates.
+
+    Raises:
+        ConfigurationError: ``tls-certificate-unreadable``.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise _unreadable(path, exc.strerror or str(exc)) from exc
+    if len(content) > MAX_FILE_BYTES:
+        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+    return content
+
+
+def parse_certificates(pem: bytes, *, file: Path) -> tuple[x509.Certificate, ...]:
+    """Read PEM certificates.
+
+    Raises:
+        ConfigurationError: ``tls-certificate-invalid``: none, too many, or one that cannot be read.
+    """
+    try:
+        found = tuple(x509.load_pem_x509_certificates(pem))
+    except (ValueError, UnsupportedAlgorithm) as exc:
+        raise _invalid(file, "it holds no certificate in PEM that can be read") from exc
+    if not 0 < len(found) <= MAX_CERTIFICATES:
+        raise _invalid(file, f"it holds {len(found)} certificates, not 1 to {MAX_CERTIFICATES}")
+    return found
+
+
+def read_key_pem(path: Path) -> SecretBytes:
+    """Read a key file that nobody but its owner, who runs this, can read.
+
+    Raises:
+        ConfigurationError: ``tls-key-unusable`` or ``tls-key-exposed``.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as exc:
+        raise _unusable(path, exc.strerror or str(exc)) from exc
+    try:
+        _require_private(path, os.fstat(descriptor))
+        content = os.read(descriptor, MAX_FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_FILE_BYTES:
+        raise _unusable(path, f"more than {MAX_FILE_BYTES} bytes")
+    return SecretBytes(content)
+
+
+def _require_private(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise _unusable(path, "it is no regular file")
+    if status.st_uid != os.geteuid():
+        raise _unusable(path, f"it belongs to user {status.st_uid}, not to user {os.geteuid()}")
+    if status.st_mode & 0o077:
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        raise ConfigurationError(
+            f"the TLS key file {path} is open to others (mode {mode})",
+            code="tls-key-exposed",
+            field="tls_key_file",
+            expected="mode 0600 or 0400",
+            got=mode,
+            hint=f"chmod 600 {path}; if somebody may have read it, make a new key and certificate",
+        )
+
+
+def _public_of(key_pem: SecretBytes, path: Path) -> PublicKeyTypes:
+    """Return the public half. Neither the content nor the library's words about it go into an error."""
+    public: PublicKeyTypes | None = None
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        public = key_pem.lend(EXPORT, partial(load_pem_private_key, password=None)).public_key()
+    if public is None:
+        raise ConfigurationError(
+            f"{path} holds no private key that can be used",
+            code="tls-key-invalid",
+            field="tls_key_file",
+            expected="one private key in PEM, not encrypted",
+            hint="'openssl pkey -in FILE -noout' says whether it can be read; decrypt it with 'openssl pkey'",
+        )
+    return public
+
+
+def _require_strong(certificate: x509.Certificate, file: Path) -> None:
+    key = certificate.public_key()
+    got = ""
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size < MIN_RSA_BITS:
+        got = f"RSA of {key.key_size} bits"
+    elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name not in _CURVES:
+        got = f"the curve {key.curve.name}"
+    elif not isinstance(key, (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
+        got = type(key).__name__
+    digest = certificate.signature_hash_algorithm
+    # A root signs itself, and nobody relies on that signature.
+    if not got and digest is not None and digest.name in _WEAK_HASHES and certificate.issuer != certificate.subject:
+        got = f"a signature over {digest.name.upper()}"
+    if got:
+        raise ConfigurationError(
+            f"a certificate in {file} is too weak: {got}",
+            code="tls-certificate-weak",
+            field="tls_certificate_file",
+            expected=f"Ed25519, P-256, P-384, P-521, or RSA of at least {MIN_RSA_BITS} bits, signed over SHA-2",
+            got=got,
+        )
+
+
+def _require_current(certificate: x509.Certificate, file: Path, at: datetime) -> None:
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if at > end:
+        raise ConfigurationError(
+            f"a certificate in {file} has ended: {certificate.subject.rfc4514_string()}",
+            code="tls-certificate-expired",
+            field="tls_certificate_file",
+            expected=f"at or after {rfc3339_text(at)}",
+            got=rfc3339_text(end),
+            hint="'kms tls issue … --renew', or a new one from whoever issued it; then SIGHUP",
+        )
+    if at < begin:
+        raise ConfigurationError(
+            f"a certificate in {file} does not count yet: {certificate.subject.rfc4514_string()}",
+            code="tls-certificate-not-yet-valid",
+            field="tls_certificate_file",
+            expected=f"at or before {rfc3339_text(at)}",
+            got=rfc3339_text(begin),
+            hint="is the machine's clock right?",
+        )
+
+
+def _require_for_servers(certificate: x509.Certificate, file: Path) -> None:
+    """Refuse what every client would refuse: no names, a certificate authority's own, one for clients alone."""
+    problem = ""
+    try:
+        extensions = certificate.extensions
+        names = [one.value for one in extensions if isinstance(one.value, x509.SubjectAlternativeName)]
+        basic = [one.value for one in extensions if isinstance(one.value, x509.BasicConstraints)]
+        usages = [one.value for one in extensions if isinstance(one.value, x509.ExtendedKeyUsage)]
+    except ValueError as exc:
+        raise _invalid(file, "an extension of the server's certificate cannot be read") from exc
+    if not names:
+        problem = "it names no host (subjectAltName)"
+    elif any(one.ca for one in basic):
+        problem = "it is that of a certificate authority"
+    elif usages and ExtendedKeyUsageOID.SERVER_AUTH not in usages[0]:
+        problem = "it is not for servers (extendedKeyUsage)"
+    if problem:
+        raise ConfigurationError(
+            f"the first certificate in {file} is none of a server: {problem}",
+            code="tls-certificate-not-for-servers",
+            field="tls_certificate_file",
+            expected="the server's own certificate, first in the file",
+            got=problem,
+        )
+
+
+def _spki(public: PublicKeyTypes) -> bytes:
+    return public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _unreadable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the TLS certificate file {path} cannot be read: {problem}",
+        code="tls-certificate-unreadable",
+        field="tls_certificate_file",
+        got=problem,
+    )
+
+
+def _invalid(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the TLS certificate file {path} is none: {problem}",
+        code="tls-certificate-invalid",
+        field="tls_certificate_file",
+        expected="certificates in PEM, the server's own first",
+        got=problem,
+    )
+
+
+def _unusable(path: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the TLS key file {path} cannot be used: {problem}",
+        code="tls-key-unusable",
+        field="tls_key_file",
+        got=problem,
+        hint="it is a file of the user that runs the service, of mode 0600",
+    )

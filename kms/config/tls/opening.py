@@ -1,0 +1,62 @@
+"""What the settings say of the channel: TLS by which files, or none, and then how loudly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from ipaddress import ip_address
+
+from attest.errors import ConfigurationError
+from kms.config.settings import Settings
+from kms.config.tls.serving import ServerTls
+
+__all__ = ["is_plain_beyond_this_machine", "open_tls", "weigh_channel"]
+
+
+def open_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls | None:
+    """Read what the service shows of itself on the network; None when it speaks plain HTTP.
+
+    Raises:
+        ConfigurationError: as ``ServerTls``.
+    """
+    if settings.tls_certificate_file is None or settings.tls_key_file is None:
+        return None
+    tls = ServerTls(settings.tls_certificate_file, settings.tls_key_file, minimum=settings.tls_minimum, at=at)
+    for warning in tls.material.warnings(at=at):
+        report(warning)
+    return tls
+
+
+def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
+    """Tell of a channel that others can read, or refuse it. Secrets do not rely on it; who asks for what does.
+
+    Raises:
+        ConfigurationError: ``plain-http-refused``.
+    """
+    if not is_plain_beyond_this_machine(settings):
+        return
+    if settings.plain_http == "refuse":
+        raise ConfigurationError(
+            f"{settings.host} can be reached from elsewhere, and there is no TLS",
+            code="plain-http-refused",
+            field="host",
+            expected="a loopback address, or tls_certificate_file and tls_key_file",
+            got=settings.host,
+            hint="'kms tls' makes a certificate; 'plain_http = \"warn\"' allows it, behind a proxy that has TLS",
+        )
+    report(
+        f"WARNING: {settings.host} can be reached from elsewhere, and there is no TLS: everybody on the way sees who "
+        "asks for which keys (tls_certificate_file, plain_http)"
+    )
+
+
+def is_plain_beyond_this_machine(settings: Settings) -> bool:
+    """Say whether others are served without TLS."""
+    return settings.tls_certificate_file is None and not _is_loopback(settings.host)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

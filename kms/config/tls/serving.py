@@ -1,0 +1,120 @@
+"""The server's side of TLS: what is negotiated, and how another certificate is taken while connections go on."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from kms.config.tls.material import TlsMaterial, read_material
+from kms.domain.secret import EXPORT
+
+__all__ = ["ServerTls", "TlsVersion", "server_context"]
+
+TlsVersion = Literal["1.2", "1.3"]
+_MINIMUM = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+_TLS_1_2_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Forward secret and authenticated, all of them; those of TLS 1.3 are, without saying so."""
+
+
+class ServerTls:
+    """A certificate that is replaced while the service runs: old connections keep theirs, new ones get the new one.
+
+    Args:
+        certificate_file: PEM, the server's own certificate first.
+        key_file: its key.
+        minimum: oldest version of TLS that is spoken.
+        client_ca: PEM certificates of those who may vouch for clients; None asks clients for no certificate. With it,
+            a client without one does not get past the handshake.
+        at: now.
+
+    Raises:
+        ConfigurationError: as ``read_material``.
+    """
+
+    def __init__(
+        self,
+        certificate_file: Path,
+        key_file: Path,
+        *,
+        minimum: TlsVersion,
+        at: datetime,
+        client_ca: bytes | None = None,
+    ) -> None:
+        """Read both files, and prepare."""
+        self._files = (certificate_file, key_file)
+        self._minimum: TlsVersion = minimum
+        self._client_ca = client_ca
+        self._lock = threading.Lock()
+        self._material = read_material(certificate_file, key_file, at=at)
+        self._current = server_context(self._material, minimum=minimum, client_ca=client_ca)
+        self.context = server_context(self._material, minimum=minimum, client_ca=client_ca)
+        """What a server listens with; each handshake is handed to the context of the moment, as a whole."""
+        self.context.sni_callback = self._hand_over
+
+    @property
+    def material(self) -> TlsMaterial:
+        """What new connections see."""
+        with self._lock:
+            return self._material
+
+    def reload(self, *, at: datetime) -> TlsMaterial:
+        """Read both files again. When something is wrong with them, what was there before stays.
+
+        Raises:
+            ConfigurationError: as ``read_material``.
+        """
+        material = read_material(*self._files, at=at)
+        context = server_context(material, minimum=self._minimum, client_ca=self._client_ca)
+        with self._lock:
+            self._material, self._current = material, context
+        return material
+
+    def _hand_over(self, connection: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> None:
+        del name, listening  # every client gets the same, whichever name it says
+        with self._lock:
+            connection.context = self._current
+
+
+def server_context(material: TlsMaterial, *, minimum: TlsVersion, client_ca: bytes | None = None) -> ssl.SSLContext:
+    """Make what a server listens with.
+
+    Sessions are not resumed: each connection shows the certificate of its own moment, and no ticket key outlives one.
+
+    Args:
+        material: as read and checked.
+        minimum: oldest version of TLS that is spoken.
+        client_ca: see ``ServerTls``.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _MINIMUM[minimum]
+    context.set_ciphers(_TLS_1_2_SUITES)
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
+    context.set_alpn_protocols(["http/1.1"])
+    if client_ca is not None:
+        context.load_verify_locations(cadata=client_ca.decode("ascii"))
+        context.verify_mode = ssl.CERT_REQUIRED
+    with_key = partial(_with_bytes, load=context.load_cert_chain)
+    material.key_pem.lend(EXPORT, lambda key: with_key(material.pem, b"\n", key))
+    return context
+
+
+def _with_bytes(*content: bytes | memoryview, load: Callable[[str], None]) -> None:
+    """Hand bytes to a function that reads a file, so that it gets those that were checked, and no others.
+
+    The file has no name and lies in memory alone.
+    """
+    descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.writelines(content)
+        load(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.ftruncate(descriptor, 0)
+        os.close(descriptor)

@@ -1,0 +1,93 @@
+"""Freezing and thawing. Each counts from the next request on; who may thaw is in ``kms.quorum.changes``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from attest.encoding import JsonValue
+from kms.domain.actors import Actor
+from kms.domain.errors import KeyConflictError
+from kms.domain.freezes import Freeze, Scope, Target, require_reason
+from kms.domain.keys import KeyName
+from kms.keys.admin import require_key
+from kms.store import Reader, Store, Writer
+
+__all__ = ["FROZEN", "THAWED", "freeze", "logged_freezes", "require_frozen", "thaw_in"]
+
+FROZEN = "frozen"
+THAWED = "thawed"
+
+
+def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datetime) -> Freeze:
+    """Stop releases. One person suffices: stopping does no harm that thawing does not undo.
+
+    Raises:
+        ConfigurationError: ``reason-invalid``.
+        KeyUnknownError: ``key-unknown``: a name that nothing has would stop nothing.
+        KeyConflictError: ``tenant-unknown``, likewise; or ``already-frozen``.
+        UnavailableError: the database is in use.
+    """
+    made = Freeze(target=target, reason=require_reason(reason), actor=actor.name, means=str(actor.means), frozen_at=at)
+    with store.writing() as writer:
+        _require_there(writer, target)
+        if any(one.target == target for one in writer.freezes()):
+            raise KeyConflictError(
+                f"{target} is frozen already",
+                code="already-frozen",
+                field=target.name or str(target.scope),
+                hint="'kms freeze list' says by whom and why",
+            )
+        writer.add_freeze(made)
+        writer.append(writer.prepare(kind=FROZEN, at=at, body=_body(target, reason, actor)))
+    return made
+
+
+def thaw_in(writer: Writer, target: Target) -> None:
+    """End a freeze, for a caller who made sure that it may be ended, and who logs it.
+
+    Raises:
+        KeyConflictError: ``not-frozen``.
+    """
+    require_frozen(writer, target)
+    writer.remove_freeze(target)
+
+
+def require_frozen(reader: Reader, target: Target) -> Freeze:
+    """Return the freeze of a target.
+
+    Raises:
+        KeyConflictError: ``not-frozen``.
+    """
+    found = next((one for one in reader.freezes() if one.target == target), None)
+    if found is None:
+        raise KeyConflictError(
+            f"{target} is not frozen",
+            code="not-frozen",
+            field=target.name or str(target.scope),
+            hint="'kms freeze list' shows what is; a freeze of a tenant or of everything is thawed as such",
+        )
+    return found
+
+
+def _body(target: Target, reason: str, actor: Actor) -> dict[str, JsonValue]:
+    return {"scope": str(target.scope), "name": target.name, "reason": reason, "actor": actor.members()}
+
+
+def logged_freezes(entries: Iterable[Mapping[str, JsonValue]]) -> frozenset[Target]:
+    """Replay the log: what was frozen and not thawed since."""
+    found: set[Target] = set()
+    for entry in entries:
+        if entry.get("kind") in {FROZEN, THAWED} and entry.get("scope") in set(Scope):
+            one = Target(scope=Scope(str(entry["scope"])), name=str(entry.get("name")))
+            (found.add if entry["kind"] == FROZEN else found.discard)(one)
+    return frozenset(found)
+
+
+def _require_there(reader: Reader, target: Target) -> None:
+    if target.scope is Scope.KEY:
+        require_key(reader, KeyName.parse(target.name))
+    if target.scope is Scope.TENANT and not reader.is_tenant(target.name):
+        raise KeyConflictError(
+            f"there is no tenant {target.name!r}", code="tenant-unknown", field=target.name, hint="'kms tenant list'"
+        )

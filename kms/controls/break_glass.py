@@ -1,0 +1,76 @@
+"""Which relaxations are open, of those whose seal opens. One that somebody wrote into the database is none."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+from attest.release import KeyName
+from kms.domain.break_glass import Glass, glass_context
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.kek import KeyEncryptionKey
+from kms.store import Reader
+
+__all__ = ["GlassDesk"]
+
+_REMEMBERED: Final = 64
+_NOT_AT_HAND: Final = "kek-not-at-hand"
+_log = logging.getLogger("kms")
+
+
+class GlassDesk:
+    """Opens seals, and remembers those that it opened: what holds the key-encryption key may be far away.
+
+    Args:
+        kek: under which the seals were wrapped.
+    """
+
+    def __init__(self, kek: KeyEncryptionKey) -> None:
+        """Remember nothing yet."""
+        self._kek = kek
+        self._sealed: OrderedDict[Glass, bool] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open_for(
+        self, reader: Reader, names: Collection[KeyName], *, at: datetime
+    ) -> Mapping[KeyName, tuple[Glass, ...]]:
+        """Return the relaxations of these keys that count at a moment.
+
+        Raises:
+            IntegrityError: ``glass-record-invalid``.
+            UnavailableError: what holds the key-encryption key does not answer.
+        """
+        found: dict[KeyName, tuple[Glass, ...]] = {}
+        for one in reader.open_glasses(at=at):
+            if one.key in names and one.counts(at) and self.is_sealed(one):
+                found[one.key] = (*found.get(one.key, ()), one)
+        return found
+
+    def is_sealed(self, glass: Glass) -> bool:
+        """Say whether the service itself opened it: its seal opens, under a key-encryption key that is at hand."""
+        with self._lock:
+            known = self._sealed.get(glass)
+        if known is not None:
+            return known
+        found = self._opens(glass)
+        with self._lock:
+            self._sealed[glass] = found
+            while len(self._sealed) > _REMEMBERED:
+                self._sealed.popitem(last=False)
+        return found
+
+    def _opens(self, glass: Glass) -> bool:
+        try:
+            self._kek.unwrap(glass.seal, context=glass_context(glass.key, glass.members()))
+        except IntegrityError:
+            _log.error("break-glass %d for %s: its seal does not open; it does not count", glass.number, glass.key)
+            return False
+        except UnavailableError as exc:
+            if exc.code != _NOT_AT_HAND:
+                raise
+            return False  # the key that sealed it was replaced: it ended with that
+        return True

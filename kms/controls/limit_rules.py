@@ -1,0 +1,62 @@
+"""Limits of the requested keys, judged in the transaction that decides: of two who race for the last, one wins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from kms.domain.decide import KeyState, Reason
+from kms.domain.devices import Shown, device_chips
+from kms.domain.keys import KeyName
+from kms.domain.leases import Attester
+from kms.domain.limits import Asking, Limits, Usage, limit_reasons
+from kms.store import Reader
+
+__all__ = ["limit_objections", "usage_of"]
+
+
+def limit_objections(
+    reader: Reader,
+    *,
+    keys: Iterable[KeyState],
+    attester: Attester,
+    verified: Iterable[Shown],
+    at: datetime,
+) -> Iterator[Reason]:
+    """Yield what the limits of the keys of a release say against it.
+
+    Args:
+        reader: the transaction that decides, and that keeps the leases of the release.
+        keys: what would be released.
+        attester: to whom.
+        verified: the evidence, as it was judged; all of it is one and the same.
+        at: the moment of the decision.
+    """
+    states = tuple(keys)
+    asked = Counter(state.name for state in states)
+    limits = reader.limits_of(asked.keys())
+    if not limits:
+        return
+    evidence = next(iter(verified), None)
+    known = () if evidence is None else device_chips(evidence)
+    # A device that proved itself by another's word, without its name, is one of which nothing says which it is.
+    devices = (*known, *[None] * max(0, attester.gpus - len(known)))
+    for state in states:
+        found = limits.get(state.name)
+        if found is not None:
+            usage = usage_of(reader, state.name, found, holder=attester.holder, chip=attester.chip, at=at)
+            asking = Asking(cpu=attester.chip, devices=devices, versions=asked[state.name])
+            yield from limit_reasons(found, asked=state.asked, asking=asking, usage=usage, at=at)
+
+
+def usage_of(
+    reader: Reader, name: KeyName, limits: Limits, *, holder: bytes | None, chip: str | None, at: datetime
+) -> Usage:
+    """Count what limits speak of, and nothing else; a holder who asks does not stand in its own way."""
+    counted = limits.per_chip is not None and chip is not None
+    return Usage(
+        releases={one: reader.released_count(name, one, at=at) for one in limits.releases},
+        other_holders=0 if limits.holders is None else reader.holder_count(name, at=at, beside=holder),
+        to_chip=reader.released_count(name, limits.per_chip, at=at, chip=chip) if counted and limits.per_chip else 0,
+    )

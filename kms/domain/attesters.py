@@ -1,0 +1,95 @@
+"""Who proved itself: from verified evidence to what leases tell Attesters apart by."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from attest import VerifiedEvidence
+from attest.encoding import cbor_bytes
+from attest.evidence.intel.verify import VerifiedIntelQuote
+from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.verification import VerifiedItem
+from kms.domain.lease_claims import PASSPORT, kept_claims, passport_claims
+from kms.domain.leases import Attester
+from kms.domain.passports import VerifiedPassport
+
+__all__ = ["PASSPORT", "attester_of", "holder_of", "instance_of", "passport_attester"]
+
+_INSTANCE = "attest kms instance v1"
+_HOLDER = "attest kms holder v1"
+_MEASUREMENTS = ("measurement", "mr_td", "mr_enclave")
+
+
+def attester_of(verified: VerifiedEvidence, *, recipient: bytes) -> Attester:
+    """Describe the Attester of verified evidence.
+
+    Args:
+        verified: the evidence.
+        recipient: the key that the evidence commits to, as it stands in the binding.
+    """
+    cpu = next((item for item in verified.items if not item.kind.startswith("nvidia")), None)
+    tee, product, chip, measurement = ("none", None, None, None) if cpu is None else _silicon(cpu)
+    claims = kept_claims(verified)
+    instance = instance_of(tee=tee, chip=chip, measurement=measurement)
+    return Attester(
+        tee=tee,
+        product=product,
+        chip=chip,
+        measurement=measurement,
+        instance=instance,
+        holder=holder_of(instance, recipient),
+        recipient=sha256(recipient).digest(),
+        gpus=sum(item.kind == "nvidia-gpu" for item in verified.items),
+        simulated=verified.simulated,
+        claims=claims,
+        claims_digest=sha256(claims).digest(),
+    )
+
+
+def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attester:
+    """Describe who has a passport. Nobody says on which machine: all that a Verifier vouches for is one instance."""
+    claims = passport_claims(verified)
+    instance = instance_of(tee=PASSPORT, chip=None, measurement=sha256(verified.token.issuer.encode()).digest())
+    return Attester(
+        tee=PASSPORT,
+        product=None,
+        chip=None,
+        measurement=None,
+        instance=instance,
+        holder=holder_of(instance, recipient),
+        recipient=sha256(recipient).digest(),
+        gpus=0,
+        simulated=verified.simulated,
+        claims=claims,
+        claims_digest=sha256(claims).digest(),
+    )
+
+
+def instance_of(*, tee: str, chip: str | None, measurement: bytes | None) -> bytes:
+    """Return 32 bytes that stand for this image on this machine; of masked chips, for this image on any of them."""
+    return sha256(cbor_bytes((_INSTANCE, tee, chip, measurement))).digest()
+
+
+def holder_of(instance: bytes, recipient: bytes) -> bytes:
+    """Return 32 bytes that stand for the instance which has this key."""
+    return sha256(cbor_bytes((_HOLDER, instance, sha256(recipient).digest()))).digest()
+
+
+def _silicon(cpu: VerifiedItem) -> tuple[str, str | None, str | None, bytes | None]:
+    """Return TEE, product, chip and measurement of what the vendor's hardware signed."""
+    match cpu.silicon:
+        case VerifiedSnpReport() as found:
+            chip = found.report.chip_id
+            named = f"amd:{chip.hex()}" if any(chip) else None
+            return "sev-snp", str(found.product), named, found.report.measurement
+        case VerifiedIntelQuote() as found:
+            body = found.quote.body
+            measured = (getattr(body, name, None) for name in _MEASUREMENTS)
+            return (
+                found.quote.tee,
+                found.pck.fmspc.hex(),
+                f"intel:{found.pck.ppid.hex()}" if any(found.pck.ppid) else None,
+                next((value for value in measured if isinstance(value, bytes)), None),
+            )
+        case _:
+            return cpu.kind, None, None, None

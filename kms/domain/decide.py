@@ -1,0 +1,327 @@
+"""May this workload have these keys? A pure function of results, key states, the challenge and the moment.
+
+It knows no store, no network, no clock and no wire format. All requested keys are released or none; whatever is not
+known to be right is a reason against, and every reason is named.
+"""
+
+from __future__ import annotations
+
+import enum
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn, TypeAlias
+
+from attest.appraisal import AttestationResult
+from attest.checks import Check
+from attest.evidence.gpu.tolerances import GpuTolerances
+from attest.release import KeyName
+from attest.verification import Freshness
+from kms.domain.devices import products_of
+from kms.domain.passports import PassportResult
+
+__all__ = [
+    "Demand",
+    "Hindrance",
+    "KeyState",
+    "OpenGlass",
+    "Reason",
+    "ReferenceState",
+    "ReleaseDecision",
+    "Result",
+    "Verdict",
+    "decide",
+]
+
+
+Result: TypeAlias = AttestationResult | PassportResult
+"""What a key's policy says of verified evidence, or of another Verifier's word."""
+
+
+class Verdict(enum.StrEnum):
+    """How a decision came out."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceState:
+    """A document of reference values that is in force: its name, its author's number, SHA-256 of its content."""
+
+    name: str
+    version: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hindrance:
+    """Why a key is released to nobody now, whoever asks.
+
+    Attributes:
+        code: stable name (``references-unusable``).
+        text: for people.
+    """
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGlass:
+    """A named relaxation (break-glass) under which a key is decided on.
+
+    Attributes:
+        number: of the relaxation.
+        relaxation: what it relaxes, for the log.
+        until: when it ends, UTC.
+    """
+
+    number: int
+    relaxation: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyState:
+    """What the decision needs to know of a key.
+
+    Attributes:
+        asked: how the request names it.
+        name: what it is called.
+        version: which version would be released.
+        purpose: what it is for.
+        policy_digest: SHA-256 of the policy that guards it, 32 bytes.
+        enabled: whether its owner lets it be released at all.
+        reference_digest: SHA-256 over the reference values that count for its policy now, 32 bytes; None while the
+            policy judges nobody, which a hindrance explains.
+        references: the documents that those values come from, besides the policy itself.
+        hindrances: what stands against any release of the key at this moment; each is a reason against.
+        frozen_products: names of products (``kms.domain.devices``) whose evidence opens nothing at this moment.
+        break_glass: the named relaxations that all this was found under; they stand in everything that comes of it.
+    """
+
+    asked: str
+    name: KeyName
+    version: int
+    purpose: str
+    policy_digest: bytes
+    enabled: bool
+    reference_digest: bytes | None
+    references: tuple[ReferenceState, ...] = ()
+    hindrances: tuple[Hindrance, ...] = ()
+    frozen_products: frozenset[str] = frozenset()
+    break_glass: tuple[OpenGlass, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the service asked for and is willing to do; none of it comes from the request.
+
+    Attributes:
+        context: what a binding must be for.
+        role: who must have proved.
+        audience: the service's own identity.
+        nonce: the nonce of the challenge that was used, 32 bytes.
+        purposes: the purposes that a key may have to be released here.
+        allow_simulated: whether evidence of the simulator counts.
+    """
+
+    context: str
+    role: str
+    audience: str
+    nonce: bytes
+    purposes: frozenset[str]
+    allow_simulated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason against a release.
+
+    Attributes:
+        code: stable name (``key-disabled``).
+        key_id: which key it concerns, as it was asked for, or None for the request as a whole.
+        text: for people.
+        checks: the checks that failed, when it was a policy that said no.
+    """
+
+    code: str
+    key_id: str | None
+    text: str
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseDecision:
+    """Whether keys are released, to whom, and every reason against. It is no condition: compare ``verdict``.
+
+    Attributes:
+        keys: the keys that were asked for, as far as they are known, in the order of the request.
+        recipient: the workload's public key that the evidence commits to; None unless the verdict is ``ALLOW``.
+        reasons: why not; empty when the verdict is ``ALLOW``.
+        at: the moment for which it was decided.
+    """
+
+    keys: tuple[KeyState, ...]
+    recipient: bytes | None
+    reasons: tuple[Reason, ...]
+    at: datetime
+
+    @property
+    def verdict(self) -> Verdict:
+        """Allow needs both: no reason against, and somebody to release to."""
+        return Verdict.DENY if self.reasons or self.recipient is None else Verdict.ALLOW
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to be a condition."""
+        msg = "a ReleaseDecision is no condition; compare .verdict"
+        raise TypeError(msg)
+
+
+def decide(
+    *,
+    requested: tuple[str, ...],
+    keys: Mapping[str, KeyState],
+    results: Mapping[str, Result],
+    demand: Demand,
+    at: datetime,
+    objections: tuple[Reason, ...] = (),
+) -> ReleaseDecision:
+    """Decide on the release of all requested keys together.
+
+    Args:
+        requested: the keys, as asked for: ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
+        keys: by what was asked for, the state, now, of those that exist.
+        results: for each key the result of appraising the workload under that key's policy.
+        demand: what the service asked for.
+        at: moment of the decision; every result must be of the same.
+        objections: what else stands against it: leases that cannot be renewed, stops, budgets.
+
+    Raises:
+        ValueError: ``at`` has no time zone.
+    """
+    if at.tzinfo is None:
+        msg = "the moment of a decision needs a time zone"
+        raise ValueError(msg)
+    # (1) The request itself: something is asked for, and nothing twice.
+    reasons = _about_request(requested)
+    # (2) Each key for itself: it exists, it may be released here, and its own policy affirms this workload now.
+    for key_id in dict.fromkeys(requested):
+        state = keys.get(key_id)
+        if state is None:
+            reasons.append(Reason(code="key-unknown", key_id=key_id, text=f"there is no key {key_id!r}"))
+            continue
+        reasons += _about_key(key_id, state, demand)
+        reasons += _about_result(state, results.get(key_id), demand, at)
+    # (3) All results speak of one and the same evidence, and so of one recipient.
+    recipients = {_recipient(results[key_id]) for key_id in requested if key_id in results}
+    if len({results[key_id].verified.evidence.digest for key_id in requested if key_id in results}) > 1:
+        reasons.append(Reason(code="results-differ", key_id=None, text="the results are about different evidence"))
+    # (4) Nothing else stands against it.
+    reasons += objections
+    return ReleaseDecision(
+        keys=tuple(keys[key_id] for key_id in dict.fromkeys(requested) if key_id in keys),
+        recipient=recipients.pop() if not reasons and len(recipients) == 1 else None,
+        reasons=tuple(reasons),
+        at=at,
+    )
+
+
+def _about_request(requested: tuple[str, ...]) -> list[Reason]:
+    if not requested:
+        return [Reason(code="nothing-requested", key_id=None, text="no key was asked for")]
+    if len(set(requested)) != len(requested):
+        return [Reason(code="key-repeated", key_id=None, text="a key was asked for twice")]
+    return []
+
+
+def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
+    reasons: list[Reason] = []
+    exact = f"{state.name}@{state.version}"
+    if state.asked != key_id or key_id not in {str(state.name), exact}:
+        reasons.append(Reason(code="key-mismatch", key_id=key_id, text=f"the state is that of {exact!r}"))
+    if not state.enabled:
+        reasons.append(Reason(code="key-disabled", key_id=key_id, text=f"the key {key_id!r} is disabled"))
+    if state.purpose not in demand.purposes:
+        text = f"a key for {state.purpose!r} is not released to a workload"
+        reasons.append(Reason(code="purpose-mismatch", key_id=key_id, text=text))
+    return reasons + [Reason(code=one.code, key_id=key_id, text=one.text) for one in state.hindrances]
+
+
+def _about_result(state: KeyState, result: Result | None, demand: Demand, at: datetime) -> list[Reason]:
+    """No result, a result of another policy or of another moment: each is a no."""
+    if result is None:
+        return [Reason(code="not-appraised", key_id=state.asked, text="the workload was not appraised for this key")]
+    found = [(code, text) for holds, code, text in _demands_on(state, result, demand, at) if not holds]
+    reasons = [Reason(code=code, key_id=state.asked, text=text) for code, text in found]
+    frozen = _frozen(state, result) if state.frozen_products else []
+    if frozen:
+        text = f"evidence of {', '.join(frozen)} opens no key now: the product is frozen"
+        reasons.append(Reason(code="product-frozen", key_id=state.asked, text=text))
+    if not result.affirmed:
+        failed = ", ".join(check.id for check in result.failed)
+        text = f"the workload does not meet policy {result.policy.name!r} version {result.policy.version}: {failed}"
+        reasons.append(Reason(code="policy-not-met", key_id=state.asked, text=text, checks=result.failed))
+    return reasons
+
+
+def _frozen(state: KeyState, result: Result) -> list[str]:
+    """Name the frozen products that the evidence is of. Of a passport nobody says it, so each of them counts."""
+    products = products_of(result.verified) or state.frozen_products
+    return sorted(state.frozen_products & products)
+
+
+def _demands_on(state: KeyState, result: Result, demand: Demand, at: datetime) -> tuple[tuple[bool, str, str], ...]:
+    """List what must hold of every result, whatever the policy says."""
+    verified, policy = result.verified, result.policy
+    allowed = {entry.check for entry in policy.unchecked}
+    relaxed = sorted({entry.check for entry in verified.unchecked} - allowed)
+    relaxed += _tolerated_beyond("GPU", verified.tolerances.gpus, policy.gpu_tolerances)
+    relaxed += _tolerated_beyond("switch", verified.tolerances.switches, policy.switch_tolerances)
+    return (
+        (
+            hmac.compare_digest(policy.digest, state.policy_digest),
+            "policy-mismatch",
+            "the workload was appraised under another policy than the key's",
+        ),
+        (
+            state.reference_digest is not None and hmac.compare_digest(policy.reference_digest, state.reference_digest),
+            "references-mismatch",
+            "the workload was appraised with other reference values than those that count for the key",
+        ),
+        (policy.production, "policy-not-production", "the built-in policy guards no key"),
+        (result.at == at and verified.at == at, "result-not-current", "the result is of another moment"),
+        (not relaxed, "relaxed-beyond-policy", f"verification left unchecked what the policy does not: {relaxed}"),
+        (verified.freshness is Freshness.MATCHED, "not-fresh", "the evidence answers no challenge"),
+        (_is_bound(result, demand), "not-bound", "the evidence is not bound to this service, challenge and purpose"),
+        (
+            demand.allow_simulated or not verified.simulated,
+            "simulated",
+            "the evidence is simulated, and this service releases nothing on simulated evidence",
+        ),
+    )
+
+
+def _tolerated_beyond(kind: str, given: GpuTolerances, allowed: GpuTolerances) -> list[str]:
+    """Name what verification let pass in devices of this kind and the policy does not."""
+    waived = {entry.index for entry in given.waived_measurements}
+    extra = waived - {entry.index for entry in allowed.waived_measurements}
+    held = given.held_rim_signers is not None and allowed.held_rim_signers is None
+    return [f"{kind} measurement {index}" for index in sorted(extra)] + [f"{kind} RIM signers on hold"] * held
+
+
+def _is_bound(result: Result, demand: Demand) -> bool:
+    """Compare the binding again: a release does not rest on one comparison in another package."""
+    binding = result.verified.binding
+    return (
+        binding is not None
+        and (binding.context, binding.role, binding.audience) == (demand.context, demand.role, demand.audience)
+        and hmac.compare_digest(binding.nonce, demand.nonce)
+    )
+
+
+def _recipient(result: Result) -> bytes | None:
+    binding = result.verified.binding
+    return None if binding is None else binding.key

@@ -1,0 +1,63 @@
+"""What verified evidence says about its devices: of which products they are, and which chips.
+
+Both come from what the vendor's hardware and certificates state; nothing of it is the guest's to choose. A name is
+written in lower case and compared so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Protocol
+
+from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.intel.verify import VerifiedIntelQuote
+from attest.evidence.registry import KINDS
+from attest.evidence.snp.tcb import SnpProduct
+from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.verification import VerifiedItem
+
+__all__ = ["PRODUCT_NAMES", "device_chips", "is_product", "products_of"]
+
+_NVIDIA: Final = ("hopper", "blackwell", "ls10")
+PRODUCT_NAMES: Final = (*(form.kind for form in KINDS), *(str(one).lower() for one in SnpProduct), *_NVIDIA)
+"""Kinds of TEE (``tdx``), AMD's product lines (``milan``) and NVIDIA's architectures (``hopper``)."""
+_FMSPC: Final = re.compile(r"fmspc:[0-9a-f]{12}")
+
+
+class Shown(Protocol):
+    """Verified evidence, or a passport, which shows no device."""
+
+    @property
+    def items(self) -> tuple[VerifiedItem, ...]:
+        """The devices."""
+
+
+def is_product(name: str) -> bool:
+    """Say whether a name is one that evidence can have: of ``PRODUCT_NAMES``, or ``fmspc:`` and 12 hex digits."""
+    return name in PRODUCT_NAMES or _FMSPC.fullmatch(name) is not None
+
+
+def products_of(verified: Shown) -> frozenset[str]:
+    """Return every product name of every device.
+
+    An Azure VM is of its own kind and of that of the CPU below it, so that whoever stops ``tdx`` stops ``azure-tdx``.
+    """
+    return frozenset().union(*map(_products, verified.items))
+
+
+def _products(item: VerifiedItem) -> frozenset[str]:
+    silicon = item.silicon
+    found = {item.kind}
+    if isinstance(silicon, VerifiedSnpReport):
+        found |= {"sev-snp", str(silicon.product)}
+    elif isinstance(silicon, VerifiedIntelQuote):
+        found |= {silicon.quote.tee, f"fmspc:{silicon.pck.fmspc.hex()}"}
+    elif isinstance(silicon, VerifiedGpu):
+        found |= {silicon.architecture}
+    return frozenset(name.lower() for name in found)
+
+
+def device_chips(verified: Shown) -> tuple[str | None, ...]:
+    """Return which GPUs and switches they are: ``nvidia:`` and the identity in the device's certificates, in hex."""
+    silicon = (item.silicon for item in verified.items)
+    return tuple(f"nvidia:{one.chain.identity.text}" for one in silicon if isinstance(one, VerifiedGpu))

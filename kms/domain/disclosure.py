@@ -1,0 +1,68 @@
+"""What a refused workload is told. The operator's log has all of it, whatever a key discloses.
+
+A refusal concerns all requested keys together, so the most reserved of them decides. A key that does not exist has no
+setting; it counts as one that discloses nothing, and such a one answers as if it did not exist (MC-21, MC-38).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from attest.checks import Check
+from kms.domain.decide import Reason, ReleaseDecision
+from kms.domain.errors import KeyUnknownError, ReleaseDeniedError
+from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure
+
+__all__ = ["hides", "told"]
+
+_HINT: Final = "the decision and its reasons are in the service's log"
+_FROM_LEAST: Final = tuple(Disclosure)
+
+
+def hides(requested: Iterable[str], levels: Mapping[str, Disclosure]) -> str | None:
+    """Return the first requested key of which nothing is told, or None.
+
+    Args:
+        requested: the keys, as asked for.
+        levels: what those that exist disclose.
+    """
+    return next((one for one in requested if levels.get(one, Disclosure.NONE) is Disclosure.NONE), None)
+
+
+def told(
+    decision: ReleaseDecision, *, requested: tuple[str, ...], levels: Mapping[str, Disclosure]
+) -> ReleaseDeniedError:
+    """Make the error that a workload is answered with.
+
+    Args:
+        decision: a no.
+        requested: the keys, as asked for.
+        levels: what those that exist disclose.
+    """
+    hidden = hides(requested, levels)
+    if hidden is not None:
+        return KeyUnknownError(
+            f"there is no key {hidden!r} for this workload", code="key-unknown", field=hidden, hint=_HINT
+        )
+    level = min((levels[one] for one in requested), key=_FROM_LEAST.index, default=DEFAULT_DISCLOSURE)
+    reasons = decision.reasons
+    checks = tuple({(c.id, c.item): c for reason in reasons for c in reason.checks}.values())
+    error = ReleaseDeniedError(
+        _words(reasons, checks, level), code=reasons[0].code, field=reasons[0].key_id, hint=_HINT
+    )
+    if level is Disclosure.FULL:
+        error.checks = checks
+    elif level is Disclosure.CHECKS:
+        error.checks = tuple(replace(check, expected="", got="") for check in checks)
+    return error
+
+
+def _words(reasons: tuple[Reason, ...], checks: tuple[Check, ...], level: Disclosure) -> str:
+    if level is Disclosure.FULL:
+        return "; ".join(dict.fromkeys(reason.text for reason in reasons))
+    codes = f"the release is refused: {', '.join(dict.fromkeys(reason.code for reason in reasons))}"
+    if level is Disclosure.CHECKS and checks:
+        return f"{codes} ({', '.join(dict.fromkeys(check.id for check in checks))})"
+    return codes

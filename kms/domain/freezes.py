@@ -1,0 +1,151 @@
+"""Freezes: somebody stopped a key, a tenant, a product or everything. What that means for a key is a pure function."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import ConfigurationError
+from attest.release.names import require_tenant
+from kms.domain.devices import PRODUCT_NAMES, is_product
+from kms.domain.keys import KeyName
+
+__all__ = [
+    "MAX_REASON_CHARACTERS",
+    "Freeze",
+    "Scope",
+    "Target",
+    "freezing",
+    "frozen_products",
+    "require_reason",
+    "target",
+]
+
+MAX_REASON_CHARACTERS: Final = 1000
+
+
+class Scope(enum.StrEnum):
+    """What a freeze stops."""
+
+    KEY = "key"
+    TENANT = "tenant"
+    PRODUCT = "product"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is frozen.
+
+    Attributes:
+        scope: which kind of thing.
+        name: a key's name, a tenant, a product, or empty for everything.
+    """
+
+    scope: Scope
+    name: str
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        return f"{self.scope} {self.name}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freeze:
+    """A freeze that is in force.
+
+    Attributes:
+        target: what it stops.
+        reason: why, in the words of whoever did it.
+        actor: who did it.
+        means: how it is known who that was.
+        frozen_at: when, UTC.
+    """
+
+    target: Target
+    reason: str
+    actor: str
+    means: str
+    frozen_at: datetime
+
+    def members(self) -> dict[str, JsonValue]:
+        """Return it as JSON members."""
+        return {
+            "scope": str(self.target.scope),
+            "name": self.target.name,
+            "reason": self.reason,
+            "actor": {"name": self.actor, "means": self.means},
+            "frozen_at": rfc3339_text(self.frozen_at),
+        }
+
+
+def target(scope: str, name: str | None) -> Target:
+    """Read what somebody wants to freeze, in the one spelling that is stored.
+
+    Raises:
+        ConfigurationError: ``freeze-target-invalid``, ``tenant-invalid`` or ``key-id-invalid``.
+    """
+    if scope not in set(Scope):
+        raise _invalid(f"nothing of the kind {scope[:40]!r} can be frozen", expected=", ".join(Scope))
+    found = Scope(scope)
+    if found is Scope.ALL:
+        if name:
+            raise _invalid("'all' takes no name", expected="no name")
+        return Target(scope=found, name="")
+    if not name:
+        raise _invalid(f"which {found}?", expected="a name")
+    if found is Scope.KEY:
+        return Target(scope=found, name=str(KeyName.parse(name)))
+    if found is Scope.TENANT:
+        return Target(scope=found, name=require_tenant(name))
+    product = name.lower()
+    if not is_product(product):
+        # A name that no evidence has would stop nothing, and whoever froze it would believe otherwise.
+        known = f"{', '.join(PRODUCT_NAMES)}, or fmspc: and 12 hex digits"
+        raise _invalid(f"there is no product {name[:80]!r}", expected=known)
+    return Target(scope=found, name=product)
+
+
+def require_reason(reason: str) -> str:
+    """Return the reason for a change, which is kept for ever in the log.
+
+    Raises:
+        ConfigurationError: ``reason-invalid``.
+    """
+    if not reason.strip() or len(reason) > MAX_REASON_CHARACTERS or not reason.isprintable():
+        raise ConfigurationError(
+            f"a reason is one line of 1 to {MAX_REASON_CHARACTERS} characters",
+            code="reason-invalid",
+            field="reason",
+            hint="say what happened, and where more can be read",
+        )
+    return reason
+
+
+def freezing(freezes: Iterable[Freeze], *, key: KeyName) -> Iterator[Freeze]:
+    """Return the freezes that stop a key whoever asks for it."""
+    stopping = {
+        Target(scope=Scope.ALL, name=""),
+        Target(scope=Scope.TENANT, name=key.tenant),
+        Target(scope=Scope.KEY, name=str(key)),
+    }
+    return (one for one in freezes if one.target in stopping)
+
+
+def frozen_products(freezes: Iterable[Freeze]) -> frozenset[str]:
+    """Return the names of the products whose evidence opens no key now."""
+    return frozenset(one.target.name for one in freezes if one.target.scope is Scope.PRODUCT)
+
+
+def _invalid(problem: str, *, expected: str) -> ConfigurationError:
+    return ConfigurationError(
+        problem,
+        code="freeze-target-invalid",
+        field="name",
+        expected=expected,
+        hint="kms freeze key|tenant|product NAME --reason TEXT, or kms freeze all --reason TEXT",
+    )

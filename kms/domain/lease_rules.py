@@ -1,0 +1,74 @@
+"""What stands against a release because of leases: those that are to be renewed, and stops of an operator.
+
+A renewal is an ordinary release, on today's policy and on fresh evidence; a lease opens no door. It closes some: who
+names a lease has to be its holder, and what an operator stopped stays stopped, whether a lease is named or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from attest.release import KeyName
+from kms.domain.decide import Reason
+from kms.domain.leases import Attester, LeaseState, LeaseStop
+
+__all__ = ["lease_objections"]
+
+
+def lease_objections(
+    *,
+    renews: Iterable[str],
+    states: Mapping[str, LeaseState],
+    stops: Iterable[LeaseStop],
+    requested: Iterable[KeyName],
+    attester: Attester,
+    at: datetime,
+) -> tuple[Reason, ...]:
+    """List every reason against.
+
+    Args:
+        renews: the leases that are to be renewed.
+        states: those of them that exist, with what became of them.
+        stops: the stops of the requested keys that stand against this image on this machine.
+        requested: the keys that are asked for.
+        attester: who asks, with what it proved just now.
+        at: the moment of the decision.
+    """
+    names = frozenset(requested)
+    named = (_about(lease_id, states.get(lease_id), requested=names, attester=attester, at=at) for lease_id in renews)
+    return (*(reason for reason in named if reason is not None), *_stopped(stops))
+
+
+def _about(
+    lease_id: str,
+    state: LeaseState | None,
+    *,
+    requested: Iterable[KeyName],
+    attester: Attester,
+    at: datetime,
+) -> Reason | None:
+    """Return the first thing that is wrong with renewing a lease. Another tenant's is as unknown as none."""
+    if state is None or state.lease.name.tenant not in {name.tenant for name in requested}:
+        return Reason(code="lease-unknown", key_id=None, text=f"there is no lease {lease_id}")
+    lease = state.lease
+    if lease.name not in requested:
+        text = f"the lease {lease_id} is of a key that is not asked for"
+        return Reason(code="lease-of-another-key", key_id=None, text=text)
+    # The machine, the image and the key are those of the lease; a copied id is of no use elsewhere.
+    if lease.holder != attester.holder:
+        text = f"the lease {lease_id} is of another machine, image or recipient key"
+        return Reason(code="lease-of-another-holder", key_id=str(lease.name), text=text)
+    if state.end is not None:
+        text = f"the lease {lease_id} has ended: {state.end.reason}"
+        return Reason(code="lease-ended", key_id=str(lease.name), text=text)
+    if lease.expired(at):
+        text = f"the lease {lease_id} expired at {lease.until}; ask for the key anew"
+        return Reason(code="lease-expired", key_id=str(lease.name), text=text)
+    return None
+
+
+def _stopped(stops: Iterable[LeaseStop]) -> Iterator[Reason]:
+    for stop in stops:
+        text = f"the key {str(stop.name)!r} is not released to this machine with this image any more: {stop.reason}"
+        yield Reason(code="lease-stopped", key_id=str(stop.name), text=text)

@@ -1,0 +1,251 @@
+"""Limits of a key: how often, to how many at a time, to which chips and when it is released. Judgement is pure."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
+
+import rfc8785
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from kms.domain.decide import Reason
+from kms.domain.windows import Window
+
+__all__ = [
+    "MAX_CHIPS",
+    "MAX_NUMBER",
+    "NO_LIMITS",
+    "Asking",
+    "Budget",
+    "Limits",
+    "Period",
+    "Usage",
+    "canonical_limits",
+    "limit_reasons",
+    "read_limits",
+]
+
+SCHEMA: Final = "kms.key-limits/1"
+MAX_CHIPS: Final = 10_000
+MAX_NUMBER: Final = 1_000_000_000
+MAX_ENTRIES: Final = 32
+"""Of budgets, and of windows."""
+_CHIP: Final = re.compile(r"(?:amd:[0-9a-f]{128}|intel:[0-9a-f]{32}|nvidia:[0-9a-f]{2,128})")
+_BUDGET: Final = re.compile(r"([1-9][0-9]{0,9}|0)(?:/(hour|day|week))?")
+
+
+class Period(enum.StrEnum):
+    """The time before the moment of a decision over which releases are counted."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    TOTAL = "total"
+
+    @property
+    def length(self) -> timedelta | None:
+        """How long it is; None has no beginning."""
+        return _LENGTHS.get(self)
+
+
+_LENGTHS: Final = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1), Period.WEEK: timedelta(days=7)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """At most so many releases in any such period.
+
+    Attributes:
+        most: 0 to ``MAX_NUMBER``.
+        per: over which time.
+    """
+
+    most: int
+    per: Period
+
+    @staticmethod
+    def parse(text: str) -> Budget:
+        """Read ``100`` (in total), ``100/hour``, ``100/day`` or ``100/week``.
+
+        Raises:
+            ConfigurationError: ``limits-invalid``.
+        """
+        found = _BUDGET.fullmatch(text)
+        if found is None or int(found[1]) > MAX_NUMBER:
+            raise _invalid(f"{text[:40]!r} is no number of releases", "a number, or a number and /hour, /day or /week")
+        return Budget(most=int(found[1]), per=Period(found[2] or Period.TOTAL))
+
+    def __str__(self) -> str:
+        """Write it in its one spelling."""
+        return str(self.most) if self.per is Period.TOTAL else f"{self.most}/{self.per}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What limits a key, as of one version. None sets no limit; an empty tuple lets nobody through.
+
+    Attributes:
+        version: 0 where nothing was ever set, then from 1.
+        releases: most releases, of every version together; renewals count, since the key leaves each time.
+        holders: most holders with a live lease at a time.
+        chips: which chips (``amd:``, ``intel:`` or ``nvidia:`` and an id in hex).
+        per_chip: most releases to one chip.
+        windows: when; any of them suffices.
+    """
+
+    version: int
+    releases: tuple[Budget, ...] = ()
+    holders: int | None = None
+    chips: tuple[str, ...] | None = None
+    per_chip: Budget | None = None
+    windows: tuple[Window, ...] | None = None
+
+    def members(self) -> dict[str, JsonValue]:
+        """Return the document."""
+        return {
+            "schema": SCHEMA,
+            "version": self.version,
+            "most_releases": [str(one) for one in self.releases],
+            "most_holders": self.holders,
+            "chips": None if self.chips is None else list(self.chips),
+            "most_per_chip": None if self.per_chip is None else str(self.per_chip),
+            "windows": None if self.windows is None else [str(one) for one in self.windows],
+        }
+
+
+NO_LIMITS: Final = Limits(version=0)
+
+
+def canonical_limits(limits: Limits) -> bytes:
+    """Return the document as canonical JSON (RFC 8785)."""
+    return rfc8785.dumps(cast("dict[str, Any]", limits.members()))  # Any: JSON, as annotated
+
+
+def read_limits(document: JsonValue) -> Limits:
+    """Read the document.
+
+    Raises:
+        ConfigurationError: ``limits-invalid`` or ``window-invalid``.
+    """
+    if not isinstance(document, dict) or document.keys() != NO_LIMITS.members().keys():
+        raise _invalid("not the members of limits", ", ".join(NO_LIMITS.members()))
+    version, holders, per_chip = document["version"], document["most_holders"], document["most_per_chip"]
+    if document["schema"] != SCHEMA or not _is_number(version):
+        raise _invalid("of another schema", SCHEMA)
+    if holders is not None and not _is_number(holders):
+        raise _invalid("most_holders", f"a number up to {MAX_NUMBER}")
+    releases = _texts(document["most_releases"], "most_releases", MAX_ENTRIES)
+    windows = _texts(document["windows"], "windows", MAX_ENTRIES)
+    chips = _texts(document["chips"], "chips", MAX_CHIPS)
+    if releases is None:
+        raise _invalid("most_releases", "a list")
+    for one in chips or ():
+        if not _CHIP.fullmatch(one):
+            raise _invalid(f"{one[:80]!r} is no chip", "amd:, intel: or nvidia: and an id in lower-case hex")
+    if chips is not None and list(chips) != sorted(set(chips)):
+        raise _invalid("chips", "each once, sorted")
+    return Limits(
+        version=cast("int", version),
+        releases=tuple(map(Budget.parse, releases)),
+        holders=cast("int | None", holders),
+        chips=chips,
+        per_chip=None if per_chip is None else Budget.parse(str(per_chip)),
+        windows=None if windows is None else tuple(map(Window.parse, windows)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who asks, as far as limits tell.
+
+    Attributes:
+        cpu: the CPU's chip; None where it is masked or nothing says.
+        devices: the chips of the devices beside it; None for one of which nothing says.
+        versions: how many versions of the key are asked for at once.
+    """
+
+    cpu: str | None
+    devices: tuple[str | None, ...]
+    versions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What was released of a key before, as the deciding transaction counts it.
+
+    Attributes:
+        releases: how many in the period of each budget of the limits.
+        other_holders: how many hold it now, beside the one who asks.
+        to_chip: how many to this chip in the period of ``per_chip``.
+    """
+
+    releases: Mapping[Budget, int]
+    other_holders: int
+    to_chip: int
+
+
+def limit_reasons(limits: Limits, *, asked: str, asking: Asking, usage: Usage, at: datetime) -> Iterator[Reason]:
+    """Yield every limit that stands against a release.
+
+    Args:
+        limits: of the key.
+        asked: what the request calls it.
+        asking: who asks.
+        usage: what was released before.
+        at: the moment of the decision.
+    """
+
+    def reason(code: str, text: str) -> Reason:
+        return Reason(code=code, key_id=asked, text=text)
+
+    if limits.windows is not None and not any(window.holds(at) for window in limits.windows):
+        windows = "; ".join(map(str, limits.windows)) or "never"
+        yield reason("outside-window", f"the key {asked!r} is released {windows}")
+    if limits.chips is not None and not _is_allowed(limits.chips, asking):
+        yield reason("chip-not-allowed", f"the key {asked!r} is released to chips of its list alone")
+    for budget in limits.releases:
+        if usage.releases[budget] + asking.versions > budget.most:
+            yield reason("budget-spent", f"the key {asked!r} is released at most {budget.most} times ({budget.per})")
+    if limits.holders is not None and usage.other_holders + 1 > limits.holders:
+        yield reason("holders-exceeded", f"the key {asked!r} is held by at most {limits.holders} at a time")
+    yield from (reason(*found) for found in _about_chip(limits, asked, asking, usage))
+
+
+def _about_chip(limits: Limits, asked: str, asking: Asking, usage: Usage) -> Iterator[tuple[str, str]]:
+    if limits.per_chip is None:
+        return
+    if asking.cpu is None:
+        # What cannot be counted is not let through uncounted.
+        yield "chip-not-allowed", f"releases of the key {asked!r} are counted by chip, and the evidence names none"
+    elif usage.to_chip + asking.versions > limits.per_chip.most:
+        most, per = limits.per_chip.most, limits.per_chip.per
+        yield "chip-rate-exceeded", f"the key {asked!r} is released at most {most} times ({per}) to one chip"
+
+
+def _is_allowed(chips: tuple[str, ...], asking: Asking) -> bool:
+    """Say whether the CPU is on the list and, where the list names any device beside it, each of these as well."""
+    if asking.cpu is None or asking.cpu not in chips:
+        return False
+    names_devices = any(one.startswith("nvidia:") for one in chips)
+    return not names_devices or all(one in chips for one in asking.devices)
+
+
+def _texts(value: JsonValue, what: str, most: int) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
+        raise _invalid(what, f"a list of at most {most} texts")
+    return tuple(str(one) for one in value)
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER
+
+
+def _invalid(problem: str, expected: str) -> ConfigurationError:
+    return ConfigurationError(f"limits of a key: {problem}", code="limits-invalid", field="limits", expected=expected)

@@ -1,0 +1,184 @@
+"""What an entry says about a decision: digests, outcomes and reasons; never a secret, a token or evidence itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Protocol
+
+from attest.checks import Check, Outcome
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError
+from kms.domain.decide import KeyState, ReleaseDecision, Result, Verdict
+from kms.domain.leases import Lease
+from kms.domain.passports import VerifiedPassport
+
+__all__ = ["DECISION", "check_members", "decision_body", "refusal_body"]
+
+DECISION = "decision"
+
+
+class Digested(Protocol):
+    """Evidence, or a passport in its place."""
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-384, 48 bytes."""
+        ...
+
+
+def check_members(check: Check) -> dict[str, JsonValue]:
+    """Return a check as JSON members."""
+    return {
+        "id": check.id,
+        "outcome": str(check.outcome),
+        "expected": check.expected,
+        "got": check.got,
+        "clause": check.clause,
+        "item": check.item,
+    }
+
+
+def decision_body(
+    decision: ReleaseDecision,
+    *,
+    nonce_digest: bytes,
+    evidence: Digested,
+    requested: Sequence[str],
+    results: Mapping[str, Result],
+    allow_simulated: bool,
+    leases: Mapping[str, Lease],
+) -> dict[str, JsonValue]:
+    """Describe a decision about verified evidence.
+
+    Args:
+        decision: allow or deny.
+        nonce_digest: SHA-256 of the challenge's nonce.
+        evidence: what was presented.
+        requested: what was asked for.
+        results: the result for each key that is known.
+        allow_simulated: whether the service accepts simulated evidence at all.
+        leases: by what was asked for, what is granted with it.
+    """
+    verified = next((result.verified for result in results.values()), None)
+    binding = None if verified is None else verified.binding
+    recipient = None if binding is None else sha256(binding.key).hexdigest()
+    failed = {(check.id, check.item): check for reason in decision.reasons for check in reason.checks}
+    return {
+        **_head(nonce_digest, evidence, requested, decision.at, allow_simulated=allow_simulated),
+        "outcome": str(decision.verdict),
+        "simulated": None if verified is None else verified.simulated,
+        "binding_sha256": None if binding is None else sha256(binding.to_bytes()).hexdigest(),
+        "recipient_sha256": recipient,
+        "keys": [
+            {
+                "tenant": state.name.tenant,
+                "key_id": state.name.key_id,
+                "version": state.version,
+                "purpose": state.purpose,
+                "policy_sha256": state.policy_digest.hex(),
+                "references": _references(state),
+                "appraisal": _summary(results[state.asked]) if state.asked in results else None,
+                "lease": _lease(leases[state.asked]) if state.asked in leases else None,
+            }
+            for state in decision.keys
+        ],
+        "reasons": [{"code": r.code, "key_id": r.key_id, "text": r.text} for r in decision.reasons],
+        "failed_checks": [check_members(check) for check in failed.values()],
+        **({} if not isinstance(verified, VerifiedPassport) else _passport(verified)),
+        **_break_glass(decision.keys),
+    }
+
+
+def refusal_body(
+    error: AttestError,
+    *,
+    nonce_digest: bytes,
+    evidence: Digested,
+    requested: Sequence[str],
+    keys: Iterable[KeyState],
+    at: datetime,
+    allow_simulated: bool,
+) -> dict[str, JsonValue]:
+    """Describe a refusal that came before any appraisal: malformed, not genuine, or nothing to seal to."""
+    return {
+        **_head(nonce_digest, evidence, requested, at, allow_simulated=allow_simulated),
+        "outcome": str(Verdict.DENY),
+        "simulated": None,
+        "binding_sha256": None,
+        "recipient_sha256": None,
+        "keys": [
+            {
+                "tenant": key.name.tenant,
+                "key_id": key.name.key_id,
+                "version": key.version,
+                "purpose": key.purpose,
+                "policy_sha256": key.policy_digest.hex(),
+                "references": _references(key),
+                "appraisal": None,
+            }
+            for key in keys
+        ],
+        "reasons": [{"code": error.code, "key_id": None, "text": error.message}],
+        "failed_checks": [check_members(c) for c in error.checks if c.outcome is Outcome.FAIL],
+        **_break_glass(tuple(keys)),
+    }
+
+
+def _passport(verified: VerifiedPassport) -> dict[str, JsonValue]:
+    """Say whose word was taken, and what stands in it; not the token itself."""
+    token, details = verified.token, verified.token.ear.details
+    return {
+        "passport": {
+            "issuer": token.issuer,
+            "signed_by": token.key_id,
+            "token_id": token.ear.token_id,
+            "issued_at": token.ear.issued_at,
+            "evidence_sha384": None if details is None else details.evidence.hex(),
+        }
+    }
+
+
+def _break_glass(keys: Iterable[KeyState]) -> dict[str, JsonValue]:
+    """Say loudly under which relaxations it was decided; nothing where there were none."""
+    opened: list[JsonValue] = [
+        {"key": state.asked, "number": one.number, "relaxation": one.relaxation, "until": rfc3339_text(one.until)}
+        for state in keys
+        for one in state.break_glass
+    ]
+    return {"break_glass": True, "break_glass_open": opened} if opened else {}
+
+
+def _references(state: KeyState) -> list[JsonValue]:
+    """Say which documents of reference values were in force, so that the decision can be judged again."""
+    return [{"name": one.name, "version": one.version, "sha256": one.digest.hex()} for one in state.references]
+
+
+def _lease(lease: Lease) -> dict[str, JsonValue]:
+    return {"id": lease.lease_id, "expires_at": lease.until, "renewed_from": lease.renewed_from}
+
+
+def _head(
+    nonce_digest: bytes, evidence: Digested, requested: Sequence[str], at: datetime, *, allow_simulated: bool
+) -> dict[str, JsonValue]:
+    return {
+        "at": rfc3339_text(at),
+        "nonce_sha256": nonce_digest.hex(),
+        "evidence_sha384": evidence.digest.hex(),
+        "requested": list(requested),
+        "allow_simulated": allow_simulated,
+    }
+
+
+def _summary(result: Result) -> dict[str, JsonValue]:
+    counts = Counter(str(check.outcome) for check in result.checks)
+    return {
+        "policy": result.policy.name,
+        "policy_version": result.policy.version,
+        "policy_sha256": result.policy.digest.hex(),
+        "status": str(result.status),
+        "checks": dict(counts),
+        "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in result.unchecked],
+    }

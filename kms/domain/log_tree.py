@@ -1,0 +1,197 @@
+"""The Merkle tree over the entries: which stored hashes a proof is made of, and which an entry adds.
+
+A **node** is (level, index): the hash of the 2^level leaves from index · 2^level on. Nodes whose leaves are all there
+are stored and never change, so that an entry adds two of them on average, and a proof reads few: about twice as many as
+the size of the log has binary digits. Leaves are counted from 0; entry ``seq`` is leaf ``seq - 1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attest.release.tlog import EMPTY_ROOT, node_hash
+from kms.domain.errors import LogBrokenError
+
+__all__ = [
+    "Frontier",
+    "Node",
+    "ReadNodes",
+    "consistency_proof",
+    "grown",
+    "inclusion_proof",
+    "node_position",
+    "recent_nodes",
+    "root",
+]
+
+Node = tuple[int, int]
+ReadNodes = Callable[[Sequence[Node]], Mapping[Node, bytes]]
+"""Returns the hashes of these nodes; what is not there is left out."""
+
+
+def node_position(node: Node) -> int:
+    """Return the number of a node when all nodes of an endless tree are counted from left to right."""
+    level, index = node
+    return (index << (level + 1)) + (1 << level) - 1
+
+
+def root(size: int, read: ReadNodes) -> bytes:
+    """Return the hash of the tree of the first ``size`` leaves.
+
+    Raises:
+        LogBrokenError: ``log-tree-broken``: a node is missing.
+    """
+    return _hashes([(0, size)], read)[0] if size else EMPTY_ROOT
+
+
+def inclusion_proof(index: int, size: int, read: ReadNodes) -> tuple[bytes, ...]:
+    """Return the siblings of a leaf, from the leaf upwards (RFC 9162, section 2.1.3.1).
+
+    Args:
+        index: the leaf, from 0.
+        size: of the tree, above ``index``.
+        read: gives stored nodes.
+
+    Raises:
+        LogBrokenError: ``log-tree-broken``: a node is missing.
+    """
+    ranges: list[tuple[int, int]] = []
+    low, high = 0, size
+    while high - low > 1:
+        middle = _split(low, high)
+        if index < middle:
+            ranges.append((middle, high))
+            high = middle
+        else:
+            ranges.append((low, middle))
+            low = middle
+    return _hashes(ranges[::-1], read)
+
+
+def consistency_proof(old: int, new: int, read: ReadNodes) -> tuple[bytes, ...]:
+    """Return what shows that a tree extends an older one (RFC 9162, section 2.1.4.1).
+
+    Args:
+        old: size of the older tree.
+        new: size of the newer one, at least ``old``.
+        read: gives stored nodes.
+
+    Returns:
+        Hashes; none when the older tree is empty or the same.
+
+    Raises:
+        LogBrokenError: ``log-tree-broken``: a node is missing.
+    """
+    if old in {0, new}:
+        return ()
+    ranges: list[tuple[int, int]] = []
+    low, high = 0, new
+    while high != old:
+        middle = _split(low, high)
+        if old <= middle:
+            ranges.append((middle, high))
+            high = middle
+        else:
+            ranges.append((low, middle))
+            low = middle
+    if low:  # otherwise this is the whole older tree, whose root the reader has
+        ranges.append((low, high))
+    return _hashes(ranges[::-1], read)
+
+
+def grown(size: int, leaf: bytes, read: ReadNodes) -> list[tuple[Node, bytes]]:
+    """Return the nodes that the next leaf completes, itself first.
+
+    Args:
+        size: number of leaves before it.
+        leaf: its hash.
+        read: gives stored nodes.
+
+    Raises:
+        LogBrokenError: ``log-tree-broken``: a node is missing.
+    """
+    left = [(level, (size >> level) - 1) for level in range((~size & (size + 1)).bit_length() - 1)]
+    stored = _required(left, read)
+    nodes: list[tuple[Node, bytes]] = [((0, size), leaf)]
+    for level, index in left:
+        nodes.append(((level + 1, index >> 1), node_hash(stored[level, index], nodes[-1][1])))
+    return nodes
+
+
+def recent_nodes(size: int, *, leaves: int) -> list[Node]:
+    """Return the nodes that the root of a tree, and the inclusion proofs of its newest leaves, are made of.
+
+    Args:
+        size: of the tree.
+        leaves: how many of the newest ones.
+    """
+    low = max(0, size - leaves)
+    nodes = _cover(0, size)
+    for level in range(size.bit_length()):
+        first = low >> level
+        # All that is whole from the oldest of these leaves on, and on its left the sibling on its way to the root.
+        nodes += [(level, index) for index in range(first - (first & 1), size >> level)]
+    return list(dict.fromkeys(nodes))
+
+
+class Frontier:
+    """A tree that grows leaf by leaf and keeps no more than its right edge."""
+
+    def __init__(self) -> None:
+        """Begin with the empty tree."""
+        self.size = 0
+        self._edge: dict[Node, bytes] = {}
+
+    def add(self, leaf: bytes) -> list[tuple[Node, bytes]]:
+        """Add a leaf, and return the nodes that it completes."""
+        nodes = grown(self.size, leaf, lambda _: self._edge)
+        self.size += 1
+        self._edge = {node: digest for node, digest in self._edge.items() if node in _cover(0, self.size)}
+        self._edge[nodes[-1][0]] = nodes[-1][1]
+        return nodes
+
+    def root(self) -> bytes:
+        """Return the hash of the tree as it is now."""
+        return root(self.size, lambda _: self._edge)
+
+
+def _split(low: int, high: int) -> int:
+    """Return where the right part of a tree begins: behind the largest power of two below its size."""
+    return low + (1 << (high - low - 1).bit_length() - 1)
+
+
+def _cover(low: int, high: int) -> list[Node]:
+    """Return the nodes that make up a range of leaves, from left to right, the largest first."""
+    nodes: list[Node] = []
+    while low < high:
+        level = (high - low).bit_length() - 1
+        nodes.append((level, low >> level))
+        low += 1 << level
+    return nodes
+
+
+def _hashes(ranges: Sequence[tuple[int, int]], read: ReadNodes) -> tuple[bytes, ...]:
+    """Return the hash of each range of leaves; everything is read at once."""
+    covers = [_cover(low, high) for low, high in ranges]
+    stored = _required([node for cover in covers for node in cover], read)
+    return tuple(_folded([stored[node] for node in cover]) for cover in covers)
+
+
+def _folded(hashes: Iterable[bytes]) -> bytes:
+    *left, folded = hashes
+    for one in reversed(left):
+        folded = node_hash(one, folded)
+    return folded
+
+
+def _required(nodes: Sequence[Node], read: ReadNodes) -> Mapping[Node, bytes]:
+    stored = read(nodes) if nodes else {}
+    missing = next((node for node in nodes if node not in stored), None)
+    if missing is not None:
+        raise LogBrokenError(
+            f"the tree of the log lacks the hash at level {missing[0]}, index {missing[1]}",
+            code="log-tree-broken",
+            field="log_nodes",
+            hint="the database was altered or damaged; restore it from a backup",
+        )
+    return stored

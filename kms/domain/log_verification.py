@@ -1,0 +1,164 @@
+"""Checking a whole log: every entry, every stored hash of the tree over them, and what was noted elsewhere."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
+
+from attest.errors import ConfigurationError
+from attest.release import VerifierKey
+from attest.release.tlog import EMPTY_ROOT, read_checkpoint
+from kms.domain.errors import LogBrokenError
+from kms.domain.log_entries import LogEntry, require_entry
+from kms.domain.log_tree import Frontier, Node
+
+__all__ = ["LogSource", "LogState", "parse_noted", "read_noted", "verify_log"]
+
+_NOTED = re.compile(r"(?:([0-9]{1,18}):)?([0-9a-f]{64})")
+_CHUNK = 256
+
+
+class LogSource(Protocol):
+    """One state of a log, with the tree as it is stored."""
+
+    def log(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
+        """Iterate over entries."""
+        ...
+
+    def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
+        """Return the hashes of these nodes."""
+        ...
+
+    def node_count(self) -> int:
+        """Return how many hashes are stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """A tree of a size.
+
+    Attributes:
+        size: number of entries.
+        root: hash of the tree, 32 bytes.
+    """
+
+    size: int
+    root: bytes
+
+    @property
+    def text(self) -> str:
+        """``SIZE:ROOT``, as ``parse_noted`` reads it."""
+        return f"{self.size}:{self.root.hex()}"
+
+
+def parse_noted(text: str) -> LogState | bytes:
+    """Read what was noted of a log: ``SIZE:ROOT``, or the hash of one entry, such as a receipt's decision.
+
+    Raises:
+        ConfigurationError: ``log-head-invalid``.
+    """
+    match = _NOTED.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(
+            f"{text[:100]!r} is neither a state of a log nor the hash of an entry",
+            code="log-head-invalid",
+            expected="64 lower-case hex digits, or a number, ':' and such digits",
+        )
+    digest = bytes.fromhex(match[2])
+    return digest if match[1] is None else LogState(size=int(match[1]), root=digest)
+
+
+def read_noted(content: bytes, *, log: VerifierKey) -> LogState:
+    """Read a checkpoint that was kept; it has to be signed by the log.
+
+    Raises:
+        SignatureError: ``note-signature-invalid``.
+        EvidenceError: ``checkpoint-invalid``.
+        VerificationError: ``checkpoint-origin-mismatch``.
+    """
+    checkpoint = read_checkpoint(content.decode("utf-8", errors="replace"), log=log)
+    return LogState(size=checkpoint.size, root=checkpoint.root)
+
+
+def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> LogState:
+    """Check every entry and every hash of the tree, and that the log holds what was noted of it.
+
+    Args:
+        source: the log, in one transaction.
+        noted: states that it went through, and hashes of entries that it holds.
+
+    Returns:
+        The state of the whole log, to be noted elsewhere.
+
+    Raises:
+        LogBrokenError: ``log-gap``, ``log-entry-invalid``, ``log-hash-mismatch`` (the stored tree is not that of the
+            entries), ``log-rolled-back`` (it is shorter than it was, or lacks an entry) or ``log-forked``.
+    """
+    wanted = list(noted)
+    states = [one for one in wanted if isinstance(one, LogState)]
+    sizes = {one.size for one in states}
+    missing = {one for one in wanted if isinstance(one, bytes)}
+    frontier, stored, pending = Frontier(), 0, dict[Node, bytes]()
+    _require_states(states, 0, EMPTY_ROOT)
+    for entry in chain(source.log(), [None]):
+        if entry is None or len(pending) >= _CHUNK:  # a chunk at a time, and what is left at the end
+            _require_stored(source, pending)
+            stored += len(pending)
+            pending = {}
+        if entry is not None:
+            require_entry(entry, frontier.size + 1)
+            leaf = entry.leaf_hash
+            pending |= dict(frontier.add(leaf))
+            missing.discard(leaf)
+            if frontier.size in sizes:
+                _require_states(states, frontier.size, frontier.root())
+    if source.node_count() != stored:
+        raise _mismatch("the stored tree has hashes that belong to no entry")
+    _require_all(wanted, missing, frontier.size)
+    return LogState(size=frontier.size, root=frontier.root())
+
+
+def _require_stored(source: LogSource, expected: dict[Node, bytes]) -> None:
+    if source.nodes(list(expected)) != expected:
+        raise _mismatch("the stored tree is not that of the entries: an entry was altered, or the tree was")
+
+
+def _require_states(states: Iterable[LogState], size: int, root: bytes) -> None:
+    other = next((one for one in states if one.size == size and not hmac.compare_digest(one.root, root)), None)
+    if other is None:
+        return
+    raise LogBrokenError(
+        f"the first {size} entries are others than those that were noted",
+        code="log-forked",
+        expected=f"{size}:{other.root.hex()}",
+        got=f"{size}:{root.hex()}",
+        hint="somebody rewrote the log, or what was noted is of another service; keep both",
+    )
+
+
+def _require_all(wanted: Sequence[LogState | bytes], missing: set[bytes], size: int) -> None:
+    longer = next((one for one in wanted if isinstance(one, LogState) and one.size > size), None)
+    if longer is None and not missing:
+        return
+    expected = f"{longer.size} entries" if longer is not None else min(missing).hex()
+    raise LogBrokenError(
+        f"what was noted is not among the {size} entries",
+        code="log-rolled-back",
+        expected=expected,
+        got=f"{size} entries",
+        hint="the database was replaced by an older one, or is that of another service",
+    )
+
+
+def _mismatch(problem: str) -> LogBrokenError:
+    return LogBrokenError(
+        problem,
+        code="log-hash-mismatch",
+        field="log_nodes",
+        hint="keep the database as it is and find out who wrote to it; a backup shows the entries that were there",
+    )

@@ -1,0 +1,100 @@
+"""What the material of a key is, by its algorithm, and how it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from attest.errors import ConfigurationError
+from attest.release.prompt_keys import PROMPT_ALGORITHMS
+from attest.release.sealed_key import MATERIAL_BYTES, WorkloadKey
+from kms.domain.errors import KeyConflictError
+from kms.domain.kek import RandomBytes
+from kms.domain.keys import SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyPurpose
+from kms.domain.secret import EXPORT, SecretBytes
+
+__all__ = [
+    "ALGORITHMS",
+    "DEFAULT_ALGORITHMS",
+    "Algorithm",
+    "new_material",
+    "public_half",
+    "require_algorithm",
+    "require_material",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """What the material of a key can be.
+
+    Attributes:
+        purpose: what such a key is for.
+        size: bytes of the material.
+        kem: the HPKE KEM whose private half it is, or None.
+    """
+
+    purpose: KeyPurpose
+    size: int
+    kem: int | None = None
+
+
+ALGORITHMS: Final = {
+    SYMMETRIC_256: Algorithm(purpose=KeyPurpose.MODEL_KEY, size=SYMMETRIC_KEY_BYTES),
+    **{
+        name: Algorithm(purpose=KeyPurpose.PROMPT_KEY, size=MATERIAL_BYTES[kem], kem=kem)
+        for name, kem in PROMPT_ALGORITHMS.items()
+    },
+}
+DEFAULT_ALGORITHMS: Final = {
+    KeyPurpose.MODEL_KEY: SYMMETRIC_256,
+    KeyPurpose.PROMPT_KEY: "hpke-mlkem768-x25519",
+}
+
+
+def require_algorithm(name: str, *, purpose: KeyPurpose) -> str:
+    """Return an algorithm that there is for a purpose.
+
+    Raises:
+        ConfigurationError: ``key-algorithm-invalid``.
+    """
+    found = ALGORITHMS.get(name)
+    if found is None or found.purpose is not purpose:
+        raise ConfigurationError(
+            f"there is no {purpose} of algorithm {name[:40]!r}",
+            code="key-algorithm-invalid",
+            field="algorithm",
+            expected=", ".join(one for one, algorithm in ALGORITHMS.items() if algorithm.purpose is purpose),
+            got=repr(name[:40]),
+        )
+    return name
+
+
+def new_material(algorithm: str, *, random: RandomBytes) -> SecretBytes:
+    """Make material that nobody has seen."""
+    return SecretBytes(random(ALGORITHMS[algorithm].size))
+
+
+def require_material(material: SecretBytes, *, algorithm: str) -> None:
+    """Refuse material that is none of this algorithm.
+
+    Raises:
+        KeyConflictError: ``key-material-invalid``: another number of bytes.
+    """
+    size = ALGORITHMS[algorithm].size
+    if len(material) == size:
+        return
+    raise KeyConflictError(
+        f"a key of {algorithm} has exactly {size} bytes, got {len(material)}",
+        code="key-material-invalid",
+        expected=f"{size} bytes",
+        got=f"{len(material)} bytes",
+        hint=f"raw bytes, neither hex nor base64; 'head -c {size} /dev/urandom' makes such a file",
+    )
+
+
+def public_half(material: SecretBytes, *, algorithm: str) -> bytes | None:
+    """Return the public half of a key that has one, as two bytes of KEM id and the raw public key."""
+    kem = ALGORITHMS[algorithm].kem
+    return None if kem is None else material.lend(EXPORT, partial(WorkloadKey.from_material, kem)).public

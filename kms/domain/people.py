@@ -1,0 +1,286 @@
+"""Who may approve changes, and how many of them each kind of change takes. All of it is one document with a version.
+
+The document is canonical JSON; every change of it makes the next version, so that its digest says what was in force.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Final, NoReturn, cast
+
+import rfc8785
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
+from attest.policy.authoring.signatures import PolicyPublicKey, key_id, read_public_key
+
+__all__ = ["MAX_PEOPLE", "NOBODY", "Kind", "Person", "Quorum", "Rule", "canonical", "read_quorum"]
+
+SCHEMA: Final = "kms.quorum/1"
+MAX_PEOPLE: Final = 64
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
+
+
+class Kind(enum.StrEnum):
+    """Kinds of changes that can take a quorum."""
+
+    KEY_POLICY = "key-policy"
+    ANCHORS = "anchors"
+    KEK = "kek"
+    THAW = "thaw"
+    BREAK_GLASS = "break-glass"
+    QUORUM = "quorum"
+    """Of people and rules themselves. No other rule is there without one for this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody who can approve.
+
+    Attributes:
+        name: unique.
+        public_key: PEM, SubjectPublicKeyInfo: Ed25519, P-256 or P-384; nobody else has the same.
+    """
+
+    name: str
+    public_key: str
+
+    @property
+    def key(self) -> PolicyPublicKey:
+        """The key, read."""
+        return read_public_key(self.public_key.encode())
+
+    @property
+    def key_id(self) -> str:
+        """SHA-256 of the key's SubjectPublicKeyInfo, hex."""
+        return key_id(self.key).hex()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one kind of change takes.
+
+    Attributes:
+        kind: of changes.
+        threshold: how many of these people must have signed, 1 to their number.
+        people: their names, sorted.
+        proposer_counts: whether a proposer's own signature counts. Where it does not, a proposal names who proposes
+            it, that person has to sign it too, and so many others.
+    """
+
+    kind: Kind
+    threshold: int
+    people: tuple[str, ...]
+    proposer_counts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """People and rules, as of one version.
+
+    Attributes:
+        version: 0 where nothing was ever set, then from 1.
+        people: by name, sorted.
+        rules: at most one a kind, sorted.
+    """
+
+    version: int
+    people: tuple[Person, ...]
+    rules: tuple[Rule, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical document, hex."""
+        return sha256(canonical(self.members())).hexdigest()
+
+    def rule(self, kind: Kind) -> Rule | None:
+        """Return the rule for a kind of change, or None."""
+        return next((one for one in self.rules if one.kind is kind), None)
+
+    def holder(self, key: str) -> Person | None:
+        """Return whose key this is (hex), or None."""
+        return next((one for one in self.people if one.key_id == key), None)
+
+    def members(self) -> dict[str, JsonValue]:
+        """Return the document."""
+        return {
+            "schema": SCHEMA,
+            "version": self.version,
+            "people": [{"name": one.name, "public_key": one.public_key} for one in self.people],
+            "rules": [
+                {
+                    "kind": str(one.kind),
+                    "threshold": one.threshold,
+                    "people": list(one.people),
+                    "proposer_counts": one.proposer_counts,
+                }
+                for one in self.rules
+            ],
+        }
+
+    def with_person(self, name: str, public_key: bytes) -> Quorum:
+        """Add somebody.
+
+        Raises:
+            ConfigurationError: ``quorum-invalid`` (the name or the key is taken), or ``policy-key-invalid``.
+        """
+        pem = read_public_key(public_key).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+        for one in self.people:
+            if one.name == name:
+                _refuse(
+                    f"there is somebody called {name[:80]!r} already", "another name; a new key takes a removal first"
+                )
+            if one.public_key == pem:
+                _refuse(f"{one.name!r} has this key already", "a key of their own for each person")
+        return self._next(people=(*self.people, Person(name=name, public_key=pem)))
+
+    def without_person(self, name: str) -> Quorum:
+        """Remove somebody; refused while a rule names them, so that no rule is weakened in passing."""
+        if name not in {one.name for one in self.people}:
+            _refuse(f"there is nobody called {name[:80]!r}", "one of the registered people")
+        return self._next(people=tuple(one for one in self.people if one.name != name))
+
+    def with_rule(self, rule: Rule) -> Quorum:
+        """Set what a kind of change takes, in place of what it took."""
+        others = (one for one in self.rules if one.kind is not rule.kind)
+        return self._next(rules=(*others, replace(rule, people=tuple(sorted(rule.people)))))
+
+    def without_rule(self, kind: Kind) -> Quorum:
+        """Let a kind of change be without a rule."""
+        if self.rule(kind) is None:
+            _refuse(f"there is no rule for {kind}", "a kind with a rule")
+        return self._next(rules=tuple(one for one in self.rules if one.kind is not kind))
+
+    def _next(self, *, people: tuple[Person, ...] | None = None, rules: tuple[Rule, ...] | None = None) -> Quorum:
+        changed = replace(
+            self,
+            version=self.version + 1,
+            people=tuple(sorted(self.people if people is None else people, key=lambda one: one.name)),
+            rules=tuple(sorted(self.rules if rules is None else rules, key=lambda one: one.kind)),
+        )
+        return read_quorum(changed.members())
+
+    def demanded(self, kind: Kind, *, then: Quorum | None = None) -> tuple[Rule, ...]:
+        """Return every rule that a change has to meet.
+
+        A change of people and rules meets the rule for that, and each rule that is another one after it: so a rule is
+        never lowered without those whom it names.
+
+        Args:
+            kind: of the change.
+            then: people and rules after it, when it is about these.
+        """
+        found = [one for one in (self.rule(kind),) if one is not None]
+        if then is not None:
+            found += [one for one in self.rules if one not in found and not self._same(one, then)]
+        return tuple(found)
+
+    def _same(self, rule: Rule, then: Quorum) -> bool:
+        """Say whether a rule and the keys of everybody it names stay as they are."""
+        keys, later = ({one.name: one.public_key for one in each.people} for each in (self, then))
+        return then.rule(rule.kind) == rule and all(keys[name] == later.get(name) for name in rule.people)
+
+
+NOBODY: Final = Quorum(version=0, people=(), rules=())
+
+
+def canonical(document: Mapping[str, JsonValue]) -> bytes:
+    """Return canonical JSON (RFC 8785)."""
+    return rfc8785.dumps(cast("dict[str, Any]", dict(document)))  # Any: JSON, as annotated above
+
+
+def read_quorum(document: JsonValue) -> Quorum:
+    """Read the document, and refuse one that could never be met or that counts anybody twice.
+
+    Raises:
+        ConfigurationError: ``quorum-invalid`` or ``policy-key-invalid``.
+    """
+    members = _object(document, {"schema", "version", "people", "rules"}, "people and rules")
+    version = members["version"]
+    if members["schema"] != SCHEMA or not _is_count(version):
+        _refuse("the document is of another schema", SCHEMA)
+    found = Quorum(
+        version=int(cast("int", version)),
+        people=tuple(map(_person, _list(members["people"], "people"))),
+        rules=tuple(map(_rule, _list(members["rules"], "rules"))),
+    )
+    names = [one.name for one in found.people]
+    _require_once(names, "people")
+    _require_once([one.key_id for one in found.people], "keys")
+    _require_once([one.kind for one in found.rules], "rules")
+    for rule in found.rules:
+        _require_reachable(rule, names)
+    if found.rules and found.rule(Kind.QUORUM) is None:
+        _refuse(
+            "a rule without one for 'quorum' could be taken away by one person",
+            "a rule for 'quorum' beside every other one",
+            hint="begin with 'kms quorum set quorum --of M --person NAME …'; it is the last that can be cleared",
+        )
+    return found
+
+
+def _require_reachable(rule: Rule, names: list[str]) -> None:
+    unknown = [one for one in rule.people if one not in names]
+    if unknown:
+        _refuse(f"the rule for {rule.kind} names {unknown[0]!r}, who is not registered", "registered people")
+    _require_once(rule.people, f"people of the rule for {rule.kind}")
+    if not 1 <= rule.threshold <= len(rule.people):
+        _refuse(f"the rule for {rule.kind} takes {rule.threshold} of {len(rule.people)}", f"1 to {len(rule.people)}")
+
+
+def _require_once(names: Iterable[str], what: str) -> None:
+    found = list(names)
+    if found != sorted(set(found)) and (what != "keys" or len(found) != len(set(found))):
+        _refuse(f"{what}: one is there twice, or they are not in order", "each once, sorted")
+    if len(found) > MAX_PEOPLE:
+        _refuse(f"{what}: {len(found)}", f"at most {MAX_PEOPLE}")
+
+
+def _person(document: JsonValue) -> Person:
+    members = _object(document, {"name", "public_key"}, "a person")
+    name, pem = members["name"], members["public_key"]
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(pem, str):
+        _refuse(f"{str(name)[:80]!r} is no name", "1 to 64 lower-case letters, digits, '.', '_', '@' and '-'")
+    person = Person(name=str(name), public_key=str(pem))
+    if person.key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode() != pem:
+        _refuse(f"the key of {name} is not in its one spelling", "PEM, SubjectPublicKeyInfo")
+    return person
+
+
+def _rule(document: JsonValue) -> Rule:
+    members = _object(document, {"kind", "threshold", "people", "proposer_counts"}, "a rule")
+    kind, threshold, counts = members["kind"], members["threshold"], members["proposer_counts"]
+    people = _list(members["people"], "people of a rule")
+    if kind not in set(Kind) or not _is_count(threshold) or not isinstance(counts, bool):
+        _refuse(f"a rule for {str(kind)[:40]!r} that cannot be read", f"one of {', '.join(Kind)}")
+    return Rule(
+        kind=Kind(str(kind)),
+        threshold=int(cast("int", threshold)),
+        people=tuple(str(one) for one in people),
+        proposer_counts=bool(counts),
+    )
+
+
+def _object(document: JsonValue, names: set[str], what: str) -> dict[str, JsonValue]:
+    if not isinstance(document, dict) or document.keys() != names:
+        _refuse(f"{what}: not what it should be", f"the members {', '.join(sorted(names))}")
+    return document
+
+
+def _list(value: JsonValue, what: str) -> list[JsonValue]:
+    if not isinstance(value, list):
+        _refuse(f"{what}: no list", "a list")
+    return value
+
+
+def _is_count(value: JsonValue) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def _refuse(problem: str, expected: str, *, hint: str | None = None) -> NoReturn:
+    raise ConfigurationError(problem, code="quorum-invalid", field="quorum", expected=expected, hint=hint)

@@ -1,0 +1,250 @@
+"""A proposal: one document that says all of a change and what it builds on. Whoever approves signs exactly that.
+
+What is signed is ``attest kms proposal v1``, a zero byte, and the document as canonical JSON (RFC 8785). So no
+signature made for another purpose approves anything. A signature file says which proposal and which key; only the
+signature itself proves anything.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final, NoReturn
+
+from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339, rfc3339_text
+from attest.errors import ConfigurationError, EvidenceError, SignatureError
+from attest.policy.authoring.signatures import PolicyPrivateKey, key_id
+from attest.policy.authoring.signing_keys import algorithm_of, is_signed, raw_signature
+from kms.domain.people import Kind, Person, Quorum, Rule, canonical
+
+__all__ = [
+    "DEFAULT_LIFETIME",
+    "MAX_LIFETIME",
+    "MAX_PROPOSAL_BYTES",
+    "Approval",
+    "Proposal",
+    "approve_with",
+    "missing",
+    "read_approval",
+    "read_proposal",
+    "signers",
+]
+
+SCHEMA: Final = "kms.proposal/1"
+APPROVAL_SCHEMA: Final = "kms.proposal-signature/1"
+MAX_PROPOSAL_BYTES: Final = 512 * 1024
+"""A policy of 256 KiB, and the one that it replaces by its digest, find room in it."""
+DEFAULT_LIFETIME: Final = timedelta(hours=72)
+MAX_LIFETIME: Final = timedelta(days=30)
+_DOMAIN: Final = b"attest kms proposal v1\0"
+_MEMBERS: Final = {
+    *("schema", "audience", "serial", "kind", "action", "arguments", "state"),
+    *("reason", "proposer", "person", "created", "expires"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A change that somebody proposes.
+
+    Attributes:
+        audience: the verifier key of the service that it is for.
+        serial: its number there, from 1.
+        kind: which rule it has to meet.
+        action: what is done.
+        arguments: with what.
+        state: what it builds on, as digests; a change of it makes the proposal worthless.
+        reason: why, in the proposer's words.
+        proposer: who, as the log names them.
+        person: which of the registered people that is, or None.
+        created: when, UTC.
+        expires: the first moment at which it can no longer be executed, UTC.
+    """
+
+    audience: str
+    serial: int
+    kind: Kind
+    action: str
+    arguments: Mapping[str, JsonValue]
+    state: Mapping[str, JsonValue]
+    reason: str
+    proposer: Mapping[str, JsonValue]
+    person: str | None
+    created: datetime
+    expires: datetime
+
+    @property
+    def raw(self) -> bytes:
+        """The document, canonical JSON."""
+        return canonical(
+            {
+                "schema": SCHEMA,
+                "audience": self.audience,
+                "serial": self.serial,
+                "kind": str(self.kind),
+                "action": self.action,
+                "arguments": dict(self.arguments),
+                "state": dict(self.state),
+                "reason": self.reason,
+                "proposer": dict(self.proposer),
+                "person": self.person,
+                "created": rfc3339_text(self.created),
+                "expires": rfc3339_text(self.expires),
+            }
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document, hex: what it is called."""
+        return sha256(self.raw).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A signature over a proposal; nothing of it is believed until it is verified.
+
+    Attributes:
+        proposal: the digest of the proposal, hex.
+        key_id: of the key, hex.
+        signature: 64 bytes for Ed25519, DER for ECDSA.
+    """
+
+    proposal: str
+    key_id: str
+    signature: bytes
+
+    def members(self) -> dict[str, JsonValue]:
+        """Return the signature file."""
+        signature = b64encode(self.signature).decode()
+        return {"schema": APPROVAL_SCHEMA, "proposal": self.proposal, "key_id": self.key_id, "signature": signature}
+
+
+def read_proposal(raw: bytes) -> Proposal:
+    """Read a proposal in its one spelling.
+
+    Raises:
+        ConfigurationError: ``proposal-invalid``.
+    """
+    if len(raw) > MAX_PROPOSAL_BYTES:
+        _invalid(f"more than {MAX_PROPOSAL_BYTES} bytes")
+    try:
+        document = json_value(raw, what="proposal")
+    except EvidenceError as exc:
+        raise ConfigurationError(f"no proposal: {exc.message}", code="proposal-invalid") from exc
+    if not isinstance(document, dict) or document.keys() != _MEMBERS or document["schema"] != SCHEMA:
+        _invalid("not the members of a proposal")
+    texts = {name: document[name] for name in ("audience", "kind", "action", "reason", "created", "expires")}
+    objects = {name: document[name] for name in ("arguments", "state", "proposer")}
+    serial, person = document["serial"], document["person"]
+    if (
+        not all(isinstance(one, str) for one in texts.values())
+        or texts["kind"] not in set(Kind)
+        or not isinstance(serial, int)
+        or not (person is None or isinstance(person, str))
+    ):
+        _invalid("a member of another type")
+    try:
+        found = Proposal(
+            audience=str(texts["audience"]),
+            serial=serial,
+            kind=Kind(str(texts["kind"])),
+            action=str(texts["action"]),
+            arguments=_object(objects["arguments"]),
+            state=_object(objects["state"]),
+            reason=str(texts["reason"]),
+            proposer=_object(objects["proposer"]),
+            person=person,
+            created=rfc3339(str(texts["created"]), what="created"),
+            expires=rfc3339(str(texts["expires"]), what="expires"),
+        )
+    except EvidenceError as exc:
+        raise ConfigurationError(f"no proposal: {exc.message}", code="proposal-invalid") from exc
+    if found.raw != raw:
+        _invalid("it is not written as canonical JSON")
+    return found
+
+
+def _object(value: JsonValue) -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        _invalid("a member of another type")
+    return value
+
+
+def approve_with(proposal: Proposal, key: PolicyPrivateKey) -> Approval:
+    """Sign a proposal. This takes nothing but the exported document, so it can be done on a machine of one's own."""
+    public = key.public_key()
+    if algorithm_of(public) is None:
+        _invalid("a key of another kind")
+    message = _DOMAIN + proposal.raw
+    return Approval(proposal=proposal.digest, key_id=key_id(public).hex(), signature=raw_signature(key, message))
+
+
+def read_approval(raw: bytes) -> Approval:
+    """Read a signature file.
+
+    Raises:
+        ConfigurationError: ``approval-invalid``.
+    """
+    try:
+        document = json_value(raw, what="signature")
+        members = document if isinstance(document, dict) else {}
+        texts = {name: str(value) for name, value in members.items()}
+        signature = base64_bytes(texts.get("signature", ""), what="signature")
+    except EvidenceError as exc:
+        raise _no_approval(exc.message) from exc
+    if texts.keys() != {"schema", "proposal", "key_id", "signature"} or texts["schema"] != APPROVAL_SCHEMA:
+        raise _no_approval("not the members of one")
+    return Approval(proposal=texts["proposal"], key_id=texts["key_id"], signature=signature)
+
+
+def _no_approval(problem: str) -> ConfigurationError:
+    hint = "'kms proposal sign' writes such files"
+    return ConfigurationError(f"no signature over a proposal: {problem}", code="approval-invalid", hint=hint)
+
+
+def signers(proposal: Proposal, approvals: Iterable[Approval], quorum: Quorum) -> tuple[Person, ...]:
+    """Return who signed, each person once, of those who are registered now; others count for nothing.
+
+    Raises:
+        SignatureError: ``approval-signature-invalid``: a signature of a registered key does not hold, or is over
+            something else. It is not passed over: somebody meant something by it.
+    """
+    found: dict[str, Person] = {}
+    for one in approvals:
+        person = quorum.holder(one.key_id)
+        if person is None:
+            continue
+        if one.proposal != proposal.digest or not is_signed(person.key, one.signature, _DOMAIN + proposal.raw):
+            raise SignatureError(
+                f"the signature of {person.name} is not over proposal {proposal.serial}",
+                code="approval-signature-invalid",
+                field=person.name,
+                expected=proposal.digest,
+                got=one.proposal[:64],
+                hint="sign the document that 'kms proposal show --export' writes, with the registered key",
+            )
+        found[person.name] = person
+    return tuple(found.values())
+
+
+def missing(rule: Rule, proposal: Proposal, people: Iterable[Person]) -> str | None:
+    """Say what a rule still lacks, or None when it is met."""
+    signed = {one.name for one in people}
+    counted = signed & set(rule.people)
+    if not rule.proposer_counts:
+        if proposal.person is None:
+            return f"{rule.kind}: a proposal has to say which of the people proposes it (--as NAME)"
+        if proposal.person not in signed:
+            return f"{rule.kind}: {proposal.person}, who proposes it, has not signed"
+        counted -= {proposal.person}
+    if len(counted) < rule.threshold:
+        names = ", ".join(sorted(counted)) or "nobody"
+        return f"{rule.kind}: {rule.threshold} of {', '.join(rule.people)}; so far {names}"
+    return None
+
+
+def _invalid(problem: str) -> NoReturn:
+    raise ConfigurationError(f"no proposal: {problem}", code="proposal-invalid")

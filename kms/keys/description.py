@@ -1,0 +1,57 @@
+"""A key for people and for programs; nothing of its material."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from attest.encoding import JsonValue, rfc3339_text
+from kms.domain.key_states import VersionState, state_of
+from kms.domain.keys import KeyRecord, RotationSchedule
+
+__all__ = ["record_line", "record_members", "schedule_members"]
+
+
+def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
+    """Return one version of a key as JSON members, with its state at a moment."""
+    return {
+        "tenant": record.name.tenant,
+        "key_id": record.name.key_id,
+        "version": record.version,
+        "purpose": str(record.purpose),
+        "algorithm": record.algorithm,
+        "state": str(state_of(record, at=at)),
+        "enabled": record.enabled and record.version_enabled,
+        "policy_sha256": record.policy_digest.hex(),
+        "disclosure": str(record.disclosure),
+        "lease_seconds": record.lease_seconds,
+        "created_at": rfc3339_text(record.created_at),
+        "overlap_until": _moment(record.overlap_until),
+        "destroy_at": _moment(record.destroy_at),
+    }
+
+
+def record_line(record: KeyRecord, *, at: datetime) -> str:
+    """Return one version of a key as one line."""
+    state = state_of(record, at=at)
+    until = {VersionState.OVERLAP: record.overlap_until, VersionState.DESTROYING: record.destroy_at}.get(state)
+    words = [str(state), *([f"until {rfc3339_text(until)}"] if until is not None else [])]
+    if not (record.enabled and record.version_enabled):
+        words.append("disabled")
+    about = " ".join(words)
+    return f"{record.name}  version {record.version}  {record.purpose}  {about}  policy {record.policy_digest.hex()}"
+
+
+def schedule_members(schedule: RotationSchedule | None) -> dict[str, JsonValue] | None:
+    """Return a schedule as JSON members."""
+    if schedule is None:
+        return None
+    second = timedelta(seconds=1)
+    return {
+        "every_seconds": schedule.every // second,
+        "overlap_seconds": schedule.overlap // second,
+        "due_at": rfc3339_text(schedule.due_at),
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else rfc3339_text(moment)

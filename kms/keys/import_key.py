@@ -1,0 +1,143 @@
+"""The service's import key, to which owners seal the keys that they bring."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from typing import Final
+
+from attest.encoding import JsonValue
+from attest.policy.authoring.signatures import identity_of
+from attest.policy.document import read_document
+from attest.release import KEM_HYBRID, VerifierKey, WorkloadKey
+from attest.release.key_import import ImportTerms, WrappedKey, open_wrapped, wrap_key
+from attest.release.sealed_key import MATERIAL_BYTES
+from kms.domain.actors import Actor
+from kms.domain.errors import KeyConflictError
+from kms.domain.kek import KeyEncryptionKey, RandomBytes
+from kms.domain.keys import KeyName, KeyRecord, WrapContext
+from kms.domain.secret import EXPORT, SecretBytes
+from kms.store import Store
+
+__all__ = [
+    "IMPORT_KEY_CREATED",
+    "find_import_key",
+    "first_terms",
+    "make_import_key",
+    "next_terms",
+    "no_import_key",
+    "unwrap_material",
+    "wrap_material",
+]
+
+IMPORT_KEY_CREATED = "import-key-created"
+_NAME: Final = "import-key"
+_ALGORITHM: Final = "hpke-mlkem768-x25519"
+
+
+def make_import_key(
+    store: Store, kek: KeyEncryptionKey, *, service: VerifierKey, random: RandomBytes, actor: Actor, at: datetime
+) -> WorkloadKey:
+    """Return the service's import key; the first time it is made.
+
+    Raises:
+        IntegrityError: ``wrapped-key-invalid``.
+        UnavailableError: the database is in use, or what holds the key-encryption key does not answer.
+    """
+    found = find_import_key(store, kek, service=service)
+    if found is not None:
+        return found
+    material = SecretBytes(random(MATERIAL_BYTES[KEM_HYBRID]))
+    wrapped = kek.wrap(material, context=_context(service))
+    key = _key_pair(material)
+    with store.writing() as writer:
+        mine = writer.own_secret(_NAME) is None
+        if mine:
+            writer.add_own_secret(_NAME, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
+            body: dict[str, JsonValue] = {"public_key_sha256": sha256(key.public).hexdigest(), "actor": actor.members()}
+            writer.append(writer.prepare(kind=IMPORT_KEY_CREATED, at=at, body=body))
+    # Somebody else may have made it in between; theirs stays.
+    return key if mine else find_import_key(store, kek, service=service) or key
+
+
+def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey) -> WorkloadKey | None:
+    """Return the service's import key, or None when none was made yet.
+
+    Raises:
+        IntegrityError: ``wrapped-key-invalid``.
+    """
+    with store.reading() as reader:
+        found = reader.own_secret(_NAME)
+    if found is None:
+        return None
+    with kek.unwrap(found[1], context=_context(service)) as material:
+        return _key_pair(material)
+
+
+def _key_pair(material: SecretBytes) -> WorkloadKey:
+    return material.lend(EXPORT, partial(WorkloadKey.from_material, KEM_HYBRID))
+
+
+def unwrap_material(
+    store: Store, kek: KeyEncryptionKey, data: bytes, *, service: VerifierKey, terms: ImportTerms
+) -> SecretBytes:
+    """Open a key that its owner sealed to the import key, as what it is brought in as.
+
+    Raises:
+        KeyConflictError: ``import-key-missing``: none was made, so nothing can be sealed to it.
+        EvidenceError: it is no wrapped key.
+        BindingError: ``wrapped-key-mismatch`` or ``release-not-for-this-exchange``.
+        IntegrityError: ``wrapped-key-invalid``: the import key itself does not open.
+    """
+    wrapped = WrappedKey.from_json(data)
+    key = find_import_key(store, kek, service=service)
+    if key is None:
+        raise no_import_key()
+    return SecretBytes(open_wrapped(wrapped, key=key, service=service, terms=terms))
+
+
+def no_import_key() -> KeyConflictError:
+    """Make the error that says that nothing can have been sealed to this service."""
+    return KeyConflictError(
+        "the service has no import key yet",
+        code="import-key-missing",
+        hint="'kms key import-key' makes and prints it; seal the key to that with 'kms key wrap'",
+    )
+
+
+def first_terms(name: KeyName, *, algorithm: str, policy: bytes) -> ImportTerms:
+    """Return what the first version of a key under this policy document is sealed as.
+
+    Raises:
+        ConfigurationError: the policy cannot be read.
+    """
+    digest = identity_of(read_document(policy)).digest
+    return ImportTerms(name=name, version=1, algorithm=algorithm, policy_digest=digest)
+
+
+def next_terms(before: KeyRecord) -> ImportTerms:
+    """Return what the version that follows this one is sealed as: it stays under the policy of its key."""
+    return ImportTerms(
+        name=before.name,
+        version=before.version + 1,
+        algorithm=before.algorithm,
+        policy_digest=before.policy_digest,
+    )
+
+
+def wrap_material(material: SecretBytes, *, import_key: bytes, service: VerifierKey, terms: ImportTerms) -> WrappedKey:
+    """Seal a key to a service's import key; this is the owner's half.
+
+    Raises:
+        VerificationError: ``recipient-key-invalid``.
+    """
+    seal_to = partial(wrap_key, import_key=import_key, service=service, terms=terms)
+    return material.lend(EXPORT, seal_to)
+
+
+def _context(service: VerifierKey) -> WrapContext:
+    """Return what ``own_context`` of ``kms.operations.services`` gives for every secret of the service's own."""
+    return WrapContext(
+        tenant=service.name, key_id=_NAME, version=1, purpose="service", algorithm=_ALGORITHM, policy_digest=None
+    )

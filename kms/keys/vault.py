@@ -1,0 +1,18 @@
+"""An open database together with the keys that open what is wrapped in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kms.keys.wrapping.keyring import Keyring
+from kms.store import Store
+
+__all__ = ["Vault"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vault:
+    """An open database with the keys that open what is wrapped in it."""
+
+    store: Store
+    kek: Keyring

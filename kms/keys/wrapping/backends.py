@@ -1,0 +1,169 @@
+"""From what the operator says of a key-encryption key to the key: made once, and found again by its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from attest.errors import AttestError, ConfigurationError
+from kms.domain.errors import UnavailableError
+from kms.domain.kek import RandomBytes
+from kms.domain.kek_records import KekRecord, KekState
+from kms.keys.wrapping.backend import SingleKek, WrappingBackend, make_proof, require_binding
+from kms.keys.wrapping.definitions import Definition, FileDefinition, Pkcs11Definition, TransitDefinition
+from kms.keys.wrapping.file import create_kek_file, drafting_kek, read_kek_file
+
+__all__ = ["FreshBackend", "create_backend", "fresh_backend", "identify", "new_record", "open_backend"]
+
+KEK_ID_BYTES = 32
+
+
+def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
+    """Make the key where the definition says, and open it. A file is never overwritten, nor is a key that is there.
+
+    Raises:
+        ConfigurationError: it cannot be made, or is there already and not fit for this.
+        UnavailableError: what is to hold it does not answer.
+    """
+    if isinstance(definition, FileDefinition):
+        create_kek_file(definition.file, random=random)
+    else:
+        _elsewhere(definition, random=random).create()
+    return open_backend(definition, random=random)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshBackend:
+    """What holds the key of a service in the making.
+
+    Attributes:
+        backend: the key.
+        known: whether a database knows it already, and the one thing that was interrupted was to give its file a name.
+    """
+
+    backend: WrappingBackend
+    known: bool
+
+
+@contextmanager
+def fresh_backend(
+    definition: Definition, *, known: Callable[[], Iterable[KekRecord]], random: RandomBytes
+) -> Iterator[FreshBackend]:
+    """Make the key of a new service. Where it is a file, the file gets its name when the block has been left.
+
+    So the database knows the key before the file is there, and who is killed in between leaves the file's draft. The
+    next one asks the database whether it knows that, and only when not makes another key.
+
+    Args:
+        definition: where the key is to be.
+        known: returns the keys that the database knows; none where there is no database.
+        random: makes it.
+
+    Raises:
+        ConfigurationError: as ``create_backend``.
+        UnavailableError: what is to hold it, or the database, does not answer.
+    """
+    if not isinstance(definition, FileDefinition):
+        backend = create_backend(definition, random=random)
+        try:
+            yield FreshBackend(backend=backend, known=False)
+        finally:
+            backend.close()
+        return
+    with drafting_kek(definition.file) as draft:
+        left = draft.left(random=random)
+        is_known = left is not None and identify(left, known()) is not None
+        made = left if left is not None and is_known else draft.make(random=random)
+        try:
+            yield FreshBackend(backend=made, known=is_known)
+        except AttestError as exc:
+            # Of a server that went away nobody knows what it committed; the next try finds out, with the draft.
+            if not is_known and not isinstance(exc, UnavailableError):
+                draft.discard()
+            raise
+        draft.place()
+
+
+def open_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
+    """Open what holds a key.
+
+    Raises:
+        ConfigurationError: it is not there, or not fit for this.
+        UnavailableError: it does not answer.
+    """
+    if isinstance(definition, FileDefinition):
+        return read_kek_file(definition.file, random=random)
+    elsewhere = _elsewhere(definition, random=random)
+    elsewhere.connect()
+    return elsewhere
+
+
+class _Elsewhere(WrappingBackend, Protocol):
+    """A back-end that is asked over something that can break."""
+
+    def connect(self) -> None:
+        """Make sure that the key is there and fit."""
+        ...
+
+    def create(self) -> None:
+        """Make the key unless it is there."""
+        ...
+
+
+def _elsewhere(definition: Pkcs11Definition | TransitDefinition, *, random: RandomBytes) -> _Elsewhere:
+    try:
+        if isinstance(definition, Pkcs11Definition):
+            from kms.keys.wrapping.pkcs11 import Pkcs11Backend  # noqa: PLC0415  an extra
+
+            return Pkcs11Backend(definition, random=random)
+        from kms.keys.wrapping.transit import TransitBackend  # noqa: PLC0415  an extra
+
+        return TransitBackend(definition)
+    except ImportError as exc:
+        raise ConfigurationError(
+            f"the back-end {str(definition.backend)!r} needs a package that is not installed: {exc.name}",
+            code="kek-extra-missing",
+            field="kek_backend",
+            got=str(definition.backend),
+            hint=f"pip install 'attest-kms[{definition.backend}]'",
+        ) from exc
+
+
+def new_record(backend: WrappingBackend, *, state: KekState, random: RandomBytes, at: datetime) -> KekRecord:
+    """Make what the database will know of a key.
+
+    Raises:
+        ConfigurationError: ``kek-binds-nothing``.
+        UnavailableError: what holds it does not answer.
+    """
+    kek_id = backend.derived_id or random(KEK_ID_BYTES)
+    record = KekRecord(
+        id=kek_id,
+        backend=backend.kind,
+        description=backend.description,
+        state=state,
+        proof=make_proof(backend, kek_id),
+        created_at=at,
+    )
+    require_binding(backend, record)
+    return record
+
+
+def identify(backend: WrappingBackend, records: Iterable[KekRecord]) -> SingleKek | None:
+    """Return the key that a back-end holds, if it proves to be one of these.
+
+    Raises:
+        ConfigurationError: ``kek-binds-nothing``.
+        UnavailableError: what holds it does not answer.
+    """
+    for record in records:
+        if record.backend is not backend.kind:
+            continue
+        kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
+        if kek.proves():
+            require_binding(backend, record)
+            return kek
+    return None

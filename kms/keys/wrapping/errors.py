@@ -1,0 +1,63 @@
+"""The errors for a key-encryption key that cannot be asked now.
+
+Where the key is concerns the operator, who reads standard error, and not the workload, which reads the answer.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kms.domain.errors import UnavailableError
+
+__all__ = ["not_at_hand", "refused", "replaced", "unavailable"]
+
+_log = logging.getLogger("kms.kek")
+
+
+def unavailable(where: str, problem: str) -> UnavailableError:
+    """Make the error for what does not answer, or not as it should."""
+    _tell(where, problem)
+    return UnavailableError(
+        "what holds the key-encryption key does not answer",
+        code="kek-unavailable",
+        hint="try again; standard error of the service says more",
+        retryable=True,
+    )
+
+
+def refused(where: str, problem: str) -> UnavailableError:
+    """Make the error for what answers, and does not let this service use the key."""
+    _tell(where, problem)
+    return UnavailableError(
+        "what holds the key-encryption key does not let this service use it",
+        code="kek-refused",
+        hint="PIN, token, permissions? standard error of the service says more",
+        retryable=True,
+    )
+
+
+def replaced(where: str, kek_id: bytes) -> UnavailableError:
+    """Make the error for a place in which another key is now."""
+    _tell(where, f"it holds another key than {kek_id.hex()[:16]}; put that one back, no other opens what it wrapped")
+    return UnavailableError(
+        "the key-encryption key is another one than before",
+        code="kek-replaced",
+        hint="standard error of the service says more",
+        retryable=True,
+    )
+
+
+def not_at_hand(kek_id: bytes, problem: str) -> UnavailableError:
+    """Make the error for a key of which the settings do not say where it is, or not rightly."""
+    _tell(f"key-encryption key {kek_id.hex()[:16]}", problem)
+    return UnavailableError(
+        f"the key-encryption key {kek_id.hex()[:16]} is not at hand here",
+        code="kek-not-at-hand",
+        field="kek_directory",
+        hint="put its definition into kek_directory; 'kms kek status' shows what is wrapped under which",
+        retryable=True,
+    )
+
+
+def _tell(where: str, problem: str) -> None:
+    _log.warning("%s: %s", where, " ".join(problem.split())[:500])

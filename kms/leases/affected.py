@@ -1,0 +1,160 @@
+"""Which leases does a piece of news concern: an advisory, a TCB level, a stricter policy? By the claims that were kept.
+
+Whatever the claims do not tell counts as concerned, and says so: a lease is never passed over because something about
+it is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final, TypeAlias
+
+from attest import Outcome, Policy
+from attest.appraisal import judge_items, reasons_of, simulation_check
+from attest.errors import ConfigurationError
+from attest.evidence.claims import ClaimTree, StatedClaims
+from attest.evidence.gpu.device_set import DeviceSet
+from kms.domain.lease_claims import PASSPORT, KeptClaims, KeptItem
+from kms.domain.leases import Lease
+
+__all__ = ["Concern", "below", "conforming_to", "lists_advisory", "parse_minimum"]
+
+Concern: TypeAlias = Callable[[Lease, KeptClaims], Iterable[str]]
+"""Takes a lease and the claims that it rests on; says, a line each, why the lease is concerned. None: it is not."""
+
+_ADVISORY: Final = re.compile(r"INTEL-SA-[0-9]{5}")
+_MINIMUM: Final = re.compile(r"([A-Za-z0-9-]+):([a-z0-9_.]+)=(0|[1-9][0-9]{0,8})")
+_PREFIXES: Final = ("", "snp.", "tdx.")
+
+
+def lists_advisory(advisory: str) -> Concern:
+    """Concern what Intel's TCB information lists an advisory for, or was released without having been asked.
+
+    Raises:
+        ConfigurationError: ``advisory-invalid``.
+    """
+    if not _ADVISORY.fullmatch(advisory):
+        raise ConfigurationError(
+            f"{advisory[:40]!r} is no advisory of Intel's",
+            code="advisory-invalid",
+            expected="INTEL-SA- and five digits",
+            got=repr(advisory[:40]),
+            hint="AMD's reports name no advisories; ask for the level that mends it with --tcb-below",
+        )
+    return partial(_lists, advisory)
+
+
+def _lists(advisory: str, lease: Lease, claims: KeptClaims) -> Iterator[str]:
+    if lease.tee not in {"tdx", "sgx", PASSPORT}:
+        return
+    listed = _first(claims, "advisory_ids")
+    if listed is None:
+        yield f"{advisory}: the TCB was not evaluated"
+    elif isinstance(listed, tuple) and advisory in listed:
+        yield f"{advisory}: listed for this platform's TCB"
+
+
+def parse_minimum(text: str) -> Concern:
+    """Read ``PRODUCT:COMPONENT=LEVEL``, such as ``Genoa:snp=27``: concern what is below.
+
+    Raises:
+        ConfigurationError: ``tcb-minimum-invalid``.
+    """
+    found = _MINIMUM.fullmatch(text)
+    if not found:
+        raise ConfigurationError(
+            f"{text[:80]!r} is no level of a TCB",
+            code="tcb-minimum-invalid",
+            expected="PRODUCT:COMPONENT=LEVEL, such as Genoa:snp=27 or tdx:tdx_module.svn=7",
+            got=repr(text[:80]),
+        )
+    return below(found[1], found[2], int(found[3]))
+
+
+def below(product: str, component: str, minimum: int) -> Concern:
+    """Concern the leases of a product whose TCB has a component below a level.
+
+    Args:
+        product: AMD's name of a product line, Intel's FMSPC in hex, or a TEE (``tdx``).
+        component: of SNP one of the reported TCB (``snp``, ``microcode``); of Intel a number among the claims
+            (``pce_svn``, ``tdx_module.svn``).
+        minimum: the least level that is not below.
+    """
+    return partial(_below, product.lower(), component, minimum)
+
+
+def _below(product: str, component: str, minimum: int, lease: Lease, claims: KeptClaims) -> Iterator[str]:
+    if lease.tee == PASSPORT:
+        yield f"{component}: a Verifier's word was taken, which does not state it"
+        return
+    if product not in {lease.tee, (lease.product or lease.tee).lower()}:
+        return
+    levels = _first(claims, "reported_tcb")
+    level = levels.get(component) if isinstance(levels, Mapping) else _first(claims, component)
+    if isinstance(level, bool) or not isinstance(level, int):
+        yield f"{component}: not stated"
+    elif level < minimum:
+        yield f"{component} {level} is below {minimum}"
+
+
+def _first(claims: KeptClaims, name: str) -> ClaimTree | None:
+    """Return the first value of this name, also where it is the one of a report within an Azure VM's evidence."""
+    found = (item.values.get(prefix + name) for item in claims.items for prefix in _PREFIXES)
+    return next((value for value in found if value is not None), None)
+
+
+def conforming_to(policy: Policy, *, at: datetime) -> Concern:
+    """Concern what would not meet a policy at this moment."""
+    return partial(_against, policy, at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    """One TEE or device, as rules look at it."""
+
+    name: str
+    kind: str
+    verified: StatedClaims
+    eventlog: None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Device:
+    """A GPU or switch, as far as a set of them is judged."""
+
+    architecture: str | None
+    driver_version: str | None
+
+
+def _against(policy: Policy, at: datetime, lease: Lease, claims: KeptClaims) -> Iterator[str]:
+    items = [_Item(name=one.name, kind=one.kind, verified=StatedClaims(values=one.values)) for one in claims.items]
+    checks, set_aside = judge_items(
+        items, devices=lambda: _devices(claims), policy=policy, at=at, reasons=reasons_of(policy.unchecked)
+    )
+    whole = (simulation_check(simulated=lease.simulated, tolerated=policy.simulated), *checks)
+    for check in whole:
+        if check.outcome is Outcome.FAIL and (check.branch is None or check.branch not in set_aside):
+            untold = check.got == "absent"
+            yield f"{check.id}: {'not told by the kept claims' if untold else f'got {check.got}'}"
+
+
+def _devices(claims: KeptClaims) -> DeviceSet:
+    cpu = next((one.kind for one in claims.items if not one.kind.startswith("nvidia")), None)
+    return DeviceSet(
+        gpus=tuple(_device(one) for one in claims.items if one.kind == "nvidia-gpu"),
+        switches=tuple(_device(one) for one in claims.items if one.kind == "nvidia-switch"),
+        cpu_kind=cpu,
+        bound=claims.bound,
+    )
+
+
+def _device(item: KeptItem) -> _Device:
+    architecture, driver = (item.values.get(name) for name in ("architecture", "driver_version"))
+    return _Device(
+        architecture=architecture if isinstance(architecture, str) else None,
+        driver_version=driver if isinstance(driver, str) else None,
+    )

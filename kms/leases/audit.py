@@ -1,0 +1,92 @@
+"""Are the stored leases those that the log says were granted, and do they rest on the claims that were kept?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TypeAlias
+
+from attest.encoding import JsonValue
+from attest.errors import AttestError
+from kms.domain.lease_claims import read_claims
+from kms.domain.leases import Lease, LeaseFilter
+from kms.store import Reader
+
+__all__ = ["lease_problems"]
+
+_ANY = datetime(1970, 1, 1, tzinfo=UTC)
+_Granted: TypeAlias = dict[str, JsonValue]
+
+
+def lease_problems(reader: Reader, looked_at: list[str]) -> Iterator[str]:
+    """Look at every lease, and say what is wrong, a line each.
+
+    Args:
+        reader: a transaction.
+        looked_at: takes the id of each lease.
+
+    Raises:
+        IntegrityError: ``lease-record-invalid``.
+        LogBrokenError: an entry of the log cannot be read.
+    """
+    for digest in reader.claims_digests():
+        content = reader.claims_of(digest) or b""
+        if sha256(content).digest() != digest:
+            yield f"the claims {digest.hex()} are not what their digest says [lease-claims-invalid]"
+        else:
+            yield from _readable(content)
+    seq = 0
+    granted: _Granted | None = None
+    for state in reader.lease_pages(LeaseFilter(live=None), at=_ANY):
+        lease = state.lease
+        looked_at.append(lease.lease_id)
+        if lease.log_seq != seq:
+            seq, granted = lease.log_seq, _granted(reader, lease.log_seq)
+        # Of what made an entry too long the log has a digest alone (``kms.domain.log_entries``).
+        if granted is not None and granted.get(lease.lease_id) != _told(lease):
+            yield f"the lease {lease.lease_id} is not what entry {lease.log_seq} of the log says [lease-record-invalid]"
+
+
+def _readable(content: bytes) -> Iterator[str]:
+    try:
+        read_claims(content)
+    except AttestError as exc:
+        yield f"{exc.message} [{exc.code}]"
+
+
+def _granted(reader: Reader, seq: int) -> _Granted | None:
+    """Return what an entry says of the leases that were granted with it, by their ids; None if it is left out."""
+    found = _Granted()
+    for entry in reader.log(after=seq - 1, limit=1):
+        document = entry.document()
+        keys = document.get("keys")
+        if isinstance(keys, dict):
+            return None
+        for key in keys if isinstance(keys, list) and entry.seq == seq else []:
+            lease = key.get("lease") if isinstance(key, dict) else None
+            if isinstance(key, dict) and isinstance(lease, dict):
+                found[str(lease.get("id"))] = [
+                    key.get("tenant"),
+                    key.get("key_id"),
+                    key.get("version"),
+                    key.get("policy_sha256"),
+                    lease.get("expires_at"),
+                    lease.get("renewed_from"),
+                    document.get("evidence_sha384"),
+                    document.get("recipient_sha256"),
+                ]
+    return found
+
+
+def _told(lease: Lease) -> JsonValue:
+    return [
+        lease.name.tenant,
+        lease.name.key_id,
+        lease.version,
+        lease.policy_digest.hex(),
+        lease.until,
+        lease.renewed_from,
+        lease.evidence_digest.hex(),
+        lease.recipient.hex(),
+    ]

@@ -1,0 +1,165 @@
+"""A witness of our own: cosign the checkpoint of a log if it extends the one that was cosigned before.
+
+A witness is of use when somebody else runs it, on another machine. What it remembers is one file for each log, the last
+checkpoint that it cosigned; it is on the disk before the cosignature is handed out.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from attest.encoding import base64_bytes, json_value
+from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError, VerificationError
+from attest.release import VerifierKey
+from attest.release.log_monitor import FetchProof, FileMemory, LogWatch
+from attest.release.notes import require_name
+from attest.release.tlog import MAX_PROOF_HASHES, Checkpoint, WitnessKey, cosign, read_checkpoint
+
+__all__ = ["LogAtUrl", "cosign_next", "read_witness_key"]
+
+MAX_ANSWER_BYTES: Final = 64 * 1024
+TIMEOUT_SECONDS: Final = 30.0
+_OK, _NOT_FOUND = 200, 404
+
+
+def read_witness_key(content: bytes, *, name: str) -> tuple[Ed25519PrivateKey, WitnessKey]:
+    """Read a witness's key.
+
+    Returns:
+        The key, and what others know it by.
+
+    Raises:
+        ConfigurationError: ``witness-key-invalid`` or ``verifier-key-invalid``.
+    """
+    require_name(name)
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError) as exc:
+        raise _bad_key() from exc
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _bad_key()
+    return key, WitnessKey(name=name, public=key.public_key().public_bytes_raw())
+
+
+def cosign_next(
+    *, note: str, log: VerifierKey, name: str, key: Ed25519PrivateKey, memory: Path, fetch: FetchProof, at: datetime
+) -> tuple[Checkpoint, str]:
+    """Cosign a checkpoint that extends the one cosigned before, or is the same.
+
+    Args:
+        note: the checkpoint.
+        log: the log's key, from configuration.
+        name: the witness's name.
+        key: its key.
+        memory: the file with the last checkpoint; made when it is not there.
+        fetch: asks for a consistency proof.
+        at: when.
+
+    Returns:
+        The checkpoint, and the signature line.
+
+    Raises:
+        AttestError: as ``read_checkpoint`` and ``LogWatch.follow``, or ``checkpoint-older``.
+    """
+    checkpoint, kept = read_checkpoint(note, log=log), FileMemory(memory)
+    LogWatch(log, memory=kept).follow(checkpoint, fetch=fetch)
+    largest = read_checkpoint(kept.recall() or note, log=log)
+    if largest.size > checkpoint.size:
+        raise VerificationError(
+            "a larger checkpoint of this log was cosigned already",
+            code="checkpoint-older",
+            expected=f"at least {largest.size} entries",
+            got=str(checkpoint.size),
+            clause="C2SP tlog-witness",
+        )
+    return checkpoint, cosign(checkpoint.note, name=name, key=key, at=int(at.timestamp()))
+
+
+class LogAtUrl:
+    """A service's log, asked over HTTP.
+
+    Args:
+        url: of the service.
+        http: another client than one for this address.
+    """
+
+    def __init__(self, url: str, *, http: httpx.Client | None = None) -> None:
+        """Remember where to ask."""
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(timeout=TIMEOUT_SECONDS) if http is None else http
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the client."""
+        self._http.close()
+
+    def checkpoint(self) -> str:
+        """Return the checkpoint as text; nothing of it is verified.
+
+        Raises:
+            EndorsementError: ``service-unreachable``.
+        """
+        return self._get("/v1/log/checkpoint").decode("utf-8", errors="replace")
+
+    def consistency(self, old: int, new: int) -> tuple[bytes, ...]:
+        """Ask for the proof that the log of one size extends that of another.
+
+        Raises:
+            VerificationError: ``log-consistency-invalid``: the service has no such proof.
+            EndorsementError: ``service-unreachable``.
+        """
+        try:
+            document = json_value(self._get(f"/v1/log/proof/consistency?old={old}&new={new}"), what="proof")
+            proof = document["proof"] if isinstance(document, dict) else None
+            if not isinstance(proof, list) or len(proof) > MAX_PROOF_HASHES:
+                raise _no_proof()
+            return tuple(base64_bytes(one if isinstance(one, str) else "!", what="hash") for one in proof)
+        except (EvidenceError, KeyError) as exc:
+            raise _no_proof() from exc
+
+    def _get(self, path: str) -> bytes:
+        try:
+            with self._http.stream("GET", self._url + path) as answer:
+                content = b""
+                for piece in answer.iter_bytes():
+                    content += piece
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise _unreachable(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise _unreachable(str(exc)) from exc
+        if answer.status_code == _NOT_FOUND:
+            raise _no_proof()
+        if answer.status_code != _OK:
+            raise _unreachable(f"status {answer.status_code}")
+        return content
+
+
+def _no_proof() -> AttestError:
+    return VerificationError("the service has no proof that its log is the same", code="log-consistency-invalid")
+
+
+def _unreachable(problem: str) -> EndorsementError:
+    return EndorsementError(
+        f"the service's log cannot be read: {problem}", code="service-unreachable", got=problem, retryable=True
+    )
+
+
+def _bad_key() -> ConfigurationError:
+    return ConfigurationError(
+        "a witness's key is an Ed25519 private key in PEM, without a password",
+        code="witness-key-invalid",
+        field="key",
+        hint="openssl genpkey -algorithm ed25519 makes one",
+    )

@@ -1,0 +1,96 @@
+"""The log as a directory that any web server can serve: checkpoint, tiles and entries (C2SP tlog-tiles)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+from attest.release import VerifierKey
+from attest.release.tlog import Checkpoint, read_checkpoint
+from kms.domain.errors import LogBrokenError
+from kms.domain.log_tiles import TileSource, read_tile, tiles_of
+from kms.domain.log_tree import root
+
+__all__ = ["Exported", "export_log"]
+
+_CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        size: number of entries that the directory shows now.
+        before: number that it showed before.
+        files: how many tiles and bundles were written.
+    """
+
+    size: int
+    before: int
+    files: int
+
+
+def export_log(source: TileSource, directory: Path, *, checkpoint: Checkpoint, log: VerifierKey) -> Exported:
+    """Write what a checkpoint covers, as far as the directory lacks it; the checkpoint comes last.
+
+    Args:
+        source: the log.
+        directory: made when it is not there; files of an earlier export stay and are built upon.
+        checkpoint: what to show.
+        log: the log's key.
+
+    Raises:
+        ConfigurationError: ``directory-unusable``.
+        LogBrokenError: ``log-forked``: the directory shows another log; or as ``read_tile``.
+        SignatureError: ``note-signature-invalid``: the directory has a checkpoint of somebody else.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        before = _before(source, directory, checkpoint, log)
+        files = 0
+        for tile in tiles_of(checkpoint.size, old=before):
+            _write(directory / "tile" / tile.path, read_tile(source, tile))
+            files += 1
+        _write(directory / _CHECKPOINT, checkpoint.note.encode())
+    except OSError as exc:
+        raise ConfigurationError(
+            f"{directory} cannot be used: {exc.strerror or exc}", code="directory-unusable", field="directory"
+        ) from exc
+    return Exported(size=checkpoint.size, before=before, files=files)
+
+
+def _before(source: TileSource, directory: Path, checkpoint: Checkpoint, log: VerifierKey) -> int:
+    """Return how much of the log the directory shows already."""
+    path = directory / _CHECKPOINT
+    if not path.exists():
+        return 0
+    shown = read_checkpoint(path.read_bytes().decode("utf-8", errors="replace"), log=log)
+    if shown.size > checkpoint.size or root(shown.size, source.nodes) != shown.root:
+        raise LogBrokenError(
+            f"{directory} shows {shown.size} entries that are not those of this log",
+            code="log-forked",
+            expected=f"{shown.size}:{shown.root.hex()}",
+            got=f"{checkpoint.size}:{checkpoint.root.hex()}",
+            hint="the database was replaced by an older one, or rewritten; keep the directory, it shows what was there",
+        )
+    return shown.size
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Put a file in its place as a whole, readable by everybody: it is there to be served."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), 0o644)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

@@ -1,0 +1,1 @@
+"""Work on a whole service: opening it, back-up, check, another key-encryption key."""

@@ -1,0 +1,124 @@
+"""Is this still the same service? Its first log entry names its identity, and its signing key has to be that one.
+
+A database that was restored proves continuity by this and by its log: the key is the one that clients pinned, and the
+log passes through what was noted of it elsewhere (MC-27, MC-36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from attest.errors import ConfigurationError
+from attest.release import VerifierKey
+from kms.domain.errors import IntegrityError, LogBrokenError
+from kms.domain.log_verification import LogState, read_noted
+from kms.store import Reader
+
+__all__ = ["AcceptedRollback", "NotedElsewhere", "logged_identity", "require_continuity"]
+
+MAX_REASON_CHARACTERS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedRollback:
+    """Somebody knows that what is restored is older than what was noted, and says why it is to be so.
+
+    Attributes:
+        reason: 1 to 1000 printable characters; it is logged.
+    """
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        """Refuse silence.
+
+        Raises:
+            ConfigurationError: ``rollback-reason-invalid``.
+        """
+        if not 0 < len(self.reason.strip()) <= MAX_REASON_CHARACTERS or not self.reason.isprintable():
+            raise ConfigurationError(
+                "a rollback is accepted for a reason, or not at all",
+                code="rollback-reason-invalid",
+                field="--accept-rollback",
+                expected=f"1 to {MAX_REASON_CHARACTERS} printable characters",
+                got=f"{len(self.reason)} characters",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedElsewhere:
+    """What was kept of a log apart from its database.
+
+    Attributes:
+        noted: states, and hashes of entries.
+        checkpoints: signed states, as files; whoever signed them has to be the service itself.
+        accepted: lets states pass that are newer than the log; None lets none.
+    """
+
+    noted: Sequence[LogState | bytes] = ()
+    checkpoints: Sequence[bytes] = ()
+    accepted: AcceptedRollback | None = None
+
+    def weighed(self, reader: Reader) -> tuple[tuple[LogState | bytes, ...], tuple[LogState, ...]]:
+        """Say what this log has to hold, and which newer states it is accepted to lack.
+
+        Raises:
+            SignatureError: ``note-signature-invalid``: a checkpoint that this service did not sign.
+            EvidenceError: ``checkpoint-invalid``.
+            VerificationError: ``checkpoint-origin-mismatch``.
+            LogBrokenError: ``log-rolled-back``.
+            IntegrityError: ``identity-mismatch``: the log does not say whose it is.
+        """
+        states = [read_noted(content, log=logged_identity(reader)) for content in self.checkpoints]
+        every = (*self.noted, *states)
+        size = reader.log_size()
+        newer = tuple(one for one in every if isinstance(one, LogState) and one.size > size)
+        if newer and self.accepted is None:
+            most = max(one.size for one in newer)
+            raise LogBrokenError(
+                f"the log had {most} entries once, and here it has {size}",
+                code="log-rolled-back",
+                expected=f"{most} entries",
+                got=f"{size} entries",
+                hint="look for a newer backup; where there is none, --accept-rollback REASON restores this one, and "
+                "what was disabled or revoked since is revived",
+            )
+        return tuple(one for one in every if one not in newer), newer
+
+
+def logged_identity(reader: Reader) -> VerifierKey:
+    """Return the identity that the first entry of the log names.
+
+    Raises:
+        IntegrityError: ``identity-mismatch``: it names none.
+    """
+    first = next(iter(reader.log(limit=1)), None)
+    text = None if first is None or first.seq != 1 else first.document().get("identity")
+    try:
+        return VerifierKey.parse(text if isinstance(text, str) else "")
+    except ConfigurationError as exc:
+        raise _other("its first entry names no identity", expected="a verifier key", got=str(text)[:200]) from exc
+
+
+def require_continuity(reader: Reader, public: VerifierKey) -> None:
+    """Make sure that the signing key is the one that this log began with.
+
+    Raises:
+        IntegrityError: ``identity-mismatch``.
+    """
+    logged = logged_identity(reader)
+    if logged != public:
+        raise _other("its signing key is another one", expected=logged.text, got=public.text)
+
+
+def _other(problem: str, *, expected: str, got: str) -> IntegrityError:
+    return IntegrityError(
+        f"this is not the service that its log began with: {problem}",
+        code="identity-mismatch",
+        field="identity",
+        expected=expected,
+        got=got,
+        hint="somebody put another key or another log into the database; restore it from a backup",
+    )

@@ -1,0 +1,244 @@
+"""Looking at everything that is stored: what would make a release fail, or shows that somebody wrote to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from attest.errors import AttestError
+from kms.auth.grants import differences
+from kms.config.configuration import examine_configuration
+from kms.controls.admin import logged_freezes
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.kek import KeyEncryptionKey
+from kms.domain.kek_records import KekState
+from kms.domain.keys import KeyRecord, Wrapped
+from kms.domain.log_verification import LogState, verify_log
+from kms.domain.material import public_half
+from kms.keys.publication import publication_problems
+from kms.keys.release_settings import setting_problems
+from kms.keys.vault import Vault
+from kms.leases.audit import lease_problems
+from kms.operations.services import OWN_KEYS, own_context
+from kms.quorum.audit import differences as quorum_differences
+from kms.quorum.break_glass import differences as glass_differences
+from kms.quorum.key_limits import differences as limit_differences
+from kms.references.intake import list_documents
+from kms.references.resolution import find_guard
+from kms.store import Reader
+from kms.store.audit_queries import loose_rows, schema_differences, storage_problems, unprotected, weak_durability
+
+__all__ = ["Finding", "examine"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        check: its name.
+        problems: what is wrong, a line each; none when all is as it should be.
+        looked_at: how many things were looked at.
+        warning: something that is no damage, or None.
+    """
+
+    check: str
+    looked_at: int
+    problems: tuple[str, ...]
+    warning: str | None = None
+
+
+def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> Iterator[Finding]:
+    """Look at everything, in one transaction, and go on behind what is wrong.
+
+    Args:
+        vault: opened, so its schema is known here and its key-encryption key is the one that belongs to it.
+        origin: the service's name.
+        noted: states of the log, or hashes of entries, that were noted elsewhere.
+
+    Raises:
+        UnavailableError: the database is in use, or away.
+    """
+    checks: tuple[tuple[str, Callable[[Reader], Finding]], ...] = (
+        ("schema", _schema),
+        ("storage", _storage),
+        ("foreign-keys", _foreign_keys),
+        ("log", partial(_log, noted=noted)),
+        ("own-keys", partial(_own_keys, kek=vault.kek, origin=origin)),
+        ("keys", partial(_keys, kek=vault.kek)),
+        ("prompt-keys", _prompt_keys),
+        ("policies", _policies),
+        ("references", _references),
+        ("configuration", _configuration),
+        ("grants", _grants),
+        ("freezes", _freezes),
+        ("leases", _leases),
+        ("keks", _keks),
+        ("quorum", _quorum),
+        ("limits", _limits),
+        ("break-glass", _break_glass),
+    )
+    with vault.store.reading() as reader:
+        for name, check in checks:
+            yield _found(name, check, reader)
+
+
+def _found(name: str, check: Callable[[Reader], Finding], reader: Reader) -> Finding:
+    """Make a finding of a refusal as well; only a database that does not answer ends the examination."""
+    try:
+        return check(reader)
+    except UnavailableError:
+        raise
+    except AttestError as exc:
+        return Finding(check=name, looked_at=0, problems=(_line(exc),))
+
+
+def _schema(reader: Reader) -> Finding:
+    problems = (*reader.examined(schema_differences), *reader.examined(unprotected))
+    return Finding(check="schema", looked_at=1, problems=problems)
+
+
+def _storage(reader: Reader) -> Finding:
+    problems, warning = reader.examined(storage_problems), reader.examined(weak_durability)
+    return Finding(check="storage", looked_at=1, problems=problems, warning=warning)
+
+
+def _foreign_keys(reader: Reader) -> Finding:
+    counts = reader.examined(loose_rows)
+    problems = tuple(f"{name}: {number} rows refer to nothing" for name, number in counts.items() if number)
+    return Finding(check="foreign-keys", looked_at=len(counts), problems=problems)
+
+
+def _log(reader: Reader, *, noted: Sequence[LogState | bytes]) -> Finding:
+    """Check every entry, and that the stored tree is theirs."""
+    return Finding(check="log", looked_at=verify_log(reader, noted=noted).size, problems=())
+
+
+def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
+    """Open the service's own keys; one that is missing does not open either."""
+
+    def opens(name: str) -> None:
+        algorithm, wrapped = reader.own_secret(name) or ("", Wrapped(kek_id=bytes(32), content=b""))
+        kek.unwrap(wrapped, context=own_context(origin, name, algorithm))
+
+    expected = dict.fromkeys(name for name, _ in OWN_KEYS)
+    return _each("own-keys", expected | dict.fromkeys(reader.own_names()), opens)
+
+
+def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
+    """Open every version of every key, and load the policy that guards it."""
+    records, tenants = reader.all_keys(), reader.tenants()
+    opened = _each("keys", records, lambda record: _open_key(record, kek, reader))
+    stray = [f"the key {one.name} is of no tenant there is" for one in records if one.name.tenant not in tenants]
+    lost = {one.name for one in records} - {one.name for one in records if one.is_current}
+    lost_keys = [f"the key {name} has no current version" for name in sorted(lost)]
+    reader.schedules()  # each has to be one that can be read
+    guards = {str(one.name): find_guard(reader, one.policy_digest).problem for one in records if one.is_current}
+    blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
+    unlike = setting_problems(records, (entry.document() for entry in reader.log()))
+    problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys, *unlike)
+    return Finding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
+
+
+def _open_key(record: KeyRecord, kek: KeyEncryptionKey, reader: Reader) -> None:
+    """Open a version, unless it was destroyed, and compare its public half with the one that is published."""
+    if record.is_destroyed:
+        return
+    material = kek.unwrap(record.wrapped, context=record.context)
+    if public_half(material, algorithm=record.algorithm) != reader.public_half(record):
+        raise IntegrityError(
+            f"the published half of {record.name}@{record.version} is not that of the key",
+            code="key-record-invalid",
+            field=str(record.name),
+            hint="the database was altered or damaged; restore it from a backup",
+        )
+
+
+def _prompt_keys(reader: Reader) -> Finding:
+    """Compare every published key with the entry of the log that published it."""
+    number = sum(1 for _ in reader.all_prompt_keys())
+    return Finding(check="prompt-keys", looked_at=number, problems=tuple(publication_problems(reader)))
+
+
+def _policies(reader: Reader) -> Finding:
+    """Load every policy, also those that guard no key any more, and compare it with its digest."""
+    return _each("policies", reader.policy_digests(), lambda digest: find_guard(reader, digest))
+
+
+def _references(reader: Reader) -> Finding:
+    """Verify every signature over every document."""
+    return Finding(check="references", looked_at=len(list_documents(reader)), problems=())
+
+
+def _grants(reader: Reader) -> Finding:
+    """Compare who may do what with what the log says was granted and revoked."""
+    found = tuple(reader.all_grants())
+    return Finding(check="grants", looked_at=len(found), problems=tuple(differences(found, reader.log())))
+
+
+def _freezes(reader: Reader) -> Finding:
+    """Compare what is frozen with what the log says was frozen and not thawed since."""
+    there, logged = {one.target for one in reader.freezes()}, logged_freezes(entry.document() for entry in reader.log())
+    lost = [f"{one} was frozen and not thawed, and is not frozen" for one in sorted(map(str, logged - there))]
+    stray = [f"{one} is frozen, and the log does not say so" for one in sorted(map(str, there - logged))]
+    return Finding(check="freezes", looked_at=len(there), problems=(*lost, *stray))
+
+
+def _leases(reader: Reader) -> Finding:
+    """Compare every lease with the entry of the log that granted it, and the claims with their digests."""
+    seen: list[str] = []
+    problems = tuple(lease_problems(reader, seen))
+    return Finding(check="leases", looked_at=len(seen), problems=problems)
+
+
+def _configuration(reader: Reader) -> Finding:
+    """Compare what is remembered of the settings with the log."""
+    return Finding(check="configuration", looked_at=examine_configuration(reader), problems=())
+
+
+def _keks(reader: Reader) -> Finding:
+    """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
+    records, under = reader.keks(), reader.wrapped_under()
+    wrapping = sum(record.wraps for record in records)
+    problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]
+    retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]
+    problems += [f"{record.short_id} is retired, and something is wrapped under it" for record in retired]
+    return Finding(check="keks", looked_at=len(records), problems=tuple(problems))
+
+
+def _quorum(reader: Reader) -> Finding:
+    """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
+    found = len(reader.quorum_versions()) + reader.proposal_count()
+    return Finding(check="quorum", looked_at=found, problems=tuple(quorum_differences(reader)))
+
+
+def _break_glass(reader: Reader) -> Finding:
+    """Compare relaxations with those that the log says were opened and closed."""
+    found = reader.all_glasses()
+    return Finding(check="break-glass", looked_at=len(found), problems=tuple(glass_differences(found, reader.log())))
+
+
+def _limits(reader: Reader) -> Finding:
+    """Compare the limits of keys with those that the log says were set."""
+    found = reader.all_limits()
+    return Finding(check="limits", looked_at=len(found), problems=tuple(limit_differences(found, reader.log())))
+
+
+def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:
+    problems: list[str] = []
+    number = 0
+    for thing in things:
+        number += 1
+        try:
+            look(thing)
+        except IntegrityError as exc:
+            problems.append(_line(exc))
+    return Finding(check=name, looked_at=number, problems=tuple(problems))
+
+
+def _line(error: AttestError) -> str:
+    return f"{error.message} [{error.code}]"

@@ -1,0 +1,269 @@
+"""Key-encryption keys of a running service: made, found again, taking over from each other.
+
+A rotation has three parts. Its beginning is one transaction: another key wraps from then on (``KekRotation``). Then
+what others wrap is moved, a few rows a transaction, each only if it is still what was read; killed anywhere, it goes on
+where it was. Its end is one transaction, when nothing is left. Releases go on throughout, since each row names its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Table
+
+from attest.encoding import JsonValue
+from attest.errors import AttestError
+from kms.domain.actors import Actor
+from kms.domain.errors import IntegrityError, KeyConflictError
+from kms.domain.kek import RandomBytes
+from kms.domain.kek_records import KekRecord, KekState
+from kms.domain.keys import WrapContext, Wrapped
+from kms.keys.vault import Vault
+from kms.keys.wrapping.backend import SingleKek
+from kms.keys.wrapping.backends import create_backend, identify, new_record
+from kms.keys.wrapping.definitions import Definition, FileDefinition
+from kms.keys.wrapping.keyring import Keyring
+from kms.operations.services import own_context
+from kms.quorum.keks import KEK_ROTATED, find_kek
+from kms.store import Reader, Store, Writer
+from kms.store.keks import WRAPPED_TABLES
+
+__all__ = ["KEK_CREATED", "KekStatus", "Moved", "create_kek", "finish", "kek_named", "move", "require_ready", "status"]
+
+KEK_CREATED: Final = "kek-created"
+BATCH_ROWS: Final = 64
+_Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KekStatus:
+    """One key-encryption key as this command sees it.
+
+    Attributes:
+        record: what the database knows.
+        wrapped: number of rows under it, by table.
+        problem: why it cannot be used here, as a code; None when it can.
+        main: whether the settings name it first.
+    """
+
+    record: KekRecord
+    wrapped: Mapping[str, int]
+    problem: str | None
+    main: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What one transaction moved.
+
+    Attributes:
+        done: number of rows that are under the new key now.
+        problems: of rows that do not open under the key that they name, a line each.
+    """
+
+    done: int
+    problems: tuple[str, ...]
+
+
+def create_kek(vault: Vault, definition: Definition, *, random: RandomBytes, actor: Actor, at: datetime) -> KekRecord:
+    """Make a key where the definition says, and let the database know of it. Nothing is wrapped under it yet.
+
+    Raises:
+        ConfigurationError: as ``create_backend`` and ``new_record``.
+        KeyConflictError: ``kek-exists``: the database knows this very key.
+        UnavailableError: what is to hold it does not answer, or the database is in use.
+    """
+    backend = create_backend(definition, random=random)
+    try:
+        with vault.store.reading() as reader:
+            known = identify(backend, reader.keks())
+        _require_new(known)
+        record = new_record(backend, state=KekState.READY, random=random, at=at)
+        body: dict[str, JsonValue] = {"kek": record.members(), "actor": actor.members()}
+        with vault.store.writing() as writer:
+            writer.add_kek(record)
+            writer.append(writer.prepare(kind=KEK_CREATED, at=at, body=body))
+    except BaseException:
+        if isinstance(definition, FileDefinition):
+            definition.file.unlink()  # made a moment ago, and nothing is wrapped under it
+        raise
+    finally:
+        backend.close()
+    return record
+
+
+def _require_new(known: SingleKek | None) -> None:
+    if known is not None:
+        raise KeyConflictError(
+            f"the database knows this key-encryption key already: {known.id.hex()[:16]}",
+            code="kek-exists",
+            field=known.id.hex()[:16],
+            hint="give the new one a name of its own",
+        )
+
+
+def kek_named(store: Store, text: str) -> KekRecord:
+    """Return the key whose id begins like this.
+
+    Raises:
+        KeyConflictError: ``kek-not-found`` or ``kek-ambiguous``.
+    """
+    with store.reading() as reader:
+        found = [record for record in reader.keks() if text and record.id.hex().startswith(text.lower())]
+        if len(found) == 1:
+            return found[0]
+    if not found:
+        raise KeyConflictError(
+            f"the database knows no key-encryption key whose id begins with {text[:64]!r}",
+            code="kek-not-found",
+            field="kek",
+            hint="'kms kek status' lists those there are",
+        )
+    raise KeyConflictError(
+        f"{len(found)} key-encryption keys begin with {text!r}",
+        code="kek-ambiguous",
+        field="kek",
+        hint="say more of it",
+    )
+
+
+def status(vault: Vault) -> tuple[KekStatus, ...]:
+    """Say of each key what is wrapped under it and whether it can be used here and now."""
+    with vault.store.reading() as reader:
+        records, under = reader.keks(), reader.wrapped_under()
+    return tuple(
+        KekStatus(
+            record=record,
+            wrapped=under.get(record.id, {}),
+            problem=_problem(vault.kek, record),
+            main=record.id == vault.kek.main_id,
+        )
+        for record in records
+    )
+
+
+def _problem(ring: Keyring, record: KekRecord) -> str | None:
+    if record.state is KekState.RETIRED:
+        return None
+    try:
+        ring.named(record.id).require_same()
+    except AttestError as exc:
+        return exc.code
+    return None
+
+
+def require_ready(vault: Vault, target: KekRecord) -> int:
+    """Make sure that everything that a rotation needs can be used here and now; return how many rows it moves.
+
+    Raises:
+        UnavailableError: what holds one of the keys does not answer, or the settings do not say where it is.
+    """
+    vault.kek.named(target.id).require_same()
+    with vault.store.reading() as reader:
+        under = reader.wrapped_under()
+    others = {kek_id: tables for kek_id, tables in under.items() if kek_id != target.id}
+    for kek_id in others:
+        vault.kek.named(kek_id).require_same()
+    return sum(sum(tables.values()) for tables in others.values())
+
+
+def move(
+    vault: Vault,
+    target: KekRecord,
+    *,
+    origin: str,
+    batch: int = BATCH_ROWS,
+    pause: Callable[[str], None] = lambda _: None,
+) -> Iterator[Moved]:
+    """Move everything to the key that wraps now, a few rows at a time.
+
+    Args:
+        vault: opened.
+        target: the key that wraps now.
+        origin: the service's name, to which its own keys are tied.
+        batch: rows of one transaction.
+        pause: is told where it is, between the steps; what it raises ends the move there.
+
+    Raises:
+        KeyConflictError: ``kek-overtaken``: another key wraps now.
+        UnavailableError: what holds one of the keys does not answer, or the database is in use. Do it again then.
+    """
+    kek = vault.kek.named(target.id)
+    for table in WRAPPED_TABLES:
+        after: Sequence[object] | None = None
+        while True:
+            with vault.store.reading() as reader:
+                rows = reader.wrapped_elsewhere(table, than=target.id, after=after, limit=batch)
+            if not rows:
+                break
+            after = [rows[-1][column.name] for column in table.primary_key.columns]
+            pause("read")
+            # Whatever holds the keys is asked here, and the database waits for nobody.
+            made = [(row, _rewrapped(vault.kek, kek, row, _context(table, row, origin))) for row in rows]
+            pause("wrapped")
+            with vault.store.writing() as writer:
+                _require_wrapping(writer, target)
+                done = sum(writer.rewrap(table, row, one) for row, one in made if isinstance(one, Wrapped))
+                pause("written")
+            pause("committed")
+            yield Moved(done=done, problems=tuple(one for _, one in made if isinstance(one, str)))
+
+
+def _rewrapped(ring: Keyring, kek: SingleKek, row: _Row, context: WrapContext) -> Wrapped | str:
+    """Return the new wrapped form, which is bound to what the old one was bound to; or why there is none."""
+    old = Wrapped(kek_id=_blob(row["kek_id"]), content=_blob(row["wrapped"]))
+    try:
+        secret = ring.unwrap(old, context=context)
+    except IntegrityError as exc:
+        return f"{exc.message} [{exc.code}]"
+    return kek.wrap(secret, context=context)
+
+
+def _context(table: Table, row: _Row, origin: str) -> WrapContext:
+    if table.name == "secrets":
+        return own_context(origin, str(row["name"]), str(row["algorithm"]))
+    version = row["version"]
+    return WrapContext(
+        tenant=str(row["tenant"]),
+        key_id=str(row["key_id"]),
+        version=version if isinstance(version, int) else 0,
+        purpose=str(row["purpose"]),
+        algorithm=str(row["algorithm"]),
+        policy_digest=_blob(row["policy_digest"]),
+    )
+
+
+def finish(vault: Vault, target: KekRecord, *, actor: Actor, at: datetime) -> int:
+    """End a rotation when nothing is left, with its log entry; return how many rows are left.
+
+    Raises:
+        KeyConflictError: ``kek-overtaken``.
+        UnavailableError: the database is in use.
+    """
+    with vault.store.writing() as writer:
+        _require_wrapping(writer, target)
+        under = writer.wrapped_under()
+        left = sum(sum(tables.values()) for kek_id, tables in under.items() if kek_id != target.id)
+        if left == 0 and find_kek(writer, target.id).state is KekState.ENTERING:
+            writer.set_kek_state(target.id, KekState.ACTIVE)
+            total = sum(under.get(target.id, {}).values())
+            body: dict[str, JsonValue] = {"phase": "end", "kek": target.members(), "wrapped": total}
+            writer.append(writer.prepare(kind=KEK_ROTATED, at=at, body={**body, "actor": actor.members()}))
+    return left
+
+
+def _require_wrapping(reader: Reader | Writer, target: KekRecord) -> None:
+    if not find_kek(reader, target.id).wraps:
+        raise KeyConflictError(
+            f"another key-encryption key than {target.short_id} wraps now",
+            code="kek-overtaken",
+            field=target.short_id,
+            hint="somebody began another rotation; 'kms kek status' shows which",
+        )
+
+
+def _blob(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""

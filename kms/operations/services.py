@@ -1,0 +1,309 @@
+"""What the service is made of, opened from its settings, and how all of it comes into being."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from attest.encoding import JsonValue, rfc3339
+from attest.errors import ConfigurationError, EvidenceError
+from attest.release import VerifierKey, verifier_key
+from kms.auth.grants import write_grant
+from kms.clock import Clock
+from kms.config.external_files import open_desk, open_panel, read_anchors
+from kms.config.insecure_switches import require_strict
+from kms.config.settings import Settings
+from kms.domain.actors import Actor, local_actor
+from kms.domain.anchors import anchor_lines, anchors_digest
+from kms.domain.errors import IntegrityError
+from kms.domain.kek import KeyEncryptionKey, RandomBytes
+from kms.domain.kek_records import KekRecord, KekState
+from kms.domain.keys import DEFAULT_TENANT, WrapContext
+from kms.domain.permissions import EVERY_TENANT, Role
+from kms.domain.secret import EXPORT, SecretBytes
+from kms.keys.vault import Vault
+from kms.keys.wrapping.backend import SingleKek, WrappingBackend
+from kms.keys.wrapping.backends import fresh_backend, new_record, open_backend
+from kms.keys.wrapping.definitions import read_directory
+from kms.keys.wrapping.keyring import Keyring
+from kms.leases import LeaseDesk
+from kms.log.publisher import LogPublisher
+from kms.operations.backup import RESTORED_AT
+from kms.operations.continuity import require_continuity
+from kms.quorum.approved_anchors import require_approved
+from kms.release.challenges import MAC_KEY_BYTES, ChallengeDesk
+from kms.release.passports import PassportDesk
+from kms.release.services import Identity, Services
+from kms.release.verifiers import read_verifiers, verifier_lines
+from kms.store import Reader, Writer, create_database, locate, open_store
+from kms.store.atomic_file import tidy
+
+__all__ = [
+    "OWN_KEYS",
+    "initialise",
+    "open_identity",
+    "open_publisher",
+    "open_services",
+    "open_vault",
+    "own_context",
+]
+
+_SEED_BYTES: Final = 32
+_IDENTITY = ("identity", "ed25519")
+_CHALLENGE_MAC = ("challenge-mac", "hmac-sha256")
+OWN_KEYS: Final = (_IDENTITY, _CHALLENGE_MAC)
+"""Names and algorithms of the service's own keys."""
+_FACT_ORIGIN = "origin"
+
+
+def initialise(
+    settings: Settings, *, clock: Clock, random: RandomBytes, administrator: Actor | None = None
+) -> VerifierKey:
+    """Make the key-encryption key, the database and the service's own keys. Nothing is ever overwritten.
+
+    Who is killed on the way leaves nothing under a name that counts, or all of it, or a whole database whose
+    key-encryption key file has not got its name yet; this finishes the last and takes the place of anything else.
+
+    Args:
+        settings: say where.
+        clock: tells the time.
+        random: makes the keys.
+        administrator: who administers first; None makes nobody an administrator (MC-31).
+
+    Returns:
+        The verifier key of the new service.
+
+    Raises:
+        ConfigurationError: ``kek-file-exists``, ``database-exists``, or one of them cannot be made.
+    """
+    at = clock()
+    with fresh_backend(settings.kek, known=partial(_known_keks, settings), random=random) as fresh:
+        public = None if fresh.known else _fill(settings, fresh.backend, administrator, random=random, at=at)
+    return _finish(settings, administrator, random=random, at=at) if public is None else public
+
+
+def _fill(
+    settings: Settings, backend: WrappingBackend, administrator: Actor | None, *, random: RandomBytes, at: datetime
+) -> VerifierKey:
+    """Make the database and the service's own keys in it, all or nothing."""
+    record = new_record(backend, state=KekState.ACTIVE, random=random, at=at)
+    kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
+    seed = SecretBytes(random(_SEED_BYTES))
+    own = {_IDENTITY: seed, _CHALLENGE_MAC: SecretBytes(random(MAC_KEY_BYTES))}
+    wrapped = {named: kek.wrap(secret, context=own_context(settings.origin, *named)) for named, secret in own.items()}
+
+    def fill(writer: Writer) -> None:
+        writer.set_fact(_FACT_ORIGIN, settings.origin.encode())
+        writer.add_kek(record)
+        writer.add_tenant(DEFAULT_TENANT, at=at)
+        for (name, algorithm), content in wrapped.items():
+            writer.add_own_secret(name, algorithm=algorithm, wrapped=content, at=at)
+        body: dict[str, JsonValue] = {"identity": _identity(settings.origin, seed).public.text}
+        writer.append(writer.prepare(kind="initialised", at=at, body=body | {"kek": record.members()}))
+        if administrator is not None:
+            _make_administrator(writer, administrator, at=at)
+
+    create_database(settings.database, fill=fill, access=settings.database_access)
+    return _identity(settings.origin, seed).public
+
+
+def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
+    """Return the key-encryption keys that the database knows; none where there is no database of a service."""
+    try:
+        store = open_store(settings.database, access=settings.database_access)
+    except ConfigurationError as exc:
+        if exc.code in {"database-missing", "database-not-initialised"}:
+            return ()
+        raise
+    try:
+        with store.reading() as reader:
+            return reader.keks()
+    finally:
+        store.close()
+
+
+def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBytes, at: datetime) -> VerifierKey:
+    """Look at what an interrupted initialisation had made already, and let its administrator be the one named now."""
+    place = locate(settings.database)
+    if isinstance(place, Path):
+        tidy(place)
+    vault = open_vault(settings, random=random)
+    try:
+        public = open_identity(vault, settings).public
+        if administrator is not None:
+            with vault.store.writing() as writer:
+                held = writer.grants_of(administrator)
+                if not any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in held):
+                    _make_administrator(writer, administrator, at=at)
+        return public
+    finally:
+        vault.store.close()
+
+
+def _make_administrator(writer: Writer, identity: Actor, *, at: datetime) -> None:
+    write_grant(writer, identity=identity, tenant=EVERY_TENANT, role=Role.ADMINISTRATOR, actor=local_actor(), at=at)
+
+
+def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
+    """Open the database and the key-encryption key, and make sure that they belong together.
+
+    Raises:
+        ConfigurationError: as ``open_backend`` and ``open_store``; ``kek-mismatch``, ``kek-retired`` or
+            ``origin-mismatch``.
+        UnavailableError: the database is in use by something else, or what holds the key does not answer.
+    """
+    main = open_backend(settings.kek, random=random)
+    store = open_store(settings.database, access=settings.database_access)
+
+    def known() -> tuple[KekRecord, ...]:
+        with store.reading() as reader:
+            return reader.keks()
+
+    try:
+        with store.reading() as reader:
+            _require_origin(reader, settings)
+        ring = Keyring(main, known=known, others=partial(read_directory, settings.kek_directory), random=random)
+    except BaseException:
+        main.close()
+        store.close()
+        raise
+    return Vault(store=store, kek=ring)
+
+
+def open_identity(vault: Vault, settings: Settings) -> Identity:
+    """Unwrap the service's signing key.
+
+    Raises:
+        ConfigurationError: ``database-not-initialised``.
+        IntegrityError: ``wrapped-key-invalid``; ``identity-mismatch``: it is not the key that the log began with.
+    """
+    with vault.store.reading() as reader:
+        identity = _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
+        require_continuity(reader, identity.public)
+        return identity
+
+
+def open_publisher(
+    vault: Vault, settings: Settings, *, clock: Clock, report: Callable[[str], None]
+) -> tuple[LogPublisher, Identity]:
+    """Open what signs checkpoints of the log, and say who signs.
+
+    Raises:
+        ConfigurationError: ``database-not-initialised``, or the file of witnesses is missing or wrong.
+        IntegrityError: ``wrapped-key-invalid``.
+    """
+    identity = open_identity(vault, settings)
+    return _publisher(vault, settings, identity, clock, report), identity
+
+
+def open_services(
+    settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None] = lambda _: None
+) -> Services:
+    """Open everything that a running service needs.
+
+    Args:
+        settings: validated.
+        clock: tells the time.
+        random: where nonces come from.
+        report: takes a line for the operator.
+
+    Raises:
+        ConfigurationError: something that the settings name is missing, wrong or not ours; ``production-relaxed``; or
+            ``anchors-not-approved``.
+        IntegrityError: one of the service's own keys does not open.
+        UnavailableError: the database is in use by something else.
+    """
+    require_strict(settings)
+    vault = open_vault(settings, random=random)
+    try:
+        identity = open_identity(vault, settings)
+        with vault.store.reading() as reader:
+            mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
+            restored_at = _restored_at(reader)
+            anchors = read_anchors(settings)
+            verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
+            # Whose word is taken instead of evidence is a root as well.
+            require_approved(reader, anchors_digest((*anchor_lines(anchors), *verifier_lines(verifiers))))
+        return Services(
+            store=vault.store,
+            kek=vault.kek,
+            identity=identity,
+            log=_publisher(vault, settings, identity, clock, report),
+            challenges=ChallengeDesk(
+                mac_key=mac_key,
+                audience=identity.public.text,
+                lifetime_seconds=settings.challenge_seconds,
+                simulated=settings.allow_simulated,
+                random=random,
+                not_before=restored_at,
+            ),
+            leases=LeaseDesk(lifetime_seconds=settings.lease_seconds, random=random),
+            passports=PassportDesk(verifiers, audience=identity.public.text),
+            endorsements=open_desk(settings, clock=clock, random=random, report=report),
+            anchors=anchors,
+            clock=clock,
+            allow_simulated=settings.allow_simulated,
+        )
+    except BaseException:
+        vault.store.close()
+        raise
+
+
+def _require_origin(reader: Reader, settings: Settings) -> None:
+    origin = (reader.fact(_FACT_ORIGIN) or b"").decode("utf-8", errors="replace")
+    if origin != settings.origin:
+        raise ConfigurationError(
+            f"the database belongs to {origin!r}, not to {settings.origin!r}",
+            code="origin-mismatch",
+            field="origin",
+            expected=origin,
+            got=settings.origin,
+            hint="a service keeps its name for ever; its clients know it by that name and its key",
+        )
+
+
+def _restored_at(reader: Reader) -> datetime | None:
+    """Return when the database was made from a backup, or None. What cannot be read is damage, and no None."""
+    found = reader.fact(RESTORED_AT)
+    try:
+        return None if found is None else rfc3339(found.decode(), what=RESTORED_AT)
+    except (UnicodeDecodeError, EvidenceError) as exc:
+        raise IntegrityError(
+            "the moment of the database's restoration cannot be read",
+            code="store-fact-invalid",
+            field=RESTORED_AT,
+            hint="the database was altered or damaged; restore it from a backup",
+        ) from exc
+
+
+def own_context(origin: str, name: str, algorithm: str) -> WrapContext:
+    """Return what the wrapped form of one of the service's own keys is tied to."""
+    return WrapContext(
+        tenant=origin, key_id=name, version=1, purpose="service", algorithm=algorithm, policy_digest=None
+    )
+
+
+def _own_secret(reader: Reader, kek: KeyEncryptionKey, origin: str, name: str, algorithm: str) -> SecretBytes:
+    found = reader.own_secret(name)
+    if found is None or found[0] != algorithm:
+        raise ConfigurationError(
+            f"the database lacks the service's own key {name!r}", code="database-not-initialised", field="database"
+        )
+    return kek.unwrap(found[1], context=own_context(origin, name, algorithm))
+
+
+def _identity(origin: str, seed: SecretBytes) -> Identity:
+    key = seed.lend(EXPORT, Ed25519PrivateKey.from_private_bytes)
+    return Identity(key=key, public=verifier_key(origin, key.public_key()))
+
+
+def _publisher(
+    vault: Vault, settings: Settings, identity: Identity, clock: Clock, report: Callable[[str], None]
+) -> LogPublisher:
+    panel = open_panel(settings, clock=clock, report=report)
+    return LogPublisher(store=vault.store, signer=identity, panel=panel)

@@ -1,0 +1,58 @@
+"""What somebody who wrote to the database would leave behind: people, rules and proposals beside what the log says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attest.errors import SignatureError
+from kms.domain.proposals import signers
+from kms.quorum.admin import PROPOSAL_CREATED, PROPOSAL_EXECUTED, PROPOSAL_WITHDRAWN
+from kms.quorum.changes import QUORUM_CHANGED
+from kms.store import Reader
+
+__all__ = ["differences"]
+
+_ENDS = {PROPOSAL_EXECUTED: "executed", PROPOSAL_WITHDRAWN: "withdrawn"}
+
+
+def differences(reader: Reader) -> Iterator[str]:
+    """Yield a line for everything that is not as the log says.
+
+    Raises:
+        IntegrityError: something cannot be read at all.
+    """
+    versions, created, ended = _logged(reader)
+    if [one.digest for one in reader.quorum_versions()] != versions:
+        yield "people and rules are not those that the log says were put into force"
+    stored = reader.proposal_digests()
+    if set(stored) != created:
+        yield "the proposals are not those that the log says were made"
+    quorum = reader.quorum()
+    for digest in stored:
+        proposal = reader.proposal(digest)
+        if proposal is None or proposal.digest != digest:
+            yield f"proposal {digest} is not what was proposed"
+            continue
+        if reader.proposal_outcome(digest) != ended.get(digest):
+            yield f"proposal {proposal.serial} did not end as the log says"
+        try:
+            signers(proposal, reader.approvals(digest), quorum)
+        except SignatureError as exc:
+            yield exc.message
+
+
+def _logged(reader: Reader) -> tuple[list[str], set[str], dict[str, str]]:
+    """Return what the log says: digests of people and rules, proposals, and how these ended."""
+    versions: list[str] = []
+    created: set[str] = set()
+    ended: dict[str, str] = {}
+    for entry in reader.log():
+        document = entry.document()
+        kind, digest = str(document.get("kind")), str(document.get("proposal"))
+        if kind == QUORUM_CHANGED:
+            versions.append(str(document.get("sha256")))
+        elif kind == PROPOSAL_CREATED:
+            created.add(digest)
+        elif kind in _ENDS:
+            ended[digest] = _ENDS[kind]
+    return versions, created, ended

@@ -1,0 +1,106 @@
+"""What every change has in common: what it says of itself, and what it is done with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from attest.encoding import JsonValue
+from kms.domain.actors import Actor
+from kms.domain.keys import Wrapped
+from kms.domain.people import Kind, Quorum, Rule
+from kms.keys.vault import Vault
+from kms.store import Reader, Writer
+
+__all__ = ["NOTHING_PREPARED", "Change", "Changing", "Prepared", "Rewrapped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrapped:
+    """The material of a version of a key, wrapped twice.
+
+    Attributes:
+        before: as it is stored.
+        after: as it is to be stored.
+    """
+
+    before: Wrapped
+    after: Wrapped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What was wrapped before anything was locked: what holds the key-encryption key may be far away.
+
+    Attributes:
+        rewrapped: keys, by version.
+        seal: of a relaxation.
+    """
+
+    rewrapped: Mapping[int, Rewrapped] = field(default_factory=dict)
+    seal: Wrapped | None = None
+
+
+NOTHING_PREPARED: Final = Prepared()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changing:
+    """What a change is done with, in one transaction.
+
+    Attributes:
+        writer: the transaction.
+        actor: who executes it.
+        at: when.
+        approval: what the log says of the proposal and of those who signed it; empty without one.
+        prepared: what was wrapped before anything was locked.
+        longest_glass: the setting ``break_glass_seconds``.
+    """
+
+    writer: Writer
+    actor: Actor
+    at: datetime
+    approval: Mapping[str, JsonValue]
+    prepared: Prepared
+    longest_glass: timedelta
+
+    def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
+        """Write the change's entry."""
+        whole = {**body, **self.approval, "actor": self.actor.members()}
+        self.writer.append(self.writer.prepare(kind=kind, at=self.at, body=whole))
+
+
+class Change(Protocol):
+    """One change."""
+
+    @property
+    def kind(self) -> Kind:
+        """Which rule it has to meet."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """What it is called."""
+        ...
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """Return everything that ``read_change`` makes it from again."""
+        ...
+
+    def state(self, reader: Reader) -> dict[str, JsonValue]:
+        """Return what it builds on; refuse what could not be done now."""
+        ...
+
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+        """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
+        ...
+
+    def prepare(self, vault: Vault) -> Prepared:
+        """Do what takes long and changes nothing, before anything is locked."""
+        ...
+
+    def apply(self, changing: Changing) -> str:
+        """Do it, with its log entry; return a line for people."""
+        ...

@@ -1,0 +1,188 @@
+"""From a stored policy to one that judges: with the documents of reference values that are in force for it now.
+
+The policy is held fast by its digest, to which the wrapped key is tied, and names documents by digest or by signers. So
+whoever can write to the database can put no value into force: signatures are verified here, each time anew but for
+bytes that were seen before.
+
+Of a document that a policy names by its signers, the highest version that the policy accepts is in force; of one that
+it names by digest, exactly that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from attest import Policy, load_policy
+from attest.errors import AttestError, ConfigurationError
+from attest.policy.authoring.signatures import identity_of, read_public_key, read_signature
+from attest.policy.decode import InvalidValueError
+from attest.policy.document import placed, read_document
+from attest.policy.model import decode_policy
+from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
+from attest.policy.reference_values.reference_documents import ReferenceDocument
+from attest.policy.reference_values.signed_documents import read_signed_document
+from kms.domain.errors import IntegrityError
+from kms.domain.references import StoredDocument
+from kms.store import Reader
+
+__all__ = ["Guard", "find_guard", "in_force", "load_guard", "named_by", "proved", "stored_policy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """A policy as it judges now.
+
+    Attributes:
+        policy: it, with the values of its documents; None while they do not let it load.
+        documents: the documents that are in force for it, in its order.
+        problem: why it does not load, or None.
+    """
+
+    policy: Policy | None
+    documents: tuple[ReferenceDocument, ...]
+    problem: AttestError | None = None
+
+
+def find_guard(reader: Reader, digest: bytes) -> Guard:
+    """Load a stored policy with the documents that are in force for it.
+
+    A policy that names no documents loads, since it did when it came in. One that does may be left without values by a
+    newer document; that is a reason to release nothing, and no damage.
+
+    Raises:
+        IntegrityError: ``policy-missing``, ``policy-altered`` or ``references-altered``.
+    """
+    document, rows = stored_policy(reader, digest)
+    stored = in_force(reader, rows)
+    documents = tuple(map(proved, stored))
+    try:
+        return Guard(policy=_loaded(document, stored), documents=documents)
+    except ConfigurationError as exc:
+        if not rows:
+            raise _altered("policy-altered", digest) from exc
+        return Guard(policy=None, documents=documents, problem=exc)
+
+
+def stored_policy(reader: Reader, digest: bytes) -> tuple[bytes, tuple[AcceptedDocument, ...]]:
+    """Return a stored policy, and which documents it names.
+
+    Raises:
+        IntegrityError: ``policy-missing`` or ``policy-altered``.
+    """
+    document = reader.policy_document(digest)
+    if document is None:
+        raise _altered("policy-missing", digest)
+    try:
+        return document, _rows(document, digest)
+    except AttestError as exc:
+        raise _altered("policy-altered", digest) from exc
+
+
+def load_guard(reader: Reader, document: bytes) -> tuple[Policy, tuple[ReferenceDocument, ...]]:
+    """Load a policy that is about to be kept, with the documents that are in force for it; it has to load.
+
+    Raises:
+        ConfigurationError: it is no policy, or a document that it names is missing, not accepted or of no use to it.
+        IntegrityError: ``references-altered``.
+    """
+    stored = in_force(reader, named_by(document))
+    return _loaded(document, stored), tuple(map(proved, stored))
+
+
+def named_by(document: bytes, *, name: str = "policy") -> tuple[AcceptedDocument, ...]:
+    """Return which documents a policy names; errors call it by ``name``.
+
+    Raises:
+        ConfigurationError: it is no policy.
+    """
+    parsed = read_document(document, name=name)
+    try:
+        return decode_policy(parsed, incomplete=True).references
+    except InvalidValueError as exc:
+        raise placed(exc, document, name=name) from exc
+
+
+def in_force(reader: Reader, rows: Iterable[AcceptedDocument]) -> tuple[StoredDocument, ...]:
+    """Return the documents that are in force for these rows of a policy; what is not there is left out.
+
+    Raises:
+        IntegrityError: ``references-altered``.
+    """
+    found = (_current(reader, row) for row in rows)
+    return tuple(one for one in found if one is not None)
+
+
+def _current(reader: Reader, row: AcceptedDocument) -> StoredDocument | None:
+    if row.sha256 is not None:
+        stored = reader.reference_document(row.sha256)
+        return stored if stored is not None and _accepts(row, stored) else None
+    for version, digest in reader.reference_versions(row.document):
+        if version < row.minimum_version:
+            return None
+        stored = reader.reference_document(digest)
+        if stored is not None and _accepts(row, stored):
+            return stored
+    return None
+
+
+def _accepts(row: AcceptedDocument, stored: StoredDocument) -> bool:
+    try:
+        accept_document(row, {row.document: proved(stored)})
+    except ConfigurationError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def proved(stored: StoredDocument) -> ReferenceDocument:
+    """Read a stored document, and verify every signature over it.
+
+    Raises:
+        IntegrityError: ``references-altered``: it is not what it was when it was taken in.
+    """
+    try:
+        document = read_signed_document(
+            stored.document,
+            signatures=[read_signature(proof.signature) for proof in stored.proofs],
+            keys=[read_public_key(proof.public_key) for proof in stored.proofs],
+            name=stored.name,
+        )
+    except AttestError as exc:
+        raise _damaged(stored) from exc
+    if (document.digest, document.name, document.version) != (stored.digest, stored.name, stored.version):
+        raise _damaged(stored)
+    return document
+
+
+@lru_cache(maxsize=256)
+def _rows(document: bytes, digest: bytes) -> tuple[AcceptedDocument, ...]:
+    """Read what a stored policy names, and make sure that it is the one of this digest."""
+    parsed = read_document(document)
+    if identity_of(parsed).digest != digest:
+        raise _altered("policy-altered", digest)
+    return decode_policy(parsed, incomplete=True).references
+
+
+@lru_cache(maxsize=256)
+def _loaded(document: bytes, stored: tuple[StoredDocument, ...]) -> Policy:
+    return load_policy(document, references={one.name: proved(one) for one in stored})
+
+
+def _altered(code: str, digest: bytes) -> IntegrityError:
+    return IntegrityError(
+        f"the stored policy {digest.hex()} is not what its digest says",
+        code=code,
+        field="policies",
+        hint="the database was altered or damaged; restore it from a backup",
+    )
+
+
+def _damaged(stored: StoredDocument) -> IntegrityError:
+    return IntegrityError(
+        f"the stored document of reference values {stored.name!r} version {stored.version} is not what was taken in",
+        code="references-altered",
+        field="reference_documents",
+        hint="the database was altered or damaged; restore it from a backup",
+    )

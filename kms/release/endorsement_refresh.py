@@ -1,0 +1,185 @@
+"""Fetching ahead: what workloads need of vendors is fetched anew before it ends, and not while a workload waits.
+
+With the vendors out of reach, what is at hand goes on to count until its own dates say no.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
+from attest.errors import AttestError, EndorsementError
+from attest.fetch import Answer, EndorsementSource, VendorServices, describe, refresh_endorsement
+from kms.clock import Clock
+from kms.release.vendor_cache import NotedCache, Wanted
+
+__all__ = ["LOOK_SECONDS", "OUTCOMES", "Refresher", "is_due", "retry_seconds"]
+
+LOOK_SECONDS: Final = 60.0
+"""How often the cache is looked through."""
+LEAD: Final = timedelta(days=1)
+OCSP_LEAD: Final = timedelta(hours=1)
+"""NVIDIA's answers are good for a day, everything else that ends for weeks."""
+FIRST_RETRY_SECONDS: Final = 30.0
+LONGEST_RETRY_SECONDS: Final = 3600.0
+UNCHANGED_SECONDS: Final = 900.0
+"""When a vendor has nothing newer, he is asked again after this, and ever later."""
+LONGEST_UNCHANGED_SECONDS: Final = 6 * 3600.0
+OUTCOMES: Final = ("fetched", "unchanged", "failed")
+
+
+def is_due(answer: Answer, *, at: datetime) -> bool:
+    """Say whether an answer ends so soon that a newer one should be fetched."""
+    return not answer.is_current(at + lead_of(answer.request))
+
+
+def lead_of(request: EndorsementRequest) -> timedelta:
+    """Return how long before its end an answer is asked for anew."""
+    return OCSP_LEAD if isinstance(request, NvidiaOcspRequest) else LEAD
+
+
+def retry_seconds(
+    failures: int, *, jitter: float, first: float = FIRST_RETRY_SECONDS, longest: float = LONGEST_RETRY_SECONDS
+) -> float:
+    """Return how long to wait before asking again.
+
+    Args:
+        failures: one after the other; at least 1.
+        jitter: 0 to 1, drawn anew each time, so that replicas do not come together.
+        first: the wait after the first failure, at most.
+        longest: the longest wait.
+    """
+    return min(longest, first * 2.0 ** min(failures - 1, 20)) * (0.5 + jitter / 2)
+
+
+@dataclass(slots=True)
+class _Patience:
+    """How often somebody was asked in vain, and when he is asked again."""
+
+    failures: int = 0
+    again_at: datetime | None = None
+
+    def is_waiting(self, at: datetime) -> bool:
+        return self.again_at is not None and at < self.again_at
+
+
+@dataclass(slots=True)
+class _Service:
+    """A vendor's service."""
+
+    name: str
+    source: EndorsementSource
+    patience: _Patience = field(default_factory=_Patience)
+
+
+class Refresher:
+    """Keeps the answers that workloads need fresh, in a thread of its own.
+
+    Args:
+        vendors: whom to ask.
+        cache: what is needed, and what is there.
+        clock: tells the time.
+        jitter: draws a number from 0 to 1.
+        told: takes the name of a service and how asking it went.
+        report: takes a line for the operator.
+    """
+
+    def __init__(
+        self,
+        vendors: VendorServices,
+        cache: NotedCache,
+        *,
+        clock: Clock,
+        jitter: Callable[[], float],
+        told: Callable[[str, str], None],
+        report: Callable[[str], None],
+    ) -> None:
+        """Remember whom to ask; nothing is asked yet."""
+        named = {"amd": vendors.amd, "intel": vendors.intel, "rims": vendors.rims, "ocsp": vendors.ocsp}
+        self._services: Mapping[str, _Service] = {
+            source.service: _Service(name=name, source=source) for name, source in named.items()
+        }
+        self._cache = cache
+        self._clock = clock
+        self._jitter = jitter
+        self._told = told
+        self._report = report
+        self._unchanged: dict[Wanted, _Patience] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look through the cache now and then."""
+        self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop; a question that is under way is not waited for."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_SECONDS * (0.5 + self._jitter() / 2)):
+            self.look()
+
+    def look(self) -> None:
+        """Look through what is needed once, and fetch what ends soon."""
+        wanted = self._cache.wanted()
+        self._unchanged = {one: patience for one, patience in self._unchanged.items() if one in wanted}
+        for one in wanted:
+            if self._stop.is_set():
+                return
+            self._look_at(one)
+
+    def _look_at(self, wanted: Wanted) -> None:
+        now, service = self._clock(), self._services.get(wanted.service)
+        if service is None or service.patience.is_waiting(now):
+            return
+        if self._unchanged.get(wanted, _Patience()).is_waiting(now):
+            return
+        try:
+            answer = self._cache.look(wanted)
+            if answer is None or not is_due(answer, at=now):
+                return  # what nobody ever got is for the next workload to ask for
+            self._fetch(wanted, service, answer, now)
+        except EndorsementError as exc:
+            self._failed(service if exc.retryable else None, exc, wanted, now)
+        except AttestError as exc:
+            self._failed(None, exc, wanted, now)
+
+    def _fetch(self, wanted: Wanted, service: _Service, earlier: Answer, now: datetime) -> None:
+        newer = refresh_endorsement(wanted.request, source=service.source, cache=self._cache, at=now)
+        service.patience = _Patience()
+        if newer.data != earlier.data or not is_due(newer, at=now):
+            self._unchanged.pop(wanted, None)
+            self._told(service.name, "fetched")
+            return
+        self._leave_alone(wanted, now)
+        self._told(service.name, "unchanged")
+
+    def _leave_alone(self, wanted: Wanted, now: datetime) -> float:
+        """Put one question off, since asking it brought nothing."""
+        failures = self._unchanged.get(wanted, _Patience()).failures + 1
+        wait = retry_seconds(
+            failures, jitter=self._jitter(), first=UNCHANGED_SECONDS, longest=LONGEST_UNCHANGED_SECONDS
+        )
+        self._unchanged[wanted] = _Patience(failures=failures, again_at=now + timedelta(seconds=wait))
+        return wait
+
+    def _failed(self, away: _Service | None, error: AttestError, wanted: Wanted, now: datetime) -> None:
+        """Put off a service that is away, with all that is wanted of it, or one question that it cannot answer."""
+        name = self._services[wanted.service].name
+        if away is None:
+            wait = self._leave_alone(wanted, now)
+        else:
+            failures = away.patience.failures + 1
+            wait = retry_seconds(failures, jitter=self._jitter())
+            away.patience = _Patience(failures=failures, again_at=now + timedelta(seconds=wait))
+        self._told(name, "failed")
+        self._report(
+            f"warning: the {describe(wanted.request)} cannot be fetched anew: {error.message} [{error.code}]; "
+            f"{name} is asked again in {wait:.0f} s, and what is at hand counts until it ends"
+        )

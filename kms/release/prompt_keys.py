@@ -1,0 +1,113 @@
+"""Prompt keys for whoever wants to encrypt: signed notes, with the proof that the log says the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from attest.release import KeyName, sign_note
+from attest.release.prompt_keys import PromptKeyNote, PublishedPromptKey
+from kms.domain.errors import KeyUnknownError, LogBrokenError
+from kms.domain.freezes import freezing
+from kms.domain.log_entries import LogEntry
+from kms.release.services import Services
+from kms.store import Reader
+from kms.store.prompt_keys import StoredPromptKey
+
+__all__ = ["MAX_PAGE", "NOTE_SECONDS", "PromptKeyPage", "PromptKeyService"]
+
+MAX_PAGE: Final = 50
+NOTE_SECONDS: Final = 3600
+"""How long a note counts at most: who holds one longer has to ask again, and learns of a rotation or an end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptKeyPage:
+    """Some prompt keys in the order of their names.
+
+    Attributes:
+        keys: as they travel.
+        after: ask for what comes behind this name, or None when there is no more.
+    """
+
+    keys: tuple[PublishedPromptKey, ...]
+    after: KeyName | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    stored: StoredPromptKey
+    entry: LogEntry
+    use_until: datetime
+
+
+class PromptKeyService:
+    """Finds prompt keys and vouches for them.
+
+    Args:
+        services: everything it works with.
+    """
+
+    def __init__(self, services: Services) -> None:
+        """Keep the services."""
+        self._services = services
+
+    def page(self, *, tenant: str | None, key_id: str | None, after: KeyName | None, limit: int) -> PromptKeyPage:
+        """Return the prompt keys that can be used now; a frozen one cannot.
+
+        Raises:
+            IntegrityError: ``key-record-invalid``.
+            LogBrokenError: the log does not hold what was published.
+            UnavailableError: the database is in use, or away.
+        """
+        at = self._services.clock()
+        with self._services.store.reading() as reader:
+            stored = reader.current_prompt_keys(tenant=tenant, key_id=key_id, after=after, limit=limit + 1)
+            freezes = reader.freezes()
+            free = (one for one in stored[:limit] if not any(freezing(freezes, key=one.name)))
+            found = tuple(_find(reader, one, at=at) for one in free)
+        last = stored[limit - 1].name if len(stored) > limit else None
+        return PromptKeyPage(keys=tuple(map(self._published, found)), after=last)
+
+    def find(self, name: KeyName) -> PublishedPromptKey:
+        """Return the current version of a prompt key.
+
+        Raises:
+            KeyUnknownError: ``key-unknown``: there is no such prompt key, or it cannot be used now.
+            IntegrityError: ``key-record-invalid``.
+            LogBrokenError: the log does not hold what was published.
+            UnavailableError: the database is in use, or away.
+        """
+        page = self.page(tenant=name.tenant, key_id=name.key_id, after=None, limit=1)
+        if not page.keys:
+            raise KeyUnknownError(f"there is no prompt key {str(name)!r}", code="key-unknown", field=str(name))
+        return page.keys[0]
+
+    def _published(self, found: _Found) -> PublishedPromptKey:
+        stored, identity = found.stored, self._services.identity
+        note = PromptKeyNote(
+            name=stored.name,
+            version=stored.version,
+            algorithm=stored.algorithm,
+            public_key=stored.public_key,
+            policy_digest=stored.policy_digest,
+            not_before=stored.published_at,
+            use_until=found.use_until,
+            logged=found.entry.leaf_hash,
+        )
+        return PublishedPromptKey(
+            note=sign_note(note.text(), name=identity.public.name, key=identity.key),
+            entry=found.entry.raw,
+            proof=self._services.log.proof(found.entry.seq).to_text(),
+        )
+
+
+def _find(reader: Reader, stored: StoredPromptKey, *, at: datetime) -> _Found:
+    """Find the entry, and until when the key is to be used: not beyond a rotation that is coming."""
+    entry = next(reader.log(after=stored.seq - 1, limit=1), None)
+    if entry is None or entry.seq != stored.seq:
+        raise LogBrokenError(f"log entry {stored.seq}: it is missing", code="log-gap", field=f"entry {stored.seq}")
+    end, schedule = at + timedelta(seconds=NOTE_SECONDS), reader.schedule_of(stored.name)
+    due = schedule is not None and at < schedule.due_at < end
+    return _Found(stored=stored, entry=entry, use_until=schedule.due_at if schedule is not None and due else end)

@@ -1,0 +1,73 @@
+"""Everything that a request of the release plane works with; ``kms.operations.services`` opens it from settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from attest import TrustAnchors
+from attest.release import VerifierKey
+from kms.clock import Clock
+from kms.keys.wrapping.keyring import Keyring
+from kms.leases import LeaseDesk
+from kms.log.publisher import LogPublisher
+from kms.release.challenges import ChallengeDesk
+from kms.release.endorsement_provider import EndorsementDesk
+from kms.release.passports import PassportDesk
+from kms.store import Store
+
+__all__ = ["Identity", "Services"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who the service is: its origin and its signing key.
+
+    Attributes:
+        key: signs receipts and checkpoints of the log.
+        public: the verifier key, whose text is the audience of every binding.
+    """
+
+    key: Ed25519PrivateKey
+    public: VerifierKey
+
+    @property
+    def origin(self) -> str:
+        """The service's name, which is its log's name too."""
+        return self.public.name
+
+    def __repr__(self) -> str:
+        """Show the public half."""
+        return f"Identity({self.public.text})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything that a request needs; nothing of it is found anywhere else.
+
+    Attributes:
+        store: the database.
+        kek: wraps and unwraps keys.
+        identity: signs receipts.
+        log: checkpoints and proofs of the log.
+        challenges: issues and recognises challenges.
+        leases: makes the leases of what is released.
+        passports: verifies passports.
+        endorsements: what vendors say.
+        anchors: whose roots are accepted.
+        clock: tells the time.
+        allow_simulated: whether simulated evidence counts.
+    """
+
+    store: Store
+    kek: Keyring
+    identity: Identity
+    log: LogPublisher
+    challenges: ChallengeDesk
+    leases: LeaseDesk
+    passports: PassportDesk
+    endorsements: EndorsementDesk
+    anchors: TrustAnchors
+    clock: Clock
+    allow_simulated: bool

@@ -1,0 +1,134 @@
+"""What a decision is made on: keys, policies, reference values and brakes, as one transaction sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from attest import Policy, Unchecked
+from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from kms.auth.callers import within_reach
+from kms.controls.break_glass import GlassDesk
+from kms.domain.actors import Actor
+from kms.domain.break_glass import counting_freezes, judging_policy, open_glass_of
+from kms.domain.decide import Hindrance, KeyState, ReferenceState
+from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
+from kms.domain.key_states import version_hindrances
+from kms.domain.keys import KeyRecord, KeyReference
+from kms.references.resolution import Guard, find_guard
+from kms.store import Reader
+
+__all__ = ["Snapshot", "relaxed_by_all", "take_snapshot", "tolerated_by_all"]
+
+_FROZEN: Final = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.ALL: "service-frozen"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The requested keys, their policies and the reference values in force, as one transaction saw them.
+
+    Each is found under the text that asked for it.
+
+    Attributes:
+        records: the keys.
+        states: what the decision needs to know of them.
+        policies: what judges for them; a policy that its documents leave without values is absent.
+    """
+
+    records: Mapping[str, KeyRecord]
+    states: Mapping[str, KeyState]
+    policies: Mapping[str, Policy]
+
+
+def take_snapshot(
+    reader: Reader, key_ids: Sequence[str], *, caller: Actor | None, glass: GlassDesk, at: datetime
+) -> Snapshot:
+    """Look at what is asked for.
+
+    Args:
+        reader: a transaction.
+        key_ids: the keys, as asked for.
+        caller: who asks, if that is known; keys out of their reach do not exist.
+        glass: tells what an emergency relaxes.
+        at: the moment.
+    """
+    asked_for = map(KeyReference.parse, key_ids)
+    found = reader.asked(within_reach(reader, asked_for, caller=caller))
+    records = {str(one): record for one, record in found.items()}
+    freezes = reader.freezes()
+    opened = glass.open_for(reader, {record.name for record in records.values()}, at=at)
+    broken = {asked: opened.get(record.name, ()) for asked, record in records.items()}
+    guards = {
+        asked: find_guard(reader, judging_policy(record.policy_digest, broken[asked]))
+        for asked, record in records.items()
+    }
+    states = {
+        asked: replace(
+            _state(asked, record, guards[asked], counting_freezes(freezes, broken[asked]), at=at),
+            policy_digest=judging_policy(record.policy_digest, broken[asked]),
+            break_glass=open_glass_of(broken[asked]),
+        )
+        for asked, record in records.items()
+    }
+    return Snapshot(
+        records=records,
+        states=states,
+        policies={asked: guard.policy for asked, guard in guards.items() if guard.policy is not None},
+    )
+
+
+def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> KeyState:
+    return KeyState(
+        asked=asked,
+        name=record.name,
+        version=record.version,
+        purpose=str(record.purpose),
+        policy_digest=record.policy_digest,
+        enabled=record.enabled,
+        reference_digest=None if guard.policy is None else guard.policy.reference_digest,
+        references=tuple(
+            ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
+        ),
+        hindrances=tuple(_hindrances(record, guard, freezes, at=at)),
+        frozen_products=frozen_products(freezes),
+    )
+
+
+def _hindrances(record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> Iterator[Hindrance]:
+    """List what stands against any release of a key now, as the transaction sees it."""
+    if guard.problem is not None:
+        text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
+        yield Hindrance(code="references-unusable", text=text)
+    yield from version_hindrances(record, at=at)
+    for one in freezing(freezes, key=record.name):
+        yield Hindrance(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
+
+
+def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
+    """Return what every policy leaves unchecked: verification is as strict as the strictest of them."""
+    each = [policy.unchecked for policy in policies.values()]
+    if not each:
+        return ()
+    names = set.intersection(*({entry.check for entry in entries} for entries in each))
+    return tuple(entry for entry in each[0] if entry.check in names)
+
+
+def tolerated_by_all(policies: Mapping[str, Policy]) -> DeviceTolerances:
+    """Return what every policy tolerates of GPUs and of switches, likewise."""
+    return DeviceTolerances(
+        gpus=_common([policy.gpu_tolerances for policy in policies.values()]),
+        switches=_common([policy.switch_tolerances for policy in policies.values()]),
+    )
+
+
+def _common(each: list[GpuTolerances]) -> GpuTolerances:
+    if not each:
+        return NO_TOLERANCES
+    indices = set.intersection(*({entry.index for entry in given.waived_measurements} for given in each))
+    held = all(given.held_rim_signers is not None for given in each)
+    return GpuTolerances(
+        waived_measurements=tuple(entry for entry in each[0].waived_measurements if entry.index in indices),
+        held_rim_signers=each[0].held_rim_signers if held else None,
+    )

@@ -1,0 +1,1 @@
+"""Processes of the service: servers, workers, upkeep, metrics, logs."""

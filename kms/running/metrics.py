@@ -1,0 +1,284 @@
+"""Prometheus metrics. Labels come from closed sets, so their number is bounded whatever is asked (MC-33)."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from attest import __version__
+from attest.errors import AttestError
+from kms.config.insecure_switches import SWITCHES, relaxed_switches
+from kms.config.settings import Settings
+from kms.domain.freezes import Scope
+from kms.release.endorsement_dates import KINDS, dated
+from kms.release.services import Services
+from kms.store.audit_queries import waiting_nonces
+from kms.telemetry import Outcome, Stage
+
+__all__ = ["CONTENT_TYPE", "NAMES", "Meter", "Seldom", "share_between_workers"]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_MAX_CODES: Final = 512
+"""The codes of docs/errors.md are fewer; one more is counted as ``other``."""
+_CODE: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+){0,9}")
+_OTHER: Final = "other"
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_SELDOM_SECONDS: Final = 60.0
+_SELDOM_SHARE: Final = 100
+_DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+NAMES: Final = (
+    "kms_build_info",
+    "kms_requests_total",
+    "kms_request_seconds",
+    "kms_decisions_total",
+    "kms_stage_seconds",
+    "kms_verification_seconds",
+    "kms_store_transaction_seconds",
+    "kms_limited_total",
+    "kms_refreshes_total",
+    "kms_log_entries",
+    "kms_log_newest_entry_timestamp_seconds",
+    "kms_nonces_used",
+    "kms_endorsement_expiry_timestamp_seconds",
+    "kms_freezes",
+    "kms_leases_live",
+    "kms_relaxed",
+    "kms_scrape_ok",
+)
+"""Every metric that is served; histograms add ``_bucket``, ``_sum`` and ``_count``."""
+
+
+def share_between_workers(directory: Path, number: int) -> None:
+    """Keep this process's values in files that every worker reads; a worker goes on with those of the one before it.
+
+    Called in a worker, before its ``Meter`` is made.
+
+    Args:
+        directory: of this service alone.
+        number: the worker's.
+    """
+    os.environ[_DIRECTORY_VARIABLE] = str(directory)
+    values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]  # as documented there
+
+
+class Meter:
+    """Counts what requests tell, and answers the question for all of it. An ``Observer``.
+
+    Args:
+        settings: what is relaxed.
+        services: asked for the state of log and endorsements when somebody looks.
+        shared: where workers keep their values; None when this process is alone.
+    """
+
+    def __init__(self, settings: Settings, services: Services, *, shared: Path | None = None) -> None:
+        """Make the metrics, all at zero."""
+        own = CollectorRegistry()
+        self._requests = Counter("kms_requests_total", "Requests.", ("route", "status"), registry=own)
+        self._request_seconds = Histogram(
+            "kms_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=own
+        )
+        self._decisions = Counter(
+            "kms_decisions_total", "Requests for keys, by how they ended and why.", ("outcome", "code"), registry=own
+        )
+        self._stages = Histogram(
+            "kms_stage_seconds", "Stages of a release.", ("stage",), buckets=_SECONDS, registry=own
+        )
+        self._verification = Histogram(
+            "kms_verification_seconds", "Verification of evidence.", ("tee",), buckets=_SECONDS, registry=own
+        )
+        self._transactions = Histogram(
+            "kms_store_transaction_seconds",
+            "Transactions of the database, with the wait for its lock and for the disk.",
+            ("kind",),
+            buckets=_SECONDS,
+            registry=own,
+        )
+        self._limited = Counter("kms_limited_total", "Requests that a limit refused.", ("limit",), registry=own)
+        self._refreshes = Counter(
+            "kms_refreshes_total", "Background requests to vendors' services.", ("service", "outcome"), registry=own
+        )
+        self._codes: set[str] = set()
+        self._registry = CollectorRegistry()
+        self._registry.register(_State(settings, services))
+        if shared is None:
+            self._registry.register(_Passed(own))
+        else:
+            MultiProcessCollector(self._registry, path=str(shared))  # type: ignore[no-untyped-call]  # registers itself
+
+    def text(self) -> bytes:
+        """Return everything in Prometheus's text format."""
+        return bytes(generate_latest(self._registry))
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Take note of an answer.
+
+        Args:
+            route: its template, never the path that was asked for.
+            status: of HTTP.
+            seconds: how long it took.
+        """
+        self._requests.labels(route, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def limited(self, limit: str) -> None:
+        """Take note of a refusal by one of ``kms.api.rate_limits``'s limits."""
+        self._limited.labels(limit).inc()
+
+    def refreshed(self, service: str, outcome: str) -> None:
+        """Take note of a background request to a vendor's service."""
+        self._refreshes.labels(service, outcome).inc()
+
+    def decided(self, outcome: Outcome, code: str) -> None:
+        """Take note of the end of a request for keys."""
+        self._decisions.labels(outcome, self._bounded(code)).inc()
+
+    @contextmanager
+    def stage(self, name: Stage, *, tee: str | None) -> Iterator[None]:
+        """Take the time of a stage."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._took(name, tee, time.perf_counter() - began)
+
+    def _took(self, name: Stage, tee: str | None, seconds: float) -> None:
+        if name == "verify":
+            self._verification.labels(tee or "none").observe(seconds)
+        elif name in {"read", "write"}:
+            self._transactions.labels(name).observe(seconds)
+        else:
+            self._stages.labels(name).observe(seconds)
+
+    def _bounded(self, code: str) -> str:
+        if code in self._codes:
+            return code
+        if len(self._codes) >= _MAX_CODES or not _CODE.fullmatch(code):
+            return _OTHER
+        self._codes.add(code)
+        return code
+
+
+class _Passed(Collector):
+    """What this process counts, handed on to the registry that is asked."""
+
+    def __init__(self, own: CollectorRegistry) -> None:
+        self._own = own
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._own.collect()
+
+
+class Seldom:
+    """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most.
+
+    Args:
+        count: counts it.
+        monotonic: seconds that pass.
+    """
+
+    def __init__(self, count: Callable[[], int], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Count nothing yet."""
+        self._count = count
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._counted: int | None = None
+        self._next = 0.0
+
+    def __call__(self) -> int:
+        """Return the number, as it was when it was counted last."""
+        with self._lock:
+            began = self._monotonic()
+            if self._counted is None or began >= self._next:
+                self._counted = self._count()
+                now = self._monotonic()
+                self._next = now + max(_SELDOM_SECONDS, _SELDOM_SHARE * (now - began))
+            return self._counted
+
+
+class _State(Collector):
+    """What is read when somebody looks, and counted by nobody."""
+
+    def __init__(self, settings: Settings, services: Services) -> None:
+        self._settings = settings
+        self._services = services
+        self._live = Seldom(self._count_leases)
+
+    def _count_leases(self) -> int:
+        with self._services.store.reading() as reader:
+            return reader.live_lease_count(at=self._services.clock())
+
+    def describe(self) -> Iterable[Metric]:
+        """Say nothing: registering shall not open the database."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        info = InfoMetricFamily("kms_build", "The version that runs.")
+        info.add_metric((), {"version": __version__})
+        yield info
+        on = {one.name for one in relaxed_switches(self._settings)}
+        relaxed = GaugeMetricFamily("kms_relaxed", "Whether a switch demands less than it could.", labels=("switch",))
+        for name in SWITCHES:
+            relaxed.add_metric((name,), float(name in on))
+        yield relaxed
+        yield from self._readable(self._endorsements, self._log, self._freezes, self._leases)
+
+    def _readable(self, *parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
+        """Pass on what could be read, and say whether all of it was."""
+        found: list[Metric] = []
+        well = True
+        for part in parts:
+            try:
+                found += part()
+            except AttestError:
+                well = False
+        yield from found
+        yield GaugeMetricFamily("kms_scrape_ok", "Whether all of the state could be read.", value=float(well))
+
+    def _endorsements(self) -> Iterable[Metric]:
+        services = self._services
+        soonest: dict[str, float] = {}
+        for one in dated(services.endorsements.at_hand(at=services.clock())):
+            soonest.setdefault(one.kind, one.ends.timestamp())
+        ends = GaugeMetricFamily(
+            "kms_endorsement_expiry_timestamp_seconds", "The soonest end of what vendors say.", labels=("kind",)
+        )
+        for kind in KINDS:
+            if kind in soonest:
+                ends.add_metric((kind,), soonest[kind])
+        yield ends
+
+    def _freezes(self) -> Iterable[Metric]:
+        with self._services.store.reading() as reader:
+            found = [freeze.target.scope for freeze in reader.freezes()]
+        frozen = GaugeMetricFamily("kms_freezes", "What is frozen, by what it stops.", labels=("scope",))
+        for scope in Scope:
+            frozen.add_metric((str(scope),), float(found.count(scope)))
+        yield frozen
+
+    def _leases(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("kms_leases_live", "Leases that count.", value=float(self._live()))
+
+    def _log(self) -> Iterable[Metric]:
+        with self._services.store.reading() as reader:
+            size, head = reader.log_size(), reader.head()
+            nonces = reader.examined(waiting_nonces)
+        yield GaugeMetricFamily("kms_log_entries", "Entries of the log.", value=float(size))
+        yield GaugeMetricFamily("kms_nonces_used", "Used challenges that are remembered.", value=float(nonces))
+        if head.time is not None:
+            yield GaugeMetricFamily(
+                "kms_log_newest_entry_timestamp_seconds",
+                "When the newest entry of the log was written.",
+                value=head.time.timestamp(),
+            )

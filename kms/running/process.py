@@ -1,0 +1,210 @@
+"""A running process of the service: its listeners in one event loop, and what signals do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from attest.errors import AttestError, ConfigurationError
+from kms.config.tls import ServerTls
+from kms.release.services import Services
+from kms.running.http_protocol import PatientProtocol
+from kms.running.reload import Reread
+
+__all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]
+
+BACKLOG: Final = 512
+"""Connections that the system accepts before a process takes them."""
+CONNECTIONS_PER_RELEASE: Final = 16
+"""Connections that may be open for each release that may be worked on; more are answered 503."""
+KEEP_ALIVE_SECONDS: Final = 15
+_HEAD_BYTES: Final = 32 * 1024
+"""Of a request's line and headers, before they are read; ``kms.api.limits`` says less, and says it in words."""
+_ACCEPTED_AT_ONCE: Final = 1
+"""Of several processes on one socket, the first to wake must not take everything that is waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """An address, and what answers there.
+
+    Attributes:
+        app: answers requests.
+        sock: listening; closed when serving ends.
+        connections: most that may be open; more are answered 503.
+        tls: what connections begin with; None for plain HTTP.
+        protocol: reads HTTP from a connection.
+        again: what is read again on SIGHUP, beside endorsements and TLS certificates.
+    """
+
+    app: ASGIApp
+    sock: socket.socket
+    connections: int
+    tls: ServerTls | None = None
+    protocol: type[PatientProtocol] = PatientProtocol
+    again: tuple[Reread, ...] = ()
+
+
+def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
+    """Open a listening socket.
+
+    Args:
+        host: address.
+        port: 0 takes any.
+        names: of the settings that say so.
+
+    Raises:
+        ConfigurationError: ``address-in-use`` or ``address-unusable``.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as exc:
+        taken = exc.errno == errno.EADDRINUSE
+        host_option, port_option = (name.replace("_", "-") for name in names)
+        problem = os.strerror(exc.errno) if exc.errno is not None and exc.errno > 0 else str(exc)
+        raise ConfigurationError(
+            f"cannot listen on {host} port {port}: {problem}",
+            code="address-in-use" if taken else "address-unusable",
+            field=names[1] if taken else names[0],
+            got=f"{host}:{port}",
+            hint=f"another program, perhaps another 'kms serve', has it; take another with --{port_option}"
+            if taken
+            else f"name an address of this machine with --{host_option}",
+        ) from exc
+
+
+def serve(
+    listeners: Sequence[Listener],
+    services: Services,
+    *,
+    drain_seconds: int,
+    report: Callable[[str], None],
+    ready: Callable[[], None] = lambda: None,
+    ending: Callable[[], None] = lambda: None,
+    lifeline: int | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; requests that have begun are finished.
+
+    SIGHUP reads endorsements, TLS certificates, and what the listeners name besides, again.
+
+    Args:
+        listeners: what is served in this process, all in one event loop.
+        services: opened in this process; the caller closes them.
+        drain_seconds: longest time that requests which have begun get to finish.
+        report: takes a line for the operator.
+        ready: called once, when every listener accepts connections.
+        ending: called when no more connections are accepted, before requests that have begun are finished.
+        lifeline: a descriptor whose end of file ends serving as well: whoever watches this process is gone.
+    """
+    servers = tuple(_server(one, drain_seconds) for one in listeners)
+    asyncio.run(_serve(servers, listeners, services, report=report, ready=ready, ending=ending, lifeline=lifeline))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to whoever runs it, and says when it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(BACKLOG)  # what uvicorn passes on as the backlog is how many it accepts at once
+        self.accepting.set()
+
+
+def _server(listener: Listener, drain_seconds: int) -> _Server:
+    config = uvicorn.Config(
+        listener.app,
+        log_config=None,
+        access_log=False,  # kms.api.observation writes it, with the request's id
+        http=listener.protocol,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        backlog=_ACCEPTED_AT_ONCE,
+        limit_concurrency=listener.connections,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=drain_seconds,
+    )
+    if listener.tls is not None:
+        config.load()
+        config.ssl = listener.tls.context
+    return _Server(config)
+
+
+async def _serve(
+    servers: Sequence[_Server],
+    listeners: Sequence[Listener],
+    services: Services,
+    *,
+    report: Callable[[str], None],
+    ready: Callable[[], None],
+    ending: Callable[[], None],
+    lifeline: int | None,
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        ending()
+        for server in servers:
+            server.should_exit = True
+
+    def end_alone() -> None:
+        loop.remove_reader(lifeline or 0)
+        report("error: the process that watches this one is gone; ending")
+        end()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    certificates = tuple(one.tls for one in listeners if one.tls is not None)
+    again = tuple(reread for one in listeners for reread in one.again)
+    reload = partial(_reload, services, certificates, again, report)
+    loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, reload))
+    if lifeline is not None:
+        loop.add_reader(lifeline, end_alone)
+    async with asyncio.TaskGroup() as running:
+        for server, listener in zip(servers, listeners, strict=True):
+            running.create_task(server.serve([listener.sock]))
+        for server in servers:
+            await server.accepting.wait()
+        ready()
+
+
+def _reload(
+    services: Services, certificates: Sequence[ServerTls], again: Sequence[Reread], report: Callable[[str], None]
+) -> None:
+    """Read everything again, in a thread, so that requests go on meanwhile."""
+    _read_again("endorsements were read again", partial(services.endorsements.reload, at=services.clock()), report)
+    for tls in certificates:
+        _read_again("a TLS certificate was read again", partial(tls.reload, at=services.clock()), report)
+    for one in again:
+        _read_again(one.done, one.read, report)
+
+
+def _read_again(done: str, read: Callable[[], object], report: Callable[[str], None]) -> None:
+    """Read something again; when that fails, what is in use stays in use."""
+    try:
+        read()
+    except AttestError as exc:
+        report(f"error: {exc.message}; what was read before stays in use")
+    else:
+        report(done)

@@ -1,0 +1,128 @@
+"""What else is read again on SIGHUP: Verifiers whose word is taken, and files of keys that sign tokens.
+
+Each is checked as at the start and logged before it counts. What cannot be read, or is not approved, changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+from kms.auth.issuers import Issuer
+from kms.auth.keysets import KeySets
+from kms.config.configuration import Configuration, log_configuration, read_configuration, with_key_sets
+from kms.config.file_ownership import require_guarded, require_guarded_file
+from kms.config.settings import Settings
+from kms.domain.actors import local_actor
+from kms.domain.anchors import anchor_lines
+from kms.quorum.approved_anchors import require_approved
+from kms.release.services import Services
+from kms.release.verifiers import read_verifiers, verifier_lines
+
+__all__ = ["Meaning", "Reread", "key_sets_again", "verifiers_again"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reread:
+    """Something that is read again on SIGHUP.
+
+    Attributes:
+        done: said when it was.
+        read: does it; an ``AttestError`` says why what was read before stays in use.
+    """
+
+    done: str
+    read: Callable[[], object]
+
+
+class Meaning:
+    """What the settings mean in this process, with every change of it in the log before it counts.
+
+    A file that is not read again, and changed all the same, means what it meant when it was read.
+
+    Args:
+        settings: validated.
+        services: opened; their log is written.
+        configuration: as read and logged at the start.
+    """
+
+    def __init__(self, settings: Settings, services: Services, configuration: Configuration) -> None:
+        """Keep what they mean."""
+        self._settings = settings
+        self._services = services
+        self._configuration = configuration
+        self._lock = threading.Lock()
+
+    def current(self) -> Configuration:
+        """Return what they mean now, as the log has it."""
+        return self._configuration
+
+    def key_sets(self, name: str, issuers: tuple[Issuer, ...]) -> None:
+        """Note what the files of these issuers say now.
+
+        Args:
+            name: the setting that names the issuers.
+            issuers: as they were read at the start.
+
+        Raises:
+            ConfigurationError: one of the files cannot be read, or others could write it.
+            UnavailableError: the database is in use, or the clock is wrong.
+            IntegrityError: ``store-fact-invalid``.
+        """
+        for path in (one for issuer in issuers for one in issuer.files):
+            require_guarded_file(name, path)
+        with self._lock:
+            before = self._configuration.settings.get(name)
+            first = before[0] if isinstance(before, list) else before
+            values = {**self._configuration.settings, name: with_key_sets(first, issuers, name)}
+            self._log(Configuration(document={**self._configuration.document, "settings": values}))
+
+    def verifiers(self, path: Path) -> None:
+        """Trust the Verifiers that the file names now: a change of roots, approved where that is demanded.
+
+        Raises:
+            ConfigurationError: ``verifiers-invalid``, ``anchors-not-approved``, or as ``key_sets``.
+            UnavailableError: the database is in use, or the clock is wrong.
+            IntegrityError: ``store-fact-invalid``.
+        """
+        require_guarded(self._settings, None)
+        with self._lock:
+            verifiers = read_verifiers(path)
+            fresh = read_configuration(self._settings, self._services.anchors)
+            if fresh.anchors != {*anchor_lines(self._services.anchors), *verifier_lines(verifiers)}:
+                raise ConfigurationError(
+                    f"verifiers_file: {path} changed while it was read",
+                    code="file-unreadable",
+                    field="verifiers_file",
+                    hint="send SIGHUP once more",
+                )
+            with self._services.store.reading() as reader:
+                require_approved(reader, fresh.anchors_digest)
+            values = {**self._configuration.settings, "verifiers_file": fresh.settings["verifiers_file"]}
+            anchors = fresh.document["anchors"]
+            self._log(Configuration(document={**fresh.document, "settings": values, "anchors": anchors}))
+            self._services.passports.trust(verifiers)
+
+    def _log(self, configuration: Configuration) -> None:
+        services = self._services
+        log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
+        self._configuration = configuration
+
+
+def key_sets_again(whose: str, key_sets: KeySets) -> Reread:
+    """Return how the key sets of issuers are read again; one that cannot be read is told of and stays as it was."""
+    return Reread(
+        done=f"the key sets for tokens of {whose} were read again", read=partial(key_sets.refresh, everything=True)
+    )
+
+
+def verifiers_again(settings: Settings, meaning: Meaning) -> tuple[Reread, ...]:
+    """Return how the Verifiers whose EARs are genuine here are read again; nothing where the settings name none."""
+    if settings.verifiers_file is None:
+        return ()
+    read = partial(meaning.verifiers, settings.verifiers_file)
+    return (Reread(done="the Verifiers were read again", read=read),)

@@ -1,0 +1,123 @@
+"""Answers who asks the service to prove itself, within limits: reports are slow to make, and anybody may ask."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from attest.errors import CollectionError
+from attest.release import sign_note
+from attest.release.identity import ServiceAttestation, ServiceStatement, identity_binding, identity_note
+from kms.clock import Clock
+from kms.domain.errors import AttestationOffError, UnavailableError
+from kms.release.services import Identity
+from kms.running.self_evidence.sources import EvidenceSource
+
+__all__ = ["AttestationDesk"]
+
+MAX_WAITING: Final = 8
+"""Who wait for the device at the same time; more are told to come again."""
+REPEAT_SECONDS: Final = 30
+"""The same question is given the same answer for so long, without asking the device."""
+MAX_REMEMBERED: Final = 64
+_MINUTE: Final = timedelta(minutes=1)
+_log = logging.getLogger("kms")
+
+
+class AttestationDesk:
+    """Makes the service's own proof.
+
+    Args:
+        source: where evidence comes from; None refuses everybody.
+        identity: the service's, which signs.
+        state: returns what the service says of itself, as of now; its TLS certificate may be replaced meanwhile.
+        clock: tells the time.
+        per_minute: most reports that are made in a minute, by this process.
+    """
+
+    def __init__(
+        self,
+        source: EvidenceSource | None,
+        *,
+        identity: Identity,
+        state: Callable[[], ServiceStatement],
+        clock: Clock,
+        per_minute: int,
+    ) -> None:
+        """Begin with a full allowance."""
+        self._source = source
+        self._identity = identity
+        self._state = state
+        self._clock = clock
+        self._per_minute = per_minute
+        self._made: list[datetime] = []
+        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._device = threading.Lock()
+        self._answers: OrderedDict[tuple[bytes, str, bytes], tuple[datetime, ServiceAttestation]] = OrderedDict()
+
+    def answer(self, *, nonce: bytes, audience: str) -> ServiceAttestation:
+        """Prove the service to somebody.
+
+        Args:
+            nonce: 32 bytes of his.
+            audience: how he calls himself, 1 to 512 printable characters.
+
+        Raises:
+            AttestationOffError: ``attestation-off``.
+            UnavailableError: ``attestation-busy``, or ``attestation-failed``: the device gave no evidence.
+        """
+        source = self._source
+        if source is None:
+            raise AttestationOffError(
+                "this service gives no evidence of the machine that it runs on",
+                code="attestation-off",
+                hint="its operator turns it on with self_evidence, where it runs inside a TEE",
+            )
+        if not self._waiting.acquire(blocking=False):
+            raise _busy("too many are waiting for the device")
+        try:
+            with self._device:
+                return self._made_or_remembered(source, nonce, audience)
+        finally:
+            self._waiting.release()
+
+    def _made_or_remembered(self, source: EvidenceSource, nonce: bytes, audience: str) -> ServiceAttestation:
+        now, statement = self._clock(), self._state()
+        question = (nonce, audience, statement.to_bytes())
+        self._forget(now)
+        remembered = self._answers.get(question)
+        if remembered is not None:
+            return remembered[1]
+        if len(self._made) >= self._per_minute:
+            raise _busy(f"{self._per_minute} reports were made in the last minute")
+        self._made.append(now)
+        try:
+            evidence = source(identity_binding(statement, nonce=nonce, audience=audience))
+        except CollectionError as exc:
+            # What is wrong with the machine concerns the operator.
+            _log.error("own evidence: %s: %s", exc.code, exc.message)
+            raise UnavailableError(
+                "the machine gave no evidence", code="attestation-failed", hint="its operator's log says why"
+            ) from exc
+        text = identity_note(nonce=nonce, audience=audience, statement=statement.to_bytes(), evidence=evidence)
+        note = sign_note(text, name=self._identity.public.name, key=self._identity.key)
+        made = ServiceAttestation(statement=statement.to_bytes(), evidence=evidence, note=note)
+        self._answers[question] = (now, made)
+        return made
+
+    def _forget(self, now: datetime) -> None:
+        """Forget what is old; what is from the future, after a clock that went back, is forgotten as well."""
+        self._made = [at for at in self._made if timedelta(0) <= now - at < _MINUTE]
+        repeat = timedelta(seconds=REPEAT_SECONDS)
+        for question in [q for q, (at, _) in self._answers.items() if not timedelta(0) <= now - at < repeat]:
+            del self._answers[question]
+        while len(self._answers) >= MAX_REMEMBERED:
+            self._answers.popitem(last=False)
+
+
+def _busy(why: str) -> UnavailableError:
+    return UnavailableError(f"the service cannot prove itself just now: {why}", code="attestation-busy", retryable=True)

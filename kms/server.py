@@ -1,0 +1,280 @@
+"""`kms serve` from settings to the end: sockets first, then one process or several, each with services of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+from kms.admin_api.listener import administration, listen_for_administrators
+from kms.api.app import create_app
+from kms.api.observation import Watching
+from kms.clock import Clock
+from kms.config.callers import identified_callers
+from kms.config.configuration import log_configuration, read_configuration
+from kms.config.settings import Settings
+from kms.config.tls.opening import open_tls, weigh_channel
+from kms.domain.actors import local_actor
+from kms.domain.kek import RandomBytes
+from kms.keys.rotation import Rotator
+from kms.operations.services import open_services
+from kms.release.endorsement_refresh import Refresher
+from kms.release.services import Services
+from kms.running.hardening import harden
+from kms.running.logs import set_up_logs
+from kms.running.process import CONNECTIONS_PER_RELEASE, Listener, listen, serve
+from kms.running.reload import Meaning, key_sets_again, verifiers_again
+from kms.running.self_evidence import open_source
+from kms.running.upkeep import SteadyClock, Upkeep, kept_up
+from kms.running.workers import Worker, supervise
+
+__all__ = ["Surroundings", "run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a running service is given beside its settings.
+
+    Attributes:
+        clock: tells the time.
+        random: where nonces come from.
+        report: takes a line for the operator.
+        announce: called once, when the service answers, with its identity, the port that it listens on, and that of
+            the administration API, if there is one.
+    """
+
+    clock: Clock
+    random: RandomBytes
+    report: Callable[[str], None]
+    announce: Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """What was opened before any worker started; every worker serves all of it.
+
+    Attributes:
+        release: where keys are released.
+        admin: where administrators are served, if anywhere.
+        metrics: where metrics are read, if anywhere.
+        shared: where workers keep what they count, when there are several and it is read.
+    """
+
+    release: socket.socket
+    admin: socket.socket | None
+    metrics: socket.socket | None
+    shared: Path | None
+
+    @property
+    def ports(self) -> tuple[int, int | None]:
+        """Return where keys are released, and where administrators are served."""
+        admin = None if self.admin is None else int(self.admin.getsockname()[1])
+        return int(self.release.getsockname()[1]), admin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """What is special about one serving process.
+
+    Attributes:
+        ready: called when it accepts connections.
+        meaning: what the settings mean to it.
+        number: of the worker; 1 where there is one process alone.
+        lifeline: see ``serve``.
+    """
+
+    ready: Callable[[], None]
+    meaning: Meaning
+    number: int = 1
+    lifeline: int | None = None
+
+
+def run(settings: Settings, surroundings: Surroundings) -> int:
+    """Serve until SIGTERM or SIGINT.
+
+    Returns:
+        The exit code of this process, which may be a worker's.
+
+    Raises:
+        ConfigurationError: as ``open_services``, ``open_tls``, ``weigh_channel``, ``harden`` and ``listen``.
+        IntegrityError: one of the service's own keys does not open.
+        UnavailableError: the database is in use by something else.
+    """
+    set_up_logs(settings.log_format)
+    weigh_channel(settings, report=surroundings.report)
+    if settings.workers == 1:
+        with _services(settings, surroundings) as (services, meaning), _opened(settings) as opened:
+            ready = partial(surroundings.announce, services.identity.public.text, *opened.ports)
+            _serve(settings, services, opened, _Life(ready=ready, meaning=meaning), surroundings=surroundings)
+        return 0
+    with _opened(settings) as opened:
+        ports = opened.ports
+        found = supervise(
+            settings.workers,
+            drain_seconds=settings.drain_seconds,
+            announce=lambda identity: surroundings.announce(identity, *ports),
+            report=surroundings.report,
+        )
+        if not isinstance(found, Worker):
+            return found
+        with _services(settings, surroundings) as (services, meaning):
+            ready = partial(found.ready, services.identity.public.text)
+            life = _Life(ready=ready, meaning=meaning, number=found.number, lifeline=found.lifeline)
+            _serve(settings, services, opened, life, surroundings=surroundings)
+        return 0
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[_Opened]:
+    with ExitStack() as stack:
+        release = stack.enter_context(listen(settings.host, settings.port))
+        admin = stack.enter_context(listen_for_administrators(settings))
+        if settings.metrics_port is None:
+            yield _Opened(release=release, admin=admin, metrics=None, shared=None)
+            return
+        names = ("metrics_host", "metrics_port")
+        metrics = stack.enter_context(listen(settings.metrics_host, settings.metrics_port, names=names))
+        shared = stack.enter_context(_shared_folder()) if settings.workers > 1 else None
+        yield _Opened(release=release, admin=admin, metrics=metrics, shared=shared)
+
+
+@contextmanager
+def _shared_folder() -> Iterator[Path]:
+    """Make a folder that only the process which made it takes away, and none of those that it forked."""
+    maker, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="kms-metrics-"))
+    try:
+        yield folder
+    finally:
+        if os.getpid() == maker:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _services(settings: Settings, surroundings: Surroundings) -> Iterator[tuple[Services, Meaning]]:
+    harden(lock_memory=settings.lock_memory, report=surroundings.report)  # in this process, before any key is read
+    services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
+    rotator = Rotator(store=services.store, kek=services.kek, random=surroundings.random)
+    clock = SteadyClock(clock=surroundings.clock, monotonic=time.monotonic)
+    try:
+        configuration = read_configuration(settings, services.anchors)
+        log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
+        with kept_up(Upkeep(rotator=rotator, clock=clock, report=surroundings.report)):
+            yield services, Meaning(settings, services, configuration)
+    finally:
+        services.store.close()
+
+
+def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life, *, surroundings: Surroundings) -> None:
+    """Serve everything that was opened, in this process."""
+    draining = threading.Event()
+    report = surroundings.report
+    counting, listeners, told = _watching(settings, services, opened, life)
+    tls = open_tls(settings, at=services.clock(), report=report)
+    evidence = open_source(settings, clock=services.clock)
+    noted = life.meaning.key_sets
+    with (
+        _traced(settings, counting) as watching,
+        identified_callers(settings, services.store, clock=services.clock, report=report, noted=noted) as callers,
+        administration(
+            settings, services, opened.admin, watching=watching, report=report, noted=noted
+        ) as administrators,
+        _refreshed(services, surroundings, told),
+    ):
+        app = create_app(
+            settings,
+            services,
+            tls=tls,
+            evidence=evidence,
+            watching=watching,
+            draining=draining.is_set,
+            callers=callers,
+            meaning=life.meaning.current,
+        )
+        connections = settings.max_concurrent * CONNECTIONS_PER_RELEASE
+        again = verifiers_again(settings, life.meaning)
+        if callers is not None:
+            again = (*again, key_sets_again("callers", callers.key_sets))
+        release = Listener(app=app, sock=opened.release, connections=connections, tls=tls, again=again)
+        serve(
+            [release, *administrators, *listeners],
+            services,
+            drain_seconds=settings.drain_seconds,
+            report=report,
+            ready=life.ready,
+            ending=draining.set,
+            lifeline=life.lifeline,
+        )
+
+
+@contextmanager
+def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
+    """Send traces where the settings want them, while this process serves; what is left is sent in the end."""
+    if settings.otlp_endpoint is None:
+        yield watching
+        return
+    try:
+        from kms.running.tracing import RequestTracer, exporter_to, make_provider  # noqa: PLC0415  of the extra 'otel'
+    except ImportError as exc:
+        raise ConfigurationError(
+            "traces need packages that are not installed",
+            code="tracing-unavailable",
+            field="otlp_endpoint",
+            expected="opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http",
+            hint="pip install 'attest-kms[otel]'",
+        ) from exc
+    provider = make_provider(
+        exporter_to(settings.otlp_endpoint), origin=settings.origin, percent=settings.trace_percent
+    )
+    tracer = RequestTracer(provider)
+    try:
+        yield replace(watching, observers=(*watching.observers, tracer), tracer=tracer)
+    finally:
+        provider.shutdown()
+
+
+@contextmanager
+def _refreshed(services: Services, surroundings: Surroundings, told: Callable[[str, str], None]) -> Iterator[None]:
+    """Keep fresh what vendors say, while this process serves."""
+    asked = services.endorsements.service
+    if asked is None or asked.cache is None:
+        yield
+        return
+    refresher = Refresher(
+        asked.vendors,
+        asked.cache,
+        clock=surroundings.clock,
+        jitter=lambda: surroundings.random(1)[0] / 255,
+        told=told,
+        report=surroundings.report,
+    )
+    refresher.start()
+    try:
+        yield
+    finally:
+        refresher.stop()
+
+
+def _watching(
+    settings: Settings, services: Services, opened: _Opened, life: _Life
+) -> tuple[Watching, tuple[Listener, ...], Callable[[str, str], None]]:
+    """Say who is told of requests, where that is read, and who is told of what vendors are asked."""
+    if opened.metrics is None:
+        return Watching(), (), lambda *_: None
+    from kms.running.metrics import Meter, share_between_workers  # noqa: PLC0415  only where somebody wants to read them
+    from kms.running.metrics_app import CONNECTIONS, MetricsApp  # noqa: PLC0415
+
+    if opened.shared is not None:
+        share_between_workers(opened.shared, life.number)
+    meter = Meter(settings, services, shared=opened.shared)
+    watching = Watching(observers=(meter,), answered=meter.answered, limited=meter.limited)
+    listener = Listener(app=MetricsApp(meter.text), sock=opened.metrics, connections=CONNECTIONS)
+    return watching, (listener,), meter.refreshed

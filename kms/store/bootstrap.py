@@ -1,0 +1,149 @@
+"""Making, migrating and opening a database; a service never works with a schema that it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.engine import URL
+
+from attest.errors import ConfigurationError
+from kms.store import postgres, sqlite
+from kms.store.database import Store, Writer
+from kms.store.failures import not_initialised, translated
+from kms.store.location import Access, locate
+from kms.store.schema import REVISIONS
+from kms.store.timeouts import WRITING
+
+__all__ = ["create_database", "migrate_database", "open_store"]
+
+_DEFAULT = Access()
+
+
+def create_database(database: str, *, fill: Callable[[Writer], None], access: Access = _DEFAULT) -> None:
+    """Make a database with the newest schema and its first rows, all or nothing.
+
+    Args:
+        database: a file that is not there yet, or the URL of an empty PostgreSQL database.
+        fill: writes the first rows, in the same transaction.
+        access: how a PostgreSQL server is reached.
+
+    Raises:
+        ConfigurationError: ``database-exists``, ``database-unusable``, or as ``locate``.
+        UnavailableError: the server does not answer.
+    """
+    place = locate(database)
+    with ExitStack() as stack:
+        if isinstance(place, Path):
+            place = stack.enter_context(sqlite.new_file(place))
+        with _writing(place, access) as connection:
+            if isinstance(place, URL):
+                postgres.require_empty(connection)
+                postgres.require_none_serving(connection)  # one that knew another database in its place
+            upgrade(connection)
+            fill(Writer(connection))
+
+
+def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, str]:
+    """Bring a database to the newest schema; the whole migration is one transaction.
+
+    Returns:
+        The revisions before and after.
+
+    Raises:
+        ConfigurationError: as ``open_store``, save that an old schema is what this is for.
+        UnavailableError: ``store-busy``, something else writes to it, or is connected to a PostgreSQL database.
+    """
+    place = locate(database)
+    with _writing(place, access) as connection:
+        if isinstance(place, URL):
+            postgres.require_none_serving(connection)
+        before = _revision(connection)
+        _require_known(before)
+        upgrade(connection)
+        return before, REVISIONS[-1]
+
+
+def open_store(database: str, *, access: Access = _DEFAULT) -> Store:
+    """Open a database of exactly the schema that this version works with.
+
+    Raises:
+        ConfigurationError: ``database-missing``, ``database-unusable``, ``database-exposed``, as ``locate``,
+            ``database-not-initialised``, ``database-newer`` or ``database-needs-migration``.
+        UnavailableError: ``store-busy``, or ``store-unreachable``.
+    """
+    store = Store(_engine(locate(database), access), check=_require_current)
+    try:
+        with store.reading():
+            pass
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _engine(place: Path | URL, access: Access) -> Engine:
+    return sqlite.open_engine(place) if isinstance(place, Path) else postgres.open_engine(place, access)
+
+
+@contextmanager
+def _writing(place: Path | URL, access: Access) -> Iterator[Connection]:
+    """Open the writing transaction of a database whose schema is not looked at."""
+    engine = _engine(place, access)
+    try:
+        with translated(), engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _require_current(connection: Connection) -> None:
+    revision = _revision(connection)
+    _require_known(revision)
+    _require_newest(revision)
+
+
+def _revision(connection: Connection) -> str:
+    """Read the one row of Alembic's table; its absence means that this is no database of ours."""
+    rows = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    if len(rows) != 1:
+        raise not_initialised()
+    return str(rows[0])
+
+
+def _require_known(revision: str) -> None:
+    if revision not in REVISIONS:
+        raise ConfigurationError(
+            f"the database has schema {revision!r}, which a newer version made",
+            code="database-newer",
+            field="database",
+            expected=f"{REVISIONS[0]} to {REVISIONS[-1]}",
+            got=revision,
+            hint="run the newer version; there is no way back for a migrated database but its backup",
+        )
+
+
+def _require_newest(revision: str) -> None:
+    if revision != REVISIONS[-1]:
+        raise ConfigurationError(
+            f"the database has schema {revision}, and this version works with {REVISIONS[-1]}",
+            code="database-needs-migration",
+            field="database",
+            expected=REVISIONS[-1],
+            got=revision,
+            hint="stop every service, back the database up, then run 'kms migrate'",
+        )
+
+
+def upgrade(connection: Connection) -> None:
+    """Run the migrations that a database lacks, in the transaction of this connection."""
+    from alembic import command  # noqa: PLC0415  'kms serve' never migrates and starts faster without it
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", "kms.store:migrations")
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,297 @@
+"""The three parties on one computer: two owners with a key-release service each, and an operator with the machine.
+
+::
+
+    <folder>/model-owner/       model.key, owner.pem, kms/ …      what only the model's owner has
+    <folder>/document-owner/    token, policy.json, kms/ …        what only the documents' owner has
+    <folder>/operator/          minilm.sealed, enclave.toml, documents.db, logs, wire/ …       what the operator sees
+
+    client ──tap──▶ enclave ──tap──▶ the model owner's service
+                            ──tap──▶ the document owner's service
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from attest.encoding import JsonValue, json_value
+from attest.errors import ConfigurationError
+from rag_demo.client import RagClient, read_demands, token_in
+from rag_demo.client.clock import now
+from rag_demo.demo.programs import Program, environment, finish, run, start
+from rag_demo.demo.recording_relay import Tap
+
+__all__ = ["NAME", "Options", "Stage", "staged"]
+
+NAME: Final = "rag.example"
+"""What clients call the service, and what its evidence has to say."""
+PREFIX: Final = "attest-rag-demo-"
+_LOCK: Final = ".in-use"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How the demonstration is to be.
+
+    Attributes:
+        machine: ``snp``, ``tdx``, ``azure-snp`` or ``azure-tdx``; simulated.
+        gpus: how many GPUs it has.
+        lease_seconds: how long a key may be used before the machine has to prove itself again.
+        keep: leave the folder behind.
+    """
+
+    machine: str = "snp"
+    gpus: int = 1
+    lease_seconds: int = 60
+    keep: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """The parties, once they are there.
+
+    Attributes:
+        options: how it is to be.
+        folder: of all of them.
+        front: through which clients reach the enclave.
+        programs: what runs, by name.
+        told: what each owner says of itself: identity, key, config.
+    """
+
+    options: Options
+    folder: Path
+    front: Tap
+    programs: dict[str, Program] = field(default_factory=dict)
+    told: dict[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def model_owner(self) -> Path:
+        """What only the owner of the model has."""
+        return self.folder / "model-owner"
+
+    @property
+    def document_owner(self) -> Path:
+        """What only the owner of the documents has."""
+        return self.folder / "document-owner"
+
+    @property
+    def operator(self) -> Path:
+        """What the operator of the machine sees."""
+        return self.folder / "operator"
+
+    @property
+    def url(self) -> str:
+        """Where clients find the service."""
+        return self.front.url
+
+    def client(self, *, token: str = "token", policy: str = "policy.json") -> RagClient:  # noqa: S107  a file's name
+        """Return a client of the document owner's.
+
+        Args:
+            token: file of the user's token, in that owner's folder.
+            policy: file of the policy, likewise.
+        """
+        demands = read_demands(
+            audience=NAME,
+            policy=self.document_owner / policy,
+            endorsements=(self.document_owner / "vendors",),
+            allow_simulated=True,
+            offline=True,
+            max_age=timedelta(seconds=min(300, self.options.lease_seconds)),
+            at=now(),
+        )
+        user = token_in(self.document_owner / token, random=os.urandom)
+        return RagClient(self.url, demands=demands, token=user)
+
+    def tighten(self) -> str:
+        """Let the document owner demand newer firmware than the machine has: of its client, and of its own service.
+
+        Returns:
+            the rule, for people.
+        """
+        policy = self.document_owner / "policy.json"
+        document = json_value(policy.read_bytes(), what="policy")
+        rule = _tightened(document)
+        beside = self.document_owner / "policy-2.json"
+        beside.write_text(json.dumps(document, indent=1))
+        told = self.told["documents"]
+        words = ("key", "policy", "set", told["key"], "--policy", str(beside), "--config", told["config"])
+        run("kms-policy", ("-c", _KMS, *words), folder=self.document_owner, env=_home(self.document_owner))
+        beside.replace(policy)
+        return rule
+
+
+@contextmanager
+def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) -> Iterator[Stage]:
+    """Put the parties together, and take everything away in the end, however it comes.
+
+    Args:
+        options: how it is to be.
+        told: is told what is being done, for people who wait.
+
+    Raises:
+        ConfigurationError: ``demo-program-failed``, ``demo-model-missing``, ``demo-folder-unusable``.
+    """
+    with _writing_for_oneself(), _folder(keep=options.keep) as folder, ExitStack() as ending:
+        for name in ("model-owner", "document-owner", "operator"):
+            (folder / name).mkdir(mode=0o700)
+            (folder / name / "tmp").mkdir(mode=0o700)
+        wire = folder / "operator" / "wire"
+        wire.mkdir()
+        stage = Stage(options=options, folder=folder, front=ending.enter_context(Tap("client", port=0, folder=wire)))
+        told("both owners make a key-release service and a key; the model's owner seals the model")
+        _make_owners(stage)
+        told("the services and the operator's machine start")
+        for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
+            words = ("serve", "--config", stage.told[role]["config"], "--port", "0")
+            program = start(f"kms-{role}", ("-c", _KMS, *words), folder=owner, env=_home(owner))
+            ending.callback(program.stop)
+            stage.programs[f"kms-{role}"] = program
+        taps = {}
+        for role in ("model", "documents"):
+            address = stage.programs[f"kms-{role}"].facts("listening", "identity")["listening"]
+            tap = Tap(f"kms-{role}", port=urlsplit(address).port or 0, folder=wire)
+            taps[role] = ending.enter_context(tap).url
+        _start_enclave(stage, taps, ending)
+        yield stage
+
+
+_KMS: Final = "import sys; from kms.cli.main import main; sys.argv[0] = 'kms'; main()"
+
+
+def _make_owners(stage: Stage) -> None:
+    """Let both owners make what is theirs, at the same time."""
+    options = stage.options
+    rest = (options.machine, str(options.gpus), str(options.lease_seconds))
+    making: dict[str, Program] = {}
+    try:
+        for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
+            words = ("-m", "rag_demo.demo.owner", role, str(owner), *rest)
+            making[role] = start("owner", words, folder=owner, env=_home(owner))
+        for role, program in making.items():
+            told = json_value(finish(program).encode(), what="owner")
+            stage.told[role] = {name: str(value) for name, value in told.items()} if isinstance(told, dict) else {}
+    finally:
+        for program in making.values():
+            program.stop()
+    # What the model's owner hands over: the sealed model, and the key that its signature is checked with.
+    (stage.model_owner / "minilm.sealed").rename(stage.operator / "minilm.sealed")
+    shutil.copy(stage.model_owner / "owner.pub", stage.operator / "model-owner.pub")
+
+
+def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack) -> None:
+    options, operator = stage.options, stage.operator
+    sections = [f'name = "{NAME}"\n[listen]\nport = 0\n[limits]\nretry_seconds = 2.0\n']
+    sections.append('[channel]\nx25519 = "the page is looked at in browsers without ML-KEM, too"\n')
+    for table, role, lines in (
+        ("model", "model", 'place = "minilm.sealed"\ntrust = ["model-owner.pub"]'),
+        ("database", "documents", 'file = "documents.db"'),
+    ):
+        key = f'name = "{stage.told[role]["key"]}"\nurl = "{services[role]}"\nkey = "{stage.told[role]["identity"]}"'
+        sections.append(f"[{table}]\n{lines}\n[{table}.key]\n{key}\n")
+    (operator / "enclave.toml").write_text("".join(sections))
+    words = ["-m", "rag_demo.enclave", "--config", "enclave.toml", "--simulate", options.machine]
+    words += ["--gpus", str(options.gpus)]
+    program = start("enclave", words, folder=operator, env=_home(operator))
+    ending.callback(program.stop)
+    stage.programs["enclave"] = program
+    stage.front.to(urlsplit(program.facts("listening")["listening"]).port or 0)
+
+
+def _home(folder: Path) -> dict[str, str]:
+    """Let whatever a party's programs leave behind lie in that party's folder."""
+    return environment(HOME=str(folder), TMPDIR=str(folder / "tmp"))
+
+
+def _tightened(document: JsonValue) -> str:
+    """Raise what a policy demands of firmware, and its version; return the rule."""
+    members = document if isinstance(document, dict) else {}
+    version = members.get("version")
+    members["version"] = version + 1 if isinstance(version, int) else 1
+    snp = members.get("snp")
+    if isinstance(snp, dict) and isinstance(snp.get("minimum_tcb"), dict):
+        least = snp["minimum_tcb"]
+        for product, levels in least.items() if isinstance(least, dict) else ():
+            if isinstance(levels, dict) and isinstance(levels.get("microcode"), int):
+                levels["microcode"] = 255
+                return f"{product}: microcode of at least 255"
+    gpu = members.get("gpu")
+    if isinstance(gpu, dict):
+        gpu["driver_versions"] = {"at_least": "999.0"}
+        return "GPU driver of at least 999.0"
+    raise ConfigurationError(
+        "this policy has no firmware rule that the demonstration could tighten",
+        code="demo-rule-missing",
+        hint="--machine snp, or --gpus 1",
+    )
+
+
+# -- the folder
+
+
+@contextmanager
+def _writing_for_oneself() -> Iterator[None]:
+    """Let what the parties write be their own, whatever the shell says: programs of theirs insist on it."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def _folder(*, keep: bool) -> Iterator[Path]:
+    """Make a folder that is removed in the end; one whose demonstration was killed is removed by the next."""
+    base = Path(tempfile.gettempdir())
+    for old in base.glob(f"{PREFIX}*"):
+        _sweep(old)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        descriptor = _locked(folder)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"no folder can be made in {base}: {exc.strerror}",
+            code="demo-folder-unusable",
+            hint="TMPDIR names another place",
+        ) from exc
+    try:
+        yield folder
+    finally:
+        if keep:
+            (folder / _LOCK).unlink(missing_ok=True)  # what has no such file is never swept
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _locked(folder: Path) -> int:
+    """Make the file that says that a folder is in use: it is locked before it has its name, or the next would sweep."""
+    made = folder / f"{_LOCK}.new"
+    descriptor = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    made.rename(folder / _LOCK)
+    return descriptor
+
+
+def _sweep(old: Path) -> None:
+    """Remove a folder of ours that nobody uses; keys and models lie in it."""
+    with suppress(OSError):
+        if old.is_symlink() or old.stat().st_uid != os.geteuid():
+            return
+        descriptor = os.open(old / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,166 @@
+"""The sentences of the documents that answer a question, verbatim.
+
+A search brings passages: by words and by meaning, and something always comes first. Whether that answers is another
+question. A passage says several things, so its vector is near to many questions and very near to none; a sentence says
+one. So sentences are compared with the question, and where none is near enough, nothing is known.
+
+Nearness is no understanding. A document that speaks of the very thing and does not say what was asked may be near
+enough; then the answer is a sentence beside the point (docs/rag-store.md says how often). It is shown as what it is, a
+passage of a document, and not as what a model says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+
+import numpy as np
+
+from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
+from rag_demo.enclave.interfaces import Embedder, Found, Vectors
+from rag_demo.enclave.store.terms import words_of
+
+__all__ = ["THRESHOLD", "PassagesAnswerer", "SentenceSpans"]
+
+SentenceSpans = Callable[[str], Iterable[tuple[int, int]]]
+"""Where the sentences of a text begin and end; `rag_demo.enclave.documents.sentences` has one."""
+
+THRESHOLD = 0.39
+"""What the nearest sentence has at least. Chosen for all-MiniLM-L6-v2 with ``benchmarks/rag_retrieval.py``;
+another model has other cosines, and needs another one."""
+MARGIN = 0.15
+"""What is farther behind the nearest sentence than this is left out."""
+MAX_PASSAGES = 4
+"""How many passages an answer cites."""
+MAX_SENTENCES = 3
+"""How many sentences of one passage it quotes."""
+READ_PASSAGES = 5
+"""How many passages are read sentence by sentence: each of these has to be embedded, while somebody waits."""
+READ_SENTENCES = 64
+SIGN_BONUS = 0.1
+"""What a sentence gains that has every sign of the question: words with a digit in them, such as ``E15``. A model
+hardly tells one code from another; whoever asks for one means that one."""
+
+_ENDS = tuple(".!?:;…。！？؟।)]”’»\"'")  # noqa: RUF001  the full-width ones of Chinese and Japanese are meant
+"""With what a sentence ends."""
+
+
+class PassagesAnswerer:
+    """Answers with passages, never in words of its own.
+
+    Args:
+        sentences: cuts a passage.
+        threshold: how near the nearest sentence has to be, 0 to 1; greater refuses more.
+    """
+
+    generates = False
+
+    def __init__(self, sentences: SentenceSpans, *, threshold: float = THRESHOLD) -> None:
+        """Refuse a threshold that is none."""
+        if not 0.0 <= threshold <= 1.0:
+            raise ValueError("a threshold is from 0 to 1")
+        self._sentences = sentences
+        self._threshold = threshold
+
+    def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
+        """Return what the passages say to a question; blocks.
+
+        Args:
+            question: as asked.
+            found: by a search, best first.
+            embedder: the model that their vectors are of.
+        """
+        cut = self._cut(found[:READ_PASSAGES])
+        if not cut or not question.strip():
+            return Extract(known=False, text=UNKNOWN, passages=())
+        near = _nearness(question, [text for _, text in cut], embedder)
+        least = max(self._threshold, max(near) - MARGIN)
+        chosen: dict[int, list[int]] = {}
+        for at, similarity in enumerate(near):
+            if similarity >= least:
+                chosen.setdefault(cut[at][0], []).append(at)
+        ranked = sorted(chosen, key=lambda place: (-max(near[at] for at in chosen[place]), place))[:MAX_PASSAGES]
+        passages = tuple(
+            _cited(number, found[place], [(near[at], cut[at][1]) for at in chosen[place]])
+            for number, place in enumerate(_without_repetitions(ranked, chosen, cut), start=1)
+        )
+        if not passages:
+            return Extract(known=False, text=UNKNOWN, passages=())
+        return Extract(known=True, text=_text(passages), passages=passages)
+
+    async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
+        """Yield the text as it is: there is nobody to word it."""
+        del question
+        yield extract.text
+
+    def _cut(self, found: Sequence[Found]) -> list[tuple[int, str]]:
+        cut: list[tuple[int, str]] = []
+        for place, one in enumerate(found):
+            text = one.passage.text
+            cut.extend((place, text[start:end]) for start, end in self._sentences(text) if end > start)
+        return cut[:READ_SENTENCES]
+
+
+def _nearness(question: str, sentences: Sequence[str], embedder: Embedder) -> list[float]:
+    """Return how near each sentence is to the question, -1 to 1."""
+    # Neighbours overlap, so some sentences are there twice. All at once: each text's vector is its own, whatever is in
+    # the same batch.
+    different = list(dict.fromkeys(sentences))
+    vectors = embedder.embed([question, *different])
+    signs = _signs(question)
+    near = {
+        text: min(1.0, cosine + (SIGN_BONUS if signs and signs <= _signs(text) else 0.0))
+        for text, cosine in zip(different, _cosines(vectors), strict=True)
+    }
+    return [near[text] for text in sentences]
+
+
+def _cosines(vectors: Vectors) -> list[float]:
+    """Return the cosine of each but the first with the first. What is no number is far away."""
+    cosines = np.nan_to_num(vectors[1:] @ vectors[0], nan=-1.0, posinf=-1.0, neginf=-1.0)
+    return [float(cosine) for cosine in np.clip(cosines, -1.0, 1.0)]
+
+
+def _signs(text: str) -> frozenset[str]:
+    return frozenset(word for word in words_of(text) if any(map(str.isdigit, word)))
+
+
+def _without_repetitions(
+    ranked: Sequence[int], chosen: dict[int, list[int]], cut: Sequence[tuple[int, str]]
+) -> list[int]:
+    """Return the passages that bring a sentence which none before has: neighbours overlap."""
+    kept: list[int] = []
+    said: set[str] = set()
+    for place in ranked:
+        sentences = {cut[at][1] for at in chosen[place]}
+        if sentences - said:
+            kept.append(place)
+        said |= sentences
+    return kept
+
+
+def _cited(number: int, found: Found, sentences: Sequence[tuple[float, str]]) -> Cited:
+    nearest = sorted(sentences, key=lambda one: -one[0])[:MAX_SENTENCES]
+    return Cited(
+        number=number,
+        found=found,
+        sentences=tuple(text for similarity, text in sentences if (similarity, text) in nearest),
+        score=nearest[0][0],
+    )
+
+
+def _text(passages: Sequence[Cited]) -> str:
+    """Return the sentences with the numbers of their passages; one that two have is told once."""
+    said: set[str] = set()
+    lines: list[str] = []
+    for passage in passages:
+        new = [sentence for sentence in passage.sentences if sentence not in said]
+        said.update(new)
+        if new:
+            lines.append(f"{_joined(new)} [{passage.number}]")
+    return "\n".join(lines)
+
+
+def _joined(sentences: Sequence[str]) -> str:
+    """Set what has no end of its own, such as a heading, apart from what follows, lest it read as its beginning."""
+    *before, last = sentences
+    return "".join(one + (" " if one.endswith(_ENDS) else " – ") for one in before) + last

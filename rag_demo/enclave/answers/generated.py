@@ -1,0 +1,91 @@
+"""Answers worded by a language model, on the passages that would have been the answer."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+
+import httpx
+
+from rag_demo.enclave.answers.citations import Marks
+from rag_demo.enclave.answers.extractive import PassagesAnswerer
+from rag_demo.enclave.answers.extracts import Extract
+from rag_demo.enclave.answers.language import LanguageModel
+from rag_demo.enclave.answers.prompt import messages_of
+from rag_demo.enclave.interfaces import Embedder, Found
+
+__all__ = ["GeneratedAnswerer"]
+
+
+def _fence() -> str:
+    return secrets.token_hex(16)
+
+
+class GeneratedAnswerer:
+    """Answers in words of a language model. Where no passage is near enough, it is not asked.
+
+    Args:
+        passages: chooses what it is told.
+        model: who words it.
+        transport: how the model is reached, instead of by the network.
+        fence: makes a mark for one request that no document can know.
+    """
+
+    generates = True
+
+    def __init__(
+        self,
+        passages: PassagesAnswerer,
+        model: LanguageModel,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        fence: Callable[[], str] = _fence,
+    ) -> None:
+        """Keep them; the model is not asked yet."""
+        self._passages = passages
+        self._model = model
+        self._transport = transport
+        self._fence = fence
+
+    def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
+        """Return what the passages say, as `PassagesAnswerer` does; blocks."""
+        return self._passages.extract(question, found, embedder)
+
+    async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
+        """Yield an answer as it is worded, with citations ``[n]`` of passages that were given, and what was amiss.
+
+        Raises:
+            LanguageModelError: there is no answer, or not to its end.
+        """
+        if not extract.known or not extract.passages:
+            yield extract.text
+            return
+        marks = Marks([one.number for one in extract.passages])
+        messages = messages_of(question, extract.passages, fence=self._fence())
+        finish, any_text = None, False
+        async with aclosing(self._model.stream(messages, transport=self._transport)) as chunks:
+            async for chunk in chunks:
+                finish = chunk.finish
+                if text := marks.feed(chunk.text):
+                    any_text = any_text or not text.isspace()
+                    yield text
+        if rest := marks.finish():
+            any_text = True
+            yield rest
+        if notes := _notes(marks, any_text=any_text, cut=finish == "length"):
+            yield f"\n\n({'; '.join(notes)})"
+
+
+def _notes(marks: Marks, *, any_text: bool, cut: bool) -> list[str]:
+    """Return what a reader should know of the text above."""
+    if not any_text:
+        return ["the language model said nothing"]
+    notes = []
+    if cut:
+        notes.append("the answer was cut at its greatest length")
+    if marks.dropped:
+        notes.append(f"{marks.dropped} citation(s) of passages that were not given were taken out")
+    if not marks.cited:
+        notes.append("the language model cited none of the passages")
+    return notes

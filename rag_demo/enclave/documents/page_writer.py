@@ -1,0 +1,149 @@
+"""Where a reader puts the pages that it finds: normalised, counted, and written as frames."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+
+from rag_demo.enclave.documents import wire
+from rag_demo.enclave.documents.kinds import Kind
+from rag_demo.enclave.documents.limits import Limits
+from rag_demo.enclave.documents.normalisation import mended, normalised
+
+__all__ = ["Out", "RefusedError"]
+
+PART_CHARACTERS = 10_000
+"""Of a part of a document without pages: about four sheets of paper."""
+_PLAIN = re.compile(r"[^A-Za-z0-9 ./+_-]")
+
+
+class RefusedError(Exception):
+    """The document cannot be read.
+
+    Attributes:
+        reason: one of ``wire.REASONS``.
+        what: what was found, or of what there is too much; plain letters.
+        number: the page, the limit, or 0.
+    """
+
+    def __init__(self, reason: str, what: str = "", number: int = 0) -> None:
+        super().__init__(reason, what, number)
+        self.reason = reason
+        self.what = _PLAIN.sub("", what)[:80]
+        self.number = number
+
+
+class Out:
+    """Takes the pages of one document, in order.
+
+    Args:
+        limits: what is too much.
+        promised: what name and media type say that the document is.
+        write: takes frames.
+    """
+
+    def __init__(self, limits: Limits, promised: Kind | None, write: Callable[[bytes], None]) -> None:
+        self.limits = limits
+        self.promised = promised
+        self._write = write
+        self._pages = 0
+        self._characters = 0
+
+    def kind(self, kind: Kind) -> None:
+        """Say what the document is."""
+        self._write(wire.frame(wire.KIND, kind.value.encode()))
+
+    def total(self, pages: int) -> None:
+        """Say how many pages there will be."""
+        if pages > self.limits.max_pages:
+            raise RefusedError("limit", "max_pages", self.limits.max_pages)
+        self._write(wire.frame(wire.TOTAL, wire.NUMBER.pack(pages)))
+
+    def page(self, text: str, *, lines_of_paper: bool = False) -> None:
+        """Take the text of the next page.
+
+        Args:
+            text: as the format has it.
+            lines_of_paper: its lines end where paper did, not where its author ended them.
+        """
+        if self._pages == self.limits.max_pages:
+            raise RefusedError("limit", "max_pages", self.limits.max_pages)
+        if len(text) > self.limits.max_page_characters:
+            raise RefusedError("limit", "max_page_characters", self.limits.max_page_characters)
+        text = normalised(text)
+        if lines_of_paper:
+            text = mended(text)
+        self._pages += 1
+        self._characters += len(text)
+        if self._characters > self.limits.max_characters:
+            raise RefusedError("limit", "max_characters", self.limits.max_characters)
+        self._write(wire.frame(wire.PAGE, text.encode()))
+
+    def end(self) -> None:
+        """Say that there is no more."""
+        self._write(wire.frame(wire.END, wire.NUMBER.pack(self._pages)))
+
+    def problem(self, problem: RefusedError) -> None:
+        """Say why the document cannot be read."""
+        told = {"reason": problem.reason, "what": problem.what, "number": problem.number}
+        self._write(wire.frame(wire.PROBLEM, json.dumps(told).encode()))
+
+
+class Parts:
+    """Makes parts of a document without pages: one at each large heading, and where a part gets long.
+
+    Args:
+        out: takes the parts.
+        lines_of_paper: as for ``Out.page``.
+    """
+
+    def __init__(self, out: Out, *, lines_of_paper: bool = False) -> None:
+        self._out = out
+        self._lines_of_paper = lines_of_paper
+        self._blocks: list[str] = []
+        self._size = 0
+
+    def block(self, text: str) -> None:
+        """Take a paragraph, or what comes to the same: nothing of it goes to another part, unless it is very long."""
+        while len(text) > PART_CHARACTERS:
+            cut = _near(text, PART_CHARACTERS)
+            self._add(text[:cut])
+            text = text[cut:]
+        self._add(text)
+
+    def _add(self, text: str) -> None:
+        if not text.strip():
+            return
+        if self._size + len(text) > PART_CHARACTERS:
+            self.end()
+        self._blocks.append(text)
+        self._size += len(text) + 2
+
+    def end(self) -> None:
+        """End the part, if there is anything in it."""
+        if self._blocks:
+            text = "\n\n".join(self._blocks)
+            self._blocks, self._size = [], 0
+            self._out.page(text, lines_of_paper=self._lines_of_paper)
+
+
+def _near(text: str, limit: int) -> int:
+    """Return where to cut a text of more than so many characters: after a sentence or line, else a word, else there."""
+    for mark in ("\n", ". ", "\u3002", " "):
+        found = text.rfind(mark, limit // 2, limit)
+        if found >= 0:
+            return found + len(mark)
+    return limit
+
+
+def write_to(descriptor: int) -> Callable[[bytes], None]:
+    """Return a function that writes all of some bytes to a descriptor."""
+
+    def write(data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+    return write

@@ -1,0 +1,143 @@
+"""From a sealed folder and its key to a model that computes; and, for its owner, from a folder to a sealed one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.sealed import SealedModel, SealingNames, Store, open_directory, seal_directory
+from attest.sealed.key_sources import Keyring, KeySource
+from attest.sealed.safetensors import ModelFiles
+from rag_demo.enclave.embedding.configuration import (
+    CONFIG_NAME,
+    LENGTH_NAME,
+    MODULES_NAME,
+    POOLING_NAME,
+    EncoderConfig,
+    parse_config,
+    parse_max_tokens,
+    require_mean_pooling,
+    require_modules,
+)
+from rag_demo.enclave.embedding.embedder import TextEmbedder
+from rag_demo.enclave.embedding.encoder import Encoder, NumpyEncoder
+from rag_demo.enclave.embedding.files import PlainFolder, fingerprint_of, read_whole
+from rag_demo.enclave.embedding.weights import Weights, read_weights
+from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME, parse_tokenizer
+
+__all__ = ["Backend", "load_embedder", "open_sealed_embedder", "seal_model"]
+
+Backend: TypeAlias = Literal["numpy", "onnx"]
+"""Who computes: NumPy, or ONNX Runtime, which is an extra (``rag-onnx``)."""
+
+
+def open_sealed_embedder(
+    place: Store | str | os.PathLike[str],
+    *,
+    key: bytes | KeySource | Keyring,
+    trusted: Collection[ec.EllipticCurvePublicKey],
+    model: bytes | None = None,
+    backend: Backend = "numpy",
+    threads: int | None = None,
+) -> TextEmbedder:
+    """Verify a sealed model, obtain its key, and decrypt it into memory: nothing of it is written anywhere.
+
+    Args:
+        place: the sealed folder, or a store.
+        key: 32 bytes as released; or a function that gets the verified manifest, or a session, asked when everything
+            else is verified.
+        trusted: whose signatures count; none accepts nothing.
+        model: the identity that it must have, 16 bytes; None takes any of the owner's, an older one too.
+        backend: who computes.
+        threads: how many decrypt.
+
+    Raises:
+        ConfigurationError: ``embedding-model-incomplete``, ``embedding-config-unsupported``,
+            ``embedding-tokenizer-unsupported`` or ``embedding-weights-unsuitable``: its owner sealed another kind of
+            model; ``embedding-backend-unavailable``: ONNX Runtime is not installed.
+        AttestError: as ``open_directory`` raises, and whatever obtaining the key raises.
+    """
+    make = _maker(backend)
+    with open_directory(place, key=key, trusted=trusted, model=model, threads=threads) as directory:
+        return _load(directory, make)
+
+
+def load_embedder(model: ModelFiles, *, backend: Backend = "numpy") -> TextEmbedder:
+    """Load a model whose files can be read already.
+
+    Args:
+        model: a ``SealedDirectory`` that is open, or a ``PlainFolder``.
+        backend: who computes.
+
+    Raises:
+        ConfigurationError: as ``open_sealed_embedder``.
+        AttestError: as reading raises.
+    """
+    return _load(model, _maker(backend))
+
+
+def seal_model(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    key: bytes,
+    names: SealingNames,
+    signer: ec.EllipticCurvePrivateKey,
+    random: Callable[[int], bytes],
+    at: datetime | None,
+) -> SealedModel:
+    """Seal a sentence-embedding model, once it is certain that the enclave can compute it.
+
+    Args:
+        source: the folder of the model.
+        target: the folder to make; must not be there.
+        key: 32 bytes, the one that the key-release service is to release.
+        names: which key that is, and whose.
+        signer: the owner's key, P-384 or P-256.
+        random: returns so many random bytes.
+        at: when, for people.
+
+    Raises:
+        ConfigurationError: as ``open_sealed_embedder``: the model is of another kind; or as ``seal_directory``.
+        AttestError: as ``seal_directory``.
+    """
+    with load_embedder(PlainFolder(source)):
+        pass
+    return seal_directory(source, target, key=key, names=names, signer=signer, random=random, at=at)
+
+
+_Maker: TypeAlias = Callable[[Weights, EncoderConfig], Encoder]
+
+
+def _load(model: ModelFiles, make: _Maker) -> TextEmbedder:
+    """Load a model: the weights last, when everything else is as it has to be."""
+    config = parse_config(read_whole(model, CONFIG_NAME))
+    require_modules(read_whole(model, MODULES_NAME))
+    require_mean_pooling(read_whole(model, POOLING_NAME), config)
+    max_tokens = parse_max_tokens(read_whole(model, LENGTH_NAME), config)
+    tokens = parse_tokenizer(read_whole(model, TOKENIZER_NAME), vocabulary=config.vocabulary)
+    encoder = make(read_weights(model, config), config)
+    threads = max(1, len(os.sched_getaffinity(0)))
+    return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=threads, fingerprint=fingerprint_of(model))
+
+
+def _onnx() -> _Maker:
+    # Only when it is asked for: it is an extra, and takes its time to import.
+    from rag_demo.enclave.embedding.onnx_encoder import onnx_encoder  # noqa: PLC0415
+
+    return onnx_encoder
+
+
+_MAKERS: Final[Mapping[str, Callable[[], _Maker]]] = MappingProxyType({"numpy": lambda: NumpyEncoder, "onnx": _onnx})
+
+
+def _maker(backend: str) -> _Maker:
+    if backend not in _MAKERS:
+        msg = f"backend must be 'numpy' or 'onnx', not {backend!r}"
+        raise ValueError(msg)
+    return _MAKERS[backend]()

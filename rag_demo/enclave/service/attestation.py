@@ -1,0 +1,165 @@
+"""Evidence for whoever asks: made under each client's nonce, with what the vendors say of it beside it.
+
+Anybody may ask, and a machine takes a while for each: what was made for a nonce is kept for a moment, and no more are
+made than the configuration says. Whoever asks too often hears 503 from the gateway, in the clear.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from attest.channel import KeyDocument, KeyOffer, channel_binding
+from attest.errors import AttestError, CollectionError, ConfigurationError
+from attest.evidence.envelope import MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
+from attest.release.exchange import Attester
+from kms.api.rate_limits import Rate, RateTable
+from rag_demo.enclave.service.clock import Clock
+
+__all__ = ["MAX_ENDORSEMENT_BYTES", "Offers", "Vendors", "files_of"]
+
+KEPT: Final = 256
+KEPT_FOR: Final = timedelta(seconds=30)
+VENDORS_FOR: Final = timedelta(minutes=10)
+"""How old what vendors say may be before it is read again."""
+MAX_ENDORSEMENT_BYTES: Final = 2 * 1024 * 1024
+"""Of all endorsements together: a client reads 4 MiB of an offer, in which they are a third longer."""
+MAX_ENDORSEMENT_FILES: Final = 24
+_ENDORSEMENTS: Final = 2
+"""The indicator of endorsements among evidence (RFC 9999)."""
+
+Vendors = Callable[[datetime], Mapping[str, bytes]]
+"""Returns what vendors say at a moment, as files of any form that ``attest`` reads."""
+
+
+class Offers:
+    """Makes offers. To be called from any thread.
+
+    Args:
+        attester: gives evidence that commits to a binding.
+        audience: what clients call the service.
+        vendors: what vendors say; None hands out evidence alone.
+        clock: returns the present moment.
+        ticks: seconds that never run backwards.
+        per_minute: how many are made.
+    """
+
+    def __init__(
+        self,
+        attester: Attester,
+        *,
+        audience: str,
+        vendors: Vendors | None,
+        clock: Clock,
+        ticks: Callable[[], float],
+        per_minute: int,
+    ) -> None:
+        """Have made none."""
+        self._attester = attester
+        self._audience = audience
+        self._vendors = vendors
+        self._clock = clock
+        self._ticks = ticks
+        self._rate = RateTable(Rate(per_second=per_minute / 60, burst=max(1, per_minute // 10)), size=1)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[bytes, bytes], tuple[datetime, KeyOffer]] = OrderedDict()
+        self._said: tuple[datetime, tuple[EvidenceItem, ...]] | None = None
+        self.made = 0
+
+    def __call__(self, document: KeyDocument, nonce: bytes) -> KeyOffer:
+        """Return the key document with evidence under a nonce.
+
+        Raises:
+            CollectionError: ``rag-evidence-limited``; or as the attester.
+        """
+        at, name = self._clock(), (document.digest, nonce)
+        with self._lock:
+            found = self._kept.get(name)
+        if found is not None and abs(at - found[0]) < KEPT_FOR:
+            return found[1]
+        wait = self._rate.wait_of("", at=self._ticks())
+        if wait > 0:
+            raise CollectionError(
+                "too many ask this machine for evidence", code="rag-evidence-limited", got=f"{wait:.1f} s to wait"
+            )
+        evidence = self._attester(channel_binding(document, audience=self._audience, nonce=nonce))
+        offer = KeyOffer(evidence=self._with_endorsements(evidence, at), keys=document.to_bytes())
+        with self._lock:
+            self.made += 1
+            self._kept[name] = (at, offer)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return offer
+
+    def _with_endorsements(self, evidence: Evidence, at: datetime) -> Evidence:
+        return replace(evidence, items=(*evidence.items, *self._endorsements(at)))
+
+    def _endorsements(self, at: datetime) -> tuple[EvidenceItem, ...]:
+        """Return what vendors say; where it cannot be read again, what they said before: clients judge its age."""
+        if self._vendors is None:
+            return ()
+        with self._lock:
+            said = self._said
+        if said is not None and abs(at - said[0]) < VENDORS_FOR:
+            return said[1]
+        try:
+            items = tuple(_items(self._vendors(at)))
+        except AttestError:
+            if said is None:
+                raise
+            items = said[1]
+        with self._lock:
+            self._said = (at, items)
+        return items
+
+
+def _items(files: Mapping[str, bytes]) -> Iterable[EvidenceItem]:
+    if len(files) > MAX_ENDORSEMENT_FILES or sum(map(len, files.values())) > MAX_ENDORSEMENT_BYTES:
+        raise ConfigurationError(
+            f"machine.endorsements: more than {MAX_ENDORSEMENT_FILES} files or {MAX_ENDORSEMENT_BYTES} bytes",
+            code="rag-endorsements-too-large",
+            field="machine.endorsements",
+            expected=f"at most {MAX_ENDORSEMENT_FILES} files of {MAX_ENDORSEMENT_BYTES} bytes together",
+            got=f"{len(files)} files",
+            hint="name what is about this machine alone: 'attest endorsements fetch' makes one file of it",
+        )
+    for number, (_, data) in enumerate(sorted(files.items())):
+        # A machine may have brought an item ``endorsements`` of its own.
+        yield EvidenceItem(name=f"vendors-{number}", media_type=MEDIA_ENDORSEMENTS, value=data, indicator=_ENDORSEMENTS)
+
+
+def files_of(paths: tuple[Path, ...]) -> Vendors:
+    """Return what reads files and folders anew each time.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, when it is asked.
+    """
+
+    def read(_at: datetime) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+        for path in paths:
+            for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                if one.is_file() or one == path:
+                    found[str(one)] = _read(one)
+        return found
+
+    return read
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_ENDORSEMENT_BYTES + 1)
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+        raise ConfigurationError(
+            f"machine.endorsements: {path} cannot be read: {problem}",
+            code="file-unreadable",
+            field="machine.endorsements",
+            got=problem,
+        ) from exc

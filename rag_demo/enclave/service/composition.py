@@ -1,0 +1,112 @@
+"""The real parts: the sealed model, the encrypted store, the confined reader of documents, the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Final
+
+from attest.agent.trusted_files import read_guarded
+from attest.sealed.signing_keys import read_trusted_key
+from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesAnswerer
+from rag_demo.enclave.documents import Limits as DocumentLimits
+from rag_demo.enclave.documents import Progress as Read
+from rag_demo.enclave.documents import parse, split
+from rag_demo.enclave.documents.sentences import sentences
+from rag_demo.enclave.embedding import TextEmbedder, open_sealed_embedder
+from rag_demo.enclave.interfaces import Embedder, Page, Passage, Store
+from rag_demo.enclave.service.resources import Answerer, Bench, KeyMaterial, OpenBench, Progress
+from rag_demo.enclave.service.settings import EnclaveSettings, PostgresSettings
+from rag_demo.enclave.store import SqliteStore, StoreLimits
+
+__all__ = ["bench_of"]
+
+MAX_PEM_BYTES: Final = 64 * 1024
+MODEL_NAME: Final = "all-MiniLM-L6-v2"
+ROOM_FOR_MARKS: Final = 2
+"""Of the tokens that a model reads, so many are its own."""
+
+
+def bench_of(settings: EnclaveSettings) -> OpenBench:
+    """Return what opens model and store with the keys that were released.
+
+    Raises:
+        ConfigurationError: ``model-key-invalid``, ``file-unreadable`` or ``file-writable-by-others``: whose signatures
+            count cannot be read, or anybody could have written it; ``rag-llm-url`` or ``rag-llm-outside``: the
+            language model may be outside of the TEE.
+    """
+    trusted = tuple(
+        read_trusted_key(read_guarded(path, what="model.trust", limit=MAX_PEM_BYTES)) for path in settings.model.trust
+    )
+    answerer = _answerer(settings)
+    reading = partial(
+        _pages,
+        limits=DocumentLimits(max_bytes=settings.limits.document_bytes),
+        unconfined=settings.unconfined_documents,
+    )
+
+    def opened(keys: KeyMaterial) -> Bench:
+        with ExitStack() as undo:
+            embedder = open_sealed_embedder(
+                settings.model.place,
+                key=bytes(keys.model),
+                trusted=trusted,
+                model=settings.model.model_id,
+                backend=settings.model.backend,
+            )
+            undo.callback(embedder.close)
+            store = _store(settings, keys.database, embedder)
+            undo.pop_all()
+        return Bench(
+            model_name=MODEL_NAME, embedder=embedder, store=store, read=reading, split=_passages, answerer=answerer
+        )
+
+    return opened
+
+
+def _store(settings: EnclaveSettings, key: memoryview, embedder: TextEmbedder) -> Store:
+    dimensions, model = embedder.dimensions, embedder.fingerprint
+    limits, place = StoreLimits(documents=settings.limits.documents_per_user), settings.database
+    if not isinstance(place, PostgresSettings):
+        return SqliteStore.open(place, key, dimensions=dimensions, model=model, limits=limits)
+    from rag_demo.enclave.store.postgres import PostgresStore  # noqa: PLC0415  of the extra 'rag-postgres'
+
+    return PostgresStore.open(
+        place.url,
+        key,
+        inside_boundary=place.inside_boundary,
+        dimensions=dimensions,
+        model=model,
+        limits=limits,
+    )
+
+
+def _pages(
+    data: bytes, *, name: str, media_type: str, progress: Progress, limits: DocumentLimits, unconfined: str | None
+) -> Generator[Page, None, None]:
+    """Read a document in its own process, which ends with the iterator."""
+
+    def told(read: Read) -> None:
+        progress(read.pages, read.of)
+
+    reading = parse(data, name=name, media_type=media_type, limits=limits, progress=told, unconfined=unconfined)
+    with closing(reading):
+        yield from reading
+
+
+def _passages(pages: Iterator[Page], embedder: Embedder) -> Iterator[Passage]:
+    """Split pages into what the model reads at once."""
+    most = embedder.max_tokens - ROOM_FOR_MARKS
+    return split(pages, count_tokens=embedder.count_tokens, max_tokens=min(PASSAGE_TOKENS, most))
+
+
+PASSAGE_TOKENS: Final = 200
+"""As the labelled questions were answered best (docs/rag-store.md)."""
+
+
+def _answerer(settings: EnclaveSettings) -> Answerer:
+    passages, llm = PassagesAnswerer(sentences), settings.llm
+    if llm is None:
+        return passages
+    return GeneratedAnswerer(passages, LanguageModel(url=llm.url, model=llm.model, inside_boundary=llm.inside_boundary))

@@ -1,0 +1,124 @@
+"""The keys of one life of the service: released by their owners' services, renewed, and lost together.
+
+Each owner has a key-release service of its own, and neither hears of the other. As soon as one of the leases is lost,
+all are: a machine that one owner trusts no more does nothing for the other, either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from attest.release.exchange import Attester
+from attest.release.refusals import LeaseLostError
+from attest.session import AsyncSession, SessionKey
+from attest.session.schedule import SYSTEM_TIMING
+from rag_demo.enclave.service.settings import KeySource
+
+__all__ = ["Keyring", "LeaseState", "OpenKeyring", "open_keyring"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseState:
+    """A lease, for people.
+
+    Attributes:
+        key: what it is of.
+        until: when it ends, by its service's clock, if it is not renewed.
+    """
+
+    key: str
+    until: datetime
+
+
+class Keyring:
+    """Keys by what they are for (``model``, ``database``, ``prompt``). To be used from one event loop.
+
+    Args:
+        sources: where each comes from.
+        attester: gives this machine's evidence; None is the machine's own.
+        lost: is told at once when a lease is lost, before the key is overwritten.
+        renew_after: seconds after which a lease is renewed, where that is sooner than it has to be.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, KeySource],
+        *,
+        attester: Attester | None,
+        lost: Callable[[LeaseLostError], object],
+        renew_after: float | None = None,
+    ) -> None:
+        """Ask for nothing yet."""
+        self._sources = dict(sources)
+        self._attester = attester
+        self._lost = lost
+        self._timing = replace(SYSTEM_TIMING, renew_after=renew_after)
+        self._keys: dict[str, SessionKey] = {}
+        self._stack = AsyncExitStack()
+
+    async def obtain(self) -> None:
+        """Ask every service, all at a time.
+
+        Raises:
+            AttestError: the first that said no, or could not be asked; see ``attest.Session.key``.
+        """
+        async with asyncio.TaskGroup() as asking:
+            for purpose, source in self._sources.items():
+                session = AsyncSession(
+                    settings=source.service,
+                    attester=self._attester,
+                    timing=self._timing,
+                    on_lost=lambda _key, error: self._lost(error),
+                )
+                await self._stack.enter_async_context(session)
+                asking.create_task(self._ask(purpose, session, source.name))
+
+    async def _ask(self, purpose: str, session: AsyncSession, name: str) -> None:
+        self._keys[purpose] = await session.key(name)
+
+    def key(self, purpose: str) -> SessionKey:
+        """Return a key that was obtained."""
+        return self._keys[purpose]
+
+    def require(self) -> None:
+        """Make sure that every key may be used now.
+
+        Raises:
+            LeaseLostError: as ``SessionKey.require``.
+        """
+        for key in self._keys.values():
+            key.require()
+
+    @property
+    def leases(self) -> tuple[LeaseState, ...]:
+        """The leases, for people."""
+        return tuple(LeaseState(key=key.name, until=key.expires_at) for key in self._keys.values() if key.valid)
+
+    async def close(self) -> None:
+        """End the sessions, and overwrite the keys."""
+        self._keys.clear()
+        await self._stack.aclose()
+
+
+class OpenKeyring(Protocol):
+    """Makes the keyring of a life."""
+
+    def __call__(self, *, lost: Callable[[LeaseLostError], object]) -> Keyring:
+        """Return one that asks for nothing yet; ``lost`` as for ``Keyring``."""
+        ...
+
+
+def open_keyring(
+    sources: Mapping[str, KeySource], *, attester: Attester | None, renew_after: float | None = None
+) -> OpenKeyring:
+    """Return what makes a keyring for each life of the service; arguments as ``Keyring``."""
+
+    def opened(*, lost: Callable[[LeaseLostError], object]) -> Keyring:
+        return Keyring(sources, attester=attester, lost=lost, renew_after=renew_after)
+
+    return opened

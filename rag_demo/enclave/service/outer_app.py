@@ -1,0 +1,265 @@
+"""The outermost application: what is told in the clear, and the channel to everything else.
+
+::
+
+    GET  /healthz, /readyz                          whether the process lives, and whether it is ready
+    GET  /v1/state                                  what it can do; anybody's word in the clear
+    GET  /.well-known/attest-channel?nonce=…        evidence                                                (any origin)
+    *    /.well-known/ohttp-gateway                 keys, and encrypted requests                            (any origin)
+    GET  a path of ``pages``                        files of a page that checks the service
+
+A page that a person has from elsewhere may ask for evidence, keys and state, and may send encrypted requests: nothing
+here goes by cookies or by where a request comes from, so that any origin may do what a program may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
+from attest.errors import AttestError
+from attest.page import PageFile
+from kms.api.rate_limits import Rate, RateTable, caller_of
+from rag_demo.enclave.service.concurrency import busy, too_often
+from rag_demo.enclave.service.refusals import RefusedError, problem
+from rag_demo.enclave.service.settings import Limits
+
+__all__ = ["STATE_PATH", "Doors"]
+
+STATE_PATH: Final = "/v1/state"
+CORS_SECONDS: Final = 86_400
+_OPEN: Final = frozenset({GATEWAY_PATH, OFFER_PATH, STATE_PATH})
+_ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
+_log = logging.getLogger("rag.enclave")
+
+
+class Doors:
+    """An ASGI application.
+
+    Args:
+        channel: returns what opens encrypted requests now; None while there is no key to open them with.
+        state: makes the document that says what the service can do.
+        is_ready: whether it can do everything.
+        life: what runs as long as the server does.
+        limits: how much.
+        ticks: seconds that never run backwards.
+        pages: files by path, and never for another method than GET.
+    """
+
+    def __init__(
+        self,
+        *,
+        channel: Callable[[], ASGIApp | None],
+        state: Callable[[], Response],
+        is_ready: Callable[[], bool],
+        life: Callable[[], AbstractAsyncContextManager[None]],
+        limits: Limits,
+        ticks: Callable[[], float],
+        pages: Mapping[str, PageFile] | None = None,
+    ) -> None:
+        """Stand in front."""
+        self._channel = channel
+        self._state = state
+        self._is_ready = is_ready
+        self._life = life
+        self._limits = limits
+        self._ticks = ticks
+        self._pages = dict(pages or {})
+        each = limits.offers_per_minute_each
+        self._offers = RateTable(Rate(per_second=each / 60, burst=max(1, each // 4)))
+        self._waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or live."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        begun = _Begun(send, open_to_all=scope["path"] in _OPEN)
+        try:
+            await self._answer(scope, receive, begun)
+        except AttestError as exc:
+            # The memory of requests, above all: what cannot be remembered is not answered.
+            _log.error("a request could not be taken", extra={"code": exc.code})
+            await self._fail(_unavailable(), scope, receive, begun)
+        except Exception as exc:  # noqa: BLE001  what it says may quote a request; a connection is no place for it
+            _log.error("a request at the doors ended by a defect", exc_info=exc)
+            failed = RefusedError("the service failed", code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+            await self._fail(failed, scope, receive, begun)
+
+    @staticmethod
+    async def _fail(error: RefusedError, scope: Scope, receive: Receive, begun: _Begun) -> None:
+        if begun.begun:
+            raise _CutError from None  # the server breaks the connection off: its client knows a whole answer
+        await problem(error)(scope, receive, begun)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        if path in _OPEN and method == "OPTIONS":
+            await _preflight()(scope, receive, send)
+        elif path in {GATEWAY_PATH, OFFER_PATH}:
+            await self._pass_on(scope, receive, send)
+        elif path in {STATE_PATH, "/healthz", "/readyz"} or path in self._pages:
+            answer = self._outside(path) if method in {"GET", "HEAD"} else problem(_not_allowed())
+            await answer(scope, receive, send)
+        else:
+            await problem(_unknown())(scope, receive, send)
+
+    def _outside(self, path: str) -> Response:
+        if path == STATE_PATH:
+            return self._state()
+        if path == "/healthz":
+            return Response("alive\n", media_type="text/plain", headers={"cache-control": "no-store"})
+        if path == "/readyz":
+            ready = self._is_ready()
+            return Response(
+                "ready\n" if ready else "not ready\n",
+                status_code=200 if ready else 503,
+                media_type="text/plain",
+                headers={"cache-control": "no-store"},
+            )
+        page = self._pages[path]
+        return Response(page.body, media_type=page.media_type, headers=dict(page.headers))
+
+    # -- the channel
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        channel = self._channel()
+        if channel is None:
+            await problem(_no_key())(scope, receive, send)
+            return
+        if scope["path"] == OFFER_PATH:
+            client = scope.get("client")
+            wait = self._offers.wait_of(caller_of(client[0] if client else ""), at=self._ticks())
+            if wait > 0:
+                await problem(too_often(wait))(scope, receive, send)
+                return
+        await self._within_limits(channel, scope, receive, send)
+
+    async def _within_limits(self, channel: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold no more of everybody's requests than fits, and none for longer than it may take to arrive."""
+        held, over = 0, False
+        end = asyncio.get_running_loop().time() + self._limits.body_seconds
+        arrived = left = False
+
+        async def measured() -> Message:
+            nonlocal held, over, arrived, left
+            if arrived:
+                message = await receive()
+                left = message["type"] == "http.disconnect"
+                return message
+            try:
+                async with asyncio.timeout_at(end):
+                    message = await receive()
+            except TimeoutError:
+                over = True
+                return {"type": "http.disconnect"}
+            size = len(message.get("body", b""))
+            if self._waiting + size > self._limits.waiting_bytes:
+                over = True
+                return {"type": "http.disconnect"}
+            held += size
+            self._waiting += size
+            arrived = not message.get("more_body", False)
+            return message
+
+        try:
+            await channel(scope, measured, send)
+            if over:
+                await problem(busy("the request took too long, or too many are on their way"))(scope, receive, send)
+        except Exception:
+            if not left:
+                raise
+            # Whoever asked is gone, and what was being told to them breaks off: no defect of anybody.
+        finally:
+            self._waiting -= held
+
+    # -- living
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """Live from the server's start to its end."""
+        await receive()
+        try:
+            async with self._life():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as exc:  # noqa: BLE001  the server has to hear of it
+            _log.error("the service ended by a defect", exc_info=exc)
+            await send({"type": "lifespan.startup.failed", "message": type(exc).__name__})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class _Begun:
+    """Notes that an answer has begun, and lets every page ask where any may."""
+
+    def __init__(self, send: Send, *, open_to_all: bool) -> None:
+        self._send = send
+        self._open_to_all = open_to_all
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if self.begun:
+                return
+            self.begun = True
+            if self._open_to_all:
+                message = {**message, "headers": [*message.get("headers", ()), _ANY_ORIGIN]}
+        await self._send(message)
+
+
+class _CutError(Exception):
+    """An answer breaks off."""
+
+
+def _preflight() -> Response:
+    headers = {
+        "access-control-allow-methods": "GET, POST",
+        "access-control-allow-headers": "content-type, incremental",
+        "access-control-max-age": str(CORS_SECONDS),
+    }
+    return Response(status_code=204, headers=headers)
+
+
+def _not_allowed() -> RefusedError:
+    return RefusedError(
+        "only GET is answered here", code="rag-method-not-allowed", status=HTTPStatus.METHOD_NOT_ALLOWED
+    )
+
+
+def _unknown() -> RefusedError:
+    return RefusedError(
+        "nothing is answered here in the clear",
+        code="rag-route-unknown",
+        status=HTTPStatus.NOT_FOUND,
+        hint=f"requests go encrypted to {GATEWAY_PATH}",
+    )
+
+
+def _unavailable() -> RefusedError:
+    return RefusedError(
+        "the service cannot take requests now",
+        code="rag-unavailable",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        retry_seconds=5,
+    )
+
+
+def _no_key() -> RefusedError:
+    return RefusedError(
+        "the service has no channel key yet: it is released to it",
+        code="rag-locked",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        hint="GET /v1/state says why; in the client, 'check' does",
+        retry_seconds=5,
+    )

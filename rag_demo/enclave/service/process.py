@@ -1,0 +1,131 @@
+"""A running process of the service: its socket, its server, what signals do, and what the kernel is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import uvicorn
+
+from attest.agent.hardening import harden
+from attest.errors import ConfigurationError
+from kms.running.http_protocol import PatientProtocol
+from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.insecure_switches import relaxations
+from rag_demo.enclave.service.logs import set_up_logs
+
+__all__ = ["listen", "prepare", "serve"]
+
+KEEP_ALIVE_SECONDS: Final = 15
+_HEAD_BYTES: Final = 32 * 1024
+_BACKLOG: Final = 256
+_DIVERTING: Final = frozenset({"SSLKEYLOGFILE"})
+_OF_POSTGRES: Final = "PG"
+_PASSWORDS: Final = frozenset({"PGPASSFILE", "PGPASSWORD"})
+"""These say nothing of where a connection goes."""
+_log = logging.getLogger("rag.enclave")
+
+
+def prepare() -> None:
+    """Let no other process look into this one, and no core of it be dumped; log to standard error alone.
+
+    What the environment says to libraries behind the back of the settings is forgotten: where a database is instead,
+    or into which file the keys of TLS connections go.
+
+    Raises:
+        ConfigurationError: ``rag-not-hardened``.
+    """
+    set_up_logs()
+    for name in [one for one in os.environ if one in _DIVERTING or one.startswith(_OF_POSTGRES)]:
+        if name not in _PASSWORDS:
+            del os.environ[name]
+            _log.warning("the environment named %s, which is not obeyed", name)
+    if not harden():
+        raise ConfigurationError(
+            "this system does not keep other processes out of this one's memory",
+            code="rag-not-hardened",
+            expected="Linux, and prctl(PR_SET_DUMPABLE)",
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket.
+
+    Raises:
+        ConfigurationError: ``address-in-use`` or ``address-unusable``.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as exc:
+        taken = exc.errno == errno.EADDRINUSE
+        problem = os.strerror(exc.errno) if exc.errno is not None and exc.errno > 0 else str(exc)
+        raise ConfigurationError(
+            f"cannot listen on {host} port {port}: {problem}",
+            code="address-in-use" if taken else "address-unusable",
+            field="listen.port" if taken else "listen.host",
+            got=f"{host}:{port}",
+            hint="another program has it; name another port, or 0 for any"
+            if taken
+            else "name an address of this machine",
+        ) from exc
+
+
+def serve(service: Service, sock: socket.socket, *, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or SIGINT; what has begun gets a while to be finished, then the keys are gone.
+
+    Args:
+        service: not yet begun.
+        sock: listening; it is closed in the end.
+        ready: is called when connections are accepted.
+    """
+    for one in relaxations(service.settings):
+        _log.warning("relaxed: %s", one)
+    limits = service.settings.limits
+    config = uvicorn.Config(
+        service.app,
+        log_config=None,
+        access_log=False,  # whoever asks what is nobody's business, not even the operator's
+        http=PatientProtocol,
+        ws="none",
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        lifespan="on",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=max(1, round(limits.drain_seconds)),
+    )
+    asyncio.run(_serve(_Server(config), sock, ready))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to whoever runs it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve(server: _Server, sock: socket.socket, ready: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    serving = asyncio.create_task(server.serve([sock]))
+    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it
+        await asyncio.sleep(0.01)
+    if server.started:
+        _log.info("listening", extra={"port": sock.getsockname()[1]} if sock.fileno() >= 0 else {})
+        ready()
+    await serving

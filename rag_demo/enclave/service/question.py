@@ -1,0 +1,103 @@
+"""One question: found, answered in the documents' own words, and, where a language model is there, worded by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Executor
+from typing import Final
+
+from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
+from rag_demo.enclave.interfaces import Found
+from rag_demo.enclave.service.events import event
+from rag_demo.enclave.service.lifecycle import Life, stopped
+from rag_demo.enclave.service.models import AnswerEvent, Citation, PassageEvent, TextEvent
+from rag_demo.enclave.service.resources import Bench
+from rag_demo.enclave.service.threads import in_thread
+
+__all__ = ["FOUND", "answered"]
+
+FOUND: Final = 12
+"""Passages that are looked at for an answer."""
+_MARK: Final = re.compile(r"\[(\d{1,3})\]")
+
+
+async def answered(
+    life: Life, collection: bytes, question: str, *, threads: Executor, left: Callable[[], bool]
+) -> AsyncGenerator[bytes, None]:
+    """Yield the events of an answer.
+
+    Args:
+        life: in which it is given.
+        collection: in which it is looked for, and nowhere else.
+        question: as asked.
+        threads: where blocking work is done.
+        left: whether nobody waits for it any more.
+
+    Raises:
+        AttestError: of a part; ``rag-stopped``.
+    """
+    extract = await life.during(in_thread(threads, lambda: _extract(life, collection, question, left)))
+    for one in extract.passages:
+        _require(life)
+        yield event("passage", _passage(one))
+    _require(life)
+    answerer = life.bench.answerer
+    if not (answerer.generates and extract.known):
+        yield event("answer", _answer(extract, "passages", extract.text))
+        return
+    text = ""
+    words = answerer.generate(question, extract)
+    try:
+        while (piece := await life.during(anext(words, None))) is not None:
+            text += piece
+            yield event("text", TextEvent(delta=piece))
+    finally:
+        if isinstance(words, AsyncGenerator):  # the language model is told at once that nobody listens
+            await words.aclose()
+    yield event("answer", _answer(extract, "generated", text))
+
+
+def _require(life: Life) -> None:
+    """Tell no more once it is over: whoever reads slowly would have it after the lease was lost."""
+    if life.over:
+        raise stopped()
+
+
+def _extract(life: Life, collection: bytes, question: str, left: Callable[[], bool]) -> Extract:
+    if left() or life.over:
+        return Extract(known=False, text=UNKNOWN, passages=())
+    bench = life.bench
+    return bench.answerer.extract(question, _found(bench, collection, question), bench.embedder)
+
+
+def _found(bench: Bench, collection: bytes, question: str) -> tuple[Found, ...]:
+    vector = bench.embedder.embed([question])[0]
+    return bench.store.search(collection, question, vector, limit=FOUND)
+
+
+def _passage(one: Cited) -> PassageEvent:
+    return PassageEvent(
+        number=one.number,
+        document=one.found.document,
+        name=one.found.name,
+        page=one.found.passage.page,
+        score=round(float(one.score), 6),
+        text=one.found.passage.text,
+        sentences=one.sentences,
+    )
+
+
+def _answer(extract: Extract, kind: str, text: str) -> AnswerEvent:
+    """Return the whole answer; a mark that names no passage which was given stands for nothing."""
+    named = {int(mark) for mark in _MARK.findall(text)} if kind == "generated" else None
+    cited = [one for one in extract.passages if named is None or one.number in named]
+    return AnswerEvent(
+        known=extract.known,
+        kind="generated" if kind == "generated" else "passages",
+        text=text,
+        citations=tuple(
+            Citation(number=one.number, document=one.found.document, name=one.found.name, page=one.found.passage.page)
+            for one in cited
+        ),
+    )

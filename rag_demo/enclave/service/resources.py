@@ -1,0 +1,101 @@
+"""What the service works with once it has its keys, and how it is put together.
+
+The service knows its parts by these few names alone, so that each can be replaced: another model, another store,
+another way to read documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rag_demo.enclave.answers.extracts import Extract
+from rag_demo.enclave.interfaces import Embedder, Found, Page, Passage, Store
+
+__all__ = ["Answerer", "Bench", "KeyMaterial", "OpenBench", "OpenEmbedder", "Progress", "ReadPages", "Split"]
+
+
+class OpenEmbedder(Embedder, Protocol):
+    """A model that can be forgotten."""
+
+    def close(self) -> None:
+        """Overwrite the weights; the model cannot be used afterwards."""
+        ...
+
+
+class Answerer(Protocol):
+    """Makes an answer of what was found."""
+
+    @property
+    def generates(self) -> bool:
+        """Whether a language model words it."""
+        ...
+
+    def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
+        """Return what the passages say; blocks."""
+        ...
+
+    def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
+        """Yield an answer as it is worded, with citations ``[n]``; only where ``generates``."""
+        ...
+
+
+Progress = Callable[[int, int | None], object]
+"""Takes how many pages were read, and of how many, where that is known."""
+
+
+class ReadPages(Protocol):
+    """Reads a document, in a process that can do nothing else."""
+
+    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Generator[Page, None, None]:
+        """Yield its pages; closing the iterator ends the reading."""
+        ...
+
+
+Split = Callable[[Iterator[Page], Embedder], Iterator[Passage]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Everything that exists only while the service is ready.
+
+    Attributes:
+        model_name: what the model is called, for people.
+        embedder: the model.
+        store: the documents.
+        read: reads documents.
+        split: makes passages of pages.
+        answerer: answers.
+    """
+
+    model_name: str
+    embedder: OpenEmbedder
+    store: Store
+    read: ReadPages
+    split: Split
+    answerer: Answerer
+
+    def close(self) -> None:
+        """Forget weights, database key and vectors; each is tried, whatever becomes of the others."""
+        try:
+            self.embedder.close()
+        finally:
+            self.store.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMaterial:
+    """The keys that were released, to be read now and not kept.
+
+    Attributes:
+        model: opens the model.
+        database: opens the database.
+    """
+
+    model: memoryview
+    database: memoryview
+
+
+OpenBench = Callable[[KeyMaterial], Bench]
+"""Opens model and store; blocks. Whatever fails closes what it opened."""

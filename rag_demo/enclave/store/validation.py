@@ -1,0 +1,148 @@
+"""What callers hand in, checked the same way for every kind of store.
+
+A wrong type or shape is a programmer's (`TypeError`, `ValueError`); what a user may have caused is a `StoreInputError`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC
+
+import numpy as np
+
+from rag_demo.enclave.interfaces import Document, Passage, Vectors
+from rag_demo.enclave.store.errors import StoreInputError, StoreLimitError
+from rag_demo.enclave.store.limits import (
+    MAX_FOUND,
+    MAX_MEDIA_TYPE_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+    StoreLimits,
+)
+
+__all__ = [
+    "check_collection",
+    "check_document",
+    "check_limit",
+    "check_part",
+    "check_question_vector",
+    "is_document_id",
+    "over_limit",
+]
+
+COLLECTION_BYTES = 32
+MAX_NUMBER = 2**31 - 1
+_JOINERS = "\u200c\u200d"
+"""Part of how words are spelt, in Persian say, and of how some emoji are put together."""
+_ID = re.compile(r"[0-9a-f]{32}")
+_LENGTH_TOLERANCE = 1e-3
+"""How far the length of a vector may be from 1: float32 and a model's own rounding, and no more."""
+
+
+def check_collection(collection: bytes) -> bytes:
+    """Return the name of a collection, or refuse what is none."""
+    if not isinstance(collection, bytes) or len(collection) != COLLECTION_BYTES:
+        raise ValueError(f"a collection is named by {COLLECTION_BYTES} bytes")
+    return collection
+
+
+def is_document_id(document: str) -> bool:
+    """Say whether this could be the id of a document; what could not is not asked for."""
+    return isinstance(document, str) and _ID.fullmatch(document) is not None
+
+
+def check_document(document: Document) -> Document:
+    """Return the document, or refuse an id, a name or a size that none has."""
+    if not is_document_id(document.id):
+        raise ValueError("a document's id is 32 lower-case hexadecimal digits")
+    if document.added.tzinfo is None or document.added.utcoffset() != UTC.utcoffset(None):
+        raise ValueError("the time a document was added is aware, and UTC")
+    if type(document.size) is not int or not 0 <= document.size < 2**63:
+        raise ValueError("a document's size is a whole number from 0")
+    _check_label(document.name, "name", MAX_NAME_CHARACTERS)
+    _check_label(document.media_type, "media_type", MAX_MEDIA_TYPE_CHARACTERS)
+    return document
+
+
+def _check_label(text: str, field: str, longest: int) -> None:
+    # Cc, Cf, Cs: controls, among them NUL; characters that turn the direction of text; halves of characters.
+    hidden = any(unicodedata.category(c) in {"Cc", "Cf", "Cs"} for c in text if c not in _JOINERS)
+    if not 0 < len(text) <= longest or hidden:
+        raise StoreInputError(
+            "the name or the media type of a document is empty, too long, or holds characters that do not print",
+            code="rag-document-name-invalid",
+            field=field,
+            expected=f"1 to {longest} characters that print",
+            got=f"{len(text)} characters",
+            hint="rename the file, and add it again",
+        )
+
+
+def check_part(
+    passages: Sequence[Passage], vectors: Vectors, *, after: int, dimensions: int, limits: StoreLimits
+) -> int:
+    """Check passages and their vectors; return the ordinal of the last one.
+
+    Args:
+        passages: as they come.
+        vectors: of shape ``(len(passages), dimensions)``.
+        after: the ordinal that was last, -1 at first.
+        dimensions: how long a vector of this store is.
+        limits: how long a passage is at most.
+    """
+    if vectors.shape != (len(passages), dimensions) or vectors.dtype != np.float32:
+        raise ValueError(f"vectors are float32 of shape ({len(passages)}, {dimensions})")
+    _check_lengths(vectors)
+    for passage in passages:
+        if passage.ordinal <= after or not 1 <= passage.page <= MAX_NUMBER or passage.ordinal > MAX_NUMBER:
+            raise ValueError("passages come in order, and pages count from 1")
+        after = passage.ordinal
+        _check_text(passage.text, limits)
+    return after
+
+
+def _check_text(text: str, limits: StoreLimits) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        size = None
+    # A database of PostgreSQL takes no NUL in a text, and no document has one that was read rightly.
+    if size is None or not text.strip() or "\0" in text:
+        raise StoreInputError(
+            "a passage is empty, or holds what is no text",
+            code="rag-passage-invalid",
+            field="text",
+            expected="text that can be written in UTF-8, without NUL",
+        )
+    if size > limits.passage_bytes:
+        raise over_limit("rag-limit-passage-bytes", limits.passage_bytes, "split the document into shorter passages")
+
+
+def check_question_vector(vector: Vectors, *, dimensions: int) -> Vectors:
+    """Return the vector of a question, or refuse one that is none of this model."""
+    if vector.shape != (dimensions,) or vector.dtype != np.float32:
+        raise ValueError(f"a question's vector is float32 of shape ({dimensions},)")
+    _check_lengths(vector.reshape(1, -1))
+    return vector
+
+
+def _check_lengths(vectors: Vectors) -> None:
+    # NaN compares as false, so that it is refused too.
+    if not bool(np.all(np.abs(np.linalg.norm(vectors, axis=1) - 1) <= _LENGTH_TOLERANCE)):
+        raise ValueError("a vector is of length 1")
+
+
+def check_limit(limit: int) -> int:
+    """Return how many passages are wanted, or refuse."""
+    if type(limit) is not int or not 1 <= limit <= MAX_FOUND:
+        raise ValueError(f"from 1 to {MAX_FOUND} passages are found at once")
+    return limit
+
+
+def over_limit(code: str, most: int, hint: str) -> StoreLimitError:
+    """Return the error that says which limit was reached."""
+    what = code.removeprefix("rag-limit-")
+    return StoreLimitError(
+        f"the limit of {most} is reached ({what})", code=code, field=what, expected=f"at most {most}", hint=hint
+    )
