@@ -14,7 +14,7 @@ from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.load import Policy
-from attest.policy.rule_tree import SET, All, Any, AtLeast, Leaf, Node, paths_of
+from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node, paths_of
 from attest.policy.rules import Rule, Subject
 from attest.verification import Freshness, VerifiedEvidence
 
@@ -255,7 +255,7 @@ class _Walk:
         """Return whether a node holds, and the kinds of Attesters that it has judged."""
         if isinstance(node, Leaf):
             return self._leaf(node), _NO_KINDS if node.kind == SET else frozenset((node.kind,))
-        if isinstance(node, All):
+        if isinstance(node, AllBranch):
             found = [self.judge(member) for member in node.members]
             return all(holds for holds, _ in found), _NO_KINDS.union(*(kinds for _, kinds in found))
         return self._choice(node)
@@ -280,7 +280,7 @@ class _Walk:
             subject = subjects[rule.subject]
             self.checks.append(rule.judge(subject, at=self.at, item=item.name, reasons=self.reasons, branch=branch))
 
-    def _choice(self, node: Any | AtLeast) -> tuple[bool, frozenset[str]]:
+    def _choice(self, node: AnyBranch | AtLeast) -> tuple[bool, frozenset[str]]:
         """Judge every alternative; the check that enough of them hold stands before theirs."""
         place = len(self.checks)
         found = [(member, *self.judge(member)) for member in node.members]
@@ -297,10 +297,10 @@ class _Walk:
         return holds, _NO_KINDS.union(*(kinds for _, kinds in judged))
 
 
-def _enough(node: Any | AtLeast, met: list[All]) -> Check:
+def _enough(node: AnyBranch | AtLeast, met: list[AllBranch]) -> Check:
     """Say whether enough alternatives hold, and which."""
     names, holding = (", ".join(member.path for member in members) for members in (node.members, met))
-    count, word = (1, "any_of") if isinstance(node, Any) else (node.count, "at_least")
+    count, word = (1, "any_of") if isinstance(node, AnyBranch) else (node.count, "at_least")
     return Check(
         id=f"policy.{word}",
         outcome=Outcome.PASS if len(met) >= count else Outcome.FAIL,

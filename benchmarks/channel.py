@@ -12,7 +12,7 @@ from attest.channel.bhttp import encode_request
 from attest.channel.chunked import PIECE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.config import choose
 from attest.channel.hpke import AES_256_GCM, KEM_HYBRID, KEM_X25519, CountedAead, Suite
-from attest.channel.keys import ServiceKey
+from attest.channel.keys import ChannelKey
 from attest.channel.messages import Request
 from attest.channel.ohttp import open_answer, open_request, seal_answer, seal_request
 from attest.channel.padding import padded
@@ -27,7 +27,7 @@ _NO_BAR = 0.0
 
 def round_trip(kem: int) -> Callable[[], bytes]:
     """Return what seals a question, opens it, and does the same with its answer."""
-    key = ServiceKey.born(random=os.urandom, at=_AT, kems=(kem,))
+    key = ChannelKey.born(random=os.urandom, at=_AT, kems=(kem,))
     choice, half = choose(key.document, kems=(kem,)), key.half(0)
     if half is None:
         msg = "a key that was born has a private half"

@@ -21,7 +21,7 @@ from rag_demo.enclave.answers import THRESHOLD, Extract, PassagesAnswerer
 from rag_demo.enclave.documents import split
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.embedding import PlainFolder, TextEmbedder, installed_model, load_embedder
-from rag_demo.enclave.interfaces import Document, Found, Page, Passage, Vectors
+from rag_demo.enclave.interfaces import Found, IndexedDocument, IndexedPassage, Page, Vectors
 from rag_demo.enclave.store import SqliteStore
 from rag_demo.enclave.store.search import load_matrix
 
@@ -149,12 +149,12 @@ def _filled(fill: Callable[[SqliteStore, TextEmbedder], None]) -> Iterator[tuple
             store.close()
 
 
-def _document(name: str) -> Document:
+def _document(name: str) -> IndexedDocument:
     label = hashlib.sha256(name.encode()).hexdigest()[:32]
-    return Document(id=label, name=name, media_type="text/plain", size=1, pages=0, passages=0, added=AT)
+    return IndexedDocument(id=label, name=name, media_type="text/plain", size=1, pages=0, passages=0, added=AT)
 
 
-def _made_up(dimensions: int) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+def _made_up(dimensions: int) -> Iterator[tuple[Sequence[IndexedPassage], Vectors]]:
     """Passages of 120 words of 20,000, half of them common; vectors that point anywhere."""
     random = np.random.default_rng(1)
     words = np.array([f"w{number:05}" for number in range(20_000)])
@@ -162,5 +162,5 @@ def _made_up(dimensions: int) -> Iterator[tuple[Sequence[Passage], Vectors]]:
         texts = [" ".join([*random.choice(words, 60), *random.choice(words[:200], 60)]) for _ in range(PART)]
         vectors = random.standard_normal((PART, dimensions)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        passages = [Passage(page=1, ordinal=start + at, text=text) for at, text in enumerate(texts)]
+        passages = [IndexedPassage(page=1, ordinal=start + at, text=text) for at, text in enumerate(texts)]
         yield passages, vectors

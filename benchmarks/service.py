@@ -33,9 +33,9 @@ from kms.domain.actors import local_actor
 from kms.domain.keys import DEFAULT_TENANT, KeyName
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.release.services import Services
 from kms.operations.services import initialise, open_services, open_vault
 from kms.release.service import ReleaseService
+from kms.release.services import Services
 
 __all__ = ["KEY_ID", "BenchedService", "Machine", "benched_service", "every_signature", "forgetting"]
 

@@ -37,11 +37,11 @@ from kms.running.self_evidence import open_source
 from kms.running.upkeep import SteadyClock, Upkeep, kept_up
 from kms.running.workers import Worker, supervise
 
-__all__ = ["Surroundings", "run"]
+__all__ = ["ProcessContext", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ProcessContext:
     """What a running service is given beside its settings.
 
     Attributes:
@@ -98,7 +98,7 @@ class _Life:
     lifeline: int | None = None
 
 
-def run(settings: Settings, surroundings: Surroundings) -> int:
+def run(settings: Settings, surroundings: ProcessContext) -> int:
     """Serve until SIGTERM or SIGINT.
 
     Returns:
@@ -159,7 +159,7 @@ def _shared_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _services(settings: Settings, surroundings: Surroundings) -> Iterator[tuple[Services, Meaning]]:
+def _services(settings: Settings, surroundings: ProcessContext) -> Iterator[tuple[Services, Meaning]]:
     harden(lock_memory=settings.lock_memory, report=surroundings.report)  # in this process, before any key is read
     services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
     rotator = Rotator(store=services.store, kek=services.kek, random=surroundings.random)
@@ -173,7 +173,9 @@ def _services(settings: Settings, surroundings: Surroundings) -> Iterator[tuple[
         services.store.close()
 
 
-def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life, *, surroundings: Surroundings) -> None:
+def _serve(
+    settings: Settings, services: Services, opened: _Opened, life: _Life, *, surroundings: ProcessContext
+) -> None:
     """Serve everything that was opened, in this process."""
     draining = threading.Event()
     report = surroundings.report
@@ -242,7 +244,7 @@ def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
 
 
 @contextmanager
-def _refreshed(services: Services, surroundings: Surroundings, told: Callable[[str, str], None]) -> Iterator[None]:
+def _refreshed(services: Services, surroundings: ProcessContext, told: Callable[[str, str], None]) -> Iterator[None]:
     """Keep fresh what vendors say, while this process serves."""
     asked = services.endorsements.service
     if asked is None or asked.cache is None:

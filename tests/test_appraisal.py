@@ -15,7 +15,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AppraisalError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy import Policy
-from attest.policy.rule_tree import All
+from attest.policy.rule_tree import AllBranch
 from attest.policy.snp_tcb import ProductTcb, shortfall
 from attest.simulator import SimulatedGuest
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
@@ -346,7 +346,7 @@ def test_the_reference_measurement_of_the_tests_is_the_simulated_guests() -> Non
 
 def test_a_kind_of_attester_that_the_policy_does_not_speak_of_is_refused() -> None:
     """must-check 22: an empty list matches nothing."""
-    silent = replace(policy_of(STRICT), tree=All(path="", members=()))
+    silent = replace(policy_of(STRICT), tree=AllBranch(path="", members=()))
     result = appraise(VERIFIED, policy=silent, at=AT)
     assert [check.id for check in result.failed] == ["policy.kind"]
 

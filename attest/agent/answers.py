@@ -20,7 +20,7 @@ from attest.release.names import KeyReference
 from attest.release.refusals import LeaseLostError, ReleaseRefusedError
 from attest.session.errors import ServiceNotGenuineError
 
-__all__ = ["Answer", "Request", "json_answer", "problem"]
+__all__ = ["AgentAnswer", "AgentRequest", "json_answer", "problem"]
 
 PROBLEM: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:agent/"
@@ -38,7 +38,7 @@ _TOLD: Final = frozenset({"check", "field", "expected", "got", "clause", "hint",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AgentRequest:
     """What a peer asks for.
 
     Attributes:
@@ -53,7 +53,7 @@ class Request:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Answer:
+class AgentAnswer:
     """What is sent back.
 
     Attributes:
@@ -81,14 +81,14 @@ class Answer:
 
 def json_answer(
     document: JsonValue, *, status: HTTPStatus = HTTPStatus.OK, media_type: str = "application/json"
-) -> Answer:
+) -> AgentAnswer:
     """Make an answer of a document."""
     body = json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
     headers = (("Content-Type", media_type), ("Cache-Control", "no-store"))
-    return Answer(status=status, headers=headers, body=body, length=len(body))
+    return AgentAnswer(status=status, headers=headers, body=body, length=len(body))
 
 
-def problem(error: AttestError, *, retry_after: float | None = None) -> Answer:
+def problem(error: AttestError, *, retry_after: float | None = None) -> AgentAnswer:
     """Make an answer of a refusal.
 
     Args:

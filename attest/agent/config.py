@@ -37,7 +37,7 @@ from attest.release.names import KeyReference
 from attest.sealed.manifest import MODEL_ID_BYTES
 from attest.sealed.signing_keys import read_trusted_key
 
-__all__ = ["AgentConfig", "Limits", "ServedKey", "ServedModel", "SocketConfig", "load_config", "parse_config"]
+__all__ = ["AgentConfig", "AgentLimits", "ServedKey", "ServedModel", "SocketConfig", "load_config", "parse_config"]
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_PEM_BYTES: Final = 64 * 1024
@@ -64,7 +64,7 @@ class SocketConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class AgentLimits:
     """How much at a time, and for how long. All have defaults.
 
     Attributes:
@@ -124,7 +124,7 @@ class AgentConfig:
     """What is given to whom. Whoever no rule means gets nothing; neither does a peer that an entry does not name."""
 
     socket: SocketConfig = field(default_factory=SocketConfig)
-    limits: Limits = field(default_factory=Limits)
+    limits: AgentLimits = field(default_factory=AgentLimits)
     peers: tuple[PeerRule, ...] = ()
     keys: tuple[ServedKey, ...] = ()
     models: tuple[ServedModel, ...] = ()
@@ -209,14 +209,14 @@ def _socket(table: _Table) -> SocketConfig:
     return SocketConfig(mode=_MODES[mode], group=group, unchecked_directory=reason)
 
 
-def _limits(table: _Table) -> Limits:
-    _require_known(table, {one.name for one in fields(Limits)}, "limits.")
+def _limits(table: _Table) -> AgentLimits:
+    _require_known(table, {one.name for one in fields(AgentLimits)}, "limits.")
     values: dict[str, Any] = {}  # Any: each is as its field
-    for one in fields(Limits):
+    for one in fields(AgentLimits):
         if one.name in table:
             whole = isinstance(one.default, int)
             values[one.name] = _number(table[one.name], f"limits.{one.name}", whole=whole)
-    return Limits(**values)
+    return AgentLimits(**values)
 
 
 def _rule(name: str, table: _Table) -> PeerRule:

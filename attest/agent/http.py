@@ -16,8 +16,8 @@ from typing import Final
 
 import h11
 
-from attest.agent.answers import Answer, Request, problem
-from attest.agent.config import Limits
+from attest.agent.answers import AgentAnswer, AgentRequest, problem
+from attest.agent.config import AgentLimits
 from attest.agent.errors import AgentRefusedError
 from attest.agent.logs import Exchanged, exchanged
 from attest.agent.peers import Peer
@@ -32,7 +32,7 @@ _READ_BYTES: Final = 16 * 1024
 _SEND_BYTES: Final = 1 << 20
 _VERSIONS: Final = (b"1.0", b"1.1")
 _log = logging.getLogger("attest.agent")
-Answering = Callable[[Peer, Request], Answer]
+Answering = Callable[[Peer, AgentRequest], AgentAnswer]
 
 
 class Conversation:
@@ -55,7 +55,7 @@ class Conversation:
         *,
         answering: Answering,
         streams: Streams,
-        limits: Limits,
+        limits: AgentLimits,
         ticks: Callable[[], float],
         ending: Callable[[], bool],
     ) -> None:
@@ -111,7 +111,7 @@ class Conversation:
 
     # -- reading
 
-    def _request(self) -> Request | None:
+    def _request(self) -> AgentRequest | None:
         """Read the head of a request; None where the peer sends no more.
 
         Raises:
@@ -122,7 +122,7 @@ class Conversation:
         begun = bool(self._http.trailing_data[0])
         if begun:
             end = self._ticks() + self._limits.head_seconds
-        head: Request | None = None
+        head: AgentRequest | None = None
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
@@ -156,7 +156,7 @@ class Conversation:
         note = Exchanged(method="", target="", status=int(answer.status), sent=0, seconds=0.0, code=answer.code)
         exchanged(self._peer, note, whole=True)
 
-    def _send(self, request: Request, answer: Answer) -> tuple[int, bool]:
+    def _send(self, request: AgentRequest, answer: AgentAnswer) -> tuple[int, bool]:
         """Send an answer; return how many bytes of its body went out, and whether that is all of it."""
         try:
             first = next(answer.pieces, None) if answer.pieces is not None else None
@@ -180,7 +180,7 @@ class Conversation:
     def _may_go_on(self) -> bool:
         return not self._ending() and self._http.their_state is h11.DONE
 
-    def _send_body(self, head: bytes, answer: Answer) -> int:
+    def _send_body(self, head: bytes, answer: AgentAnswer) -> int:
         body = answer.body
         try:
             # Past h11, which would make copies of a key that nothing overwrites.
@@ -192,7 +192,7 @@ class Conversation:
         self._http.send(h11.EndOfMessage())
         return len(body)
 
-    def _send_pieces(self, head: bytes, answer: Answer, first: memoryview | None) -> tuple[int, bool]:
+    def _send_pieces(self, head: bytes, answer: AgentAnswer, first: memoryview | None) -> tuple[int, bool]:
         sent, piece = 0, first
         try:
             with self._streams.under_way(self._sock, answer.needs):
@@ -224,19 +224,19 @@ class Conversation:
             self._sock.shutdown(socket.SHUT_RDWR)
 
 
-def _headers(answer: Answer) -> list[tuple[str, str]]:
+def _headers(answer: AgentAnswer) -> list[tuple[str, str]]:
     return [*answer.headers, ("Content-Length", str(answer.length))]
 
 
-def _request_of(event: h11.Request) -> Request:
+def _request_of(event: h11.Request) -> AgentRequest:
     headers: dict[str, str] = {}
     for name, value in event.headers:
         key, text = name.decode("ascii").lower(), value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return Request(method=event.method.decode("ascii"), target=event.target.decode("latin-1"), headers=headers)
+    return AgentRequest(method=event.method.decode("ascii"), target=event.target.decode("latin-1"), headers=headers)
 
 
-def _announces_body(request: Request) -> bool:
+def _announces_body(request: AgentRequest) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 

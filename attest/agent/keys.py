@@ -12,7 +12,7 @@ from attest.release.names import KeyReference
 from attest.release.refusals import LeaseLostError
 from attest.session.key import SessionKey
 
-__all__ = ["RETRY_SECONDS", "KeyHolder", "Keyring"]
+__all__ = ["RETRY_SECONDS", "AgentKeys", "KeyHolder"]
 
 RETRY_SECONDS: Final = 15.0
 """After a refusal or a loss nobody asks the service again for so long, however many containers ask the agent."""
@@ -34,7 +34,7 @@ class _Failure:
     until: float
 
 
-class Keyring:
+class AgentKeys:
     """Keys by their references, for any number of threads.
 
     Args:

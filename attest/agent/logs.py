@@ -13,7 +13,7 @@ from typing import Final, TextIO
 
 from attest.agent.peers import Peer
 
-__all__ = ["Exchanged", "Seldom", "exchanged", "set_up_logs"]
+__all__ = ["Exchanged", "RateLimitedLog", "exchanged", "set_up_logs"]
 
 MAX_TARGET: Final = 300
 _FIELDS: Final = ("uid", "gid", "pid", "method", "target", "status", "bytes", "seconds", "code", "outcome", "times")
@@ -59,7 +59,7 @@ def exchanged(peer: Peer, note: Exchanged, *, whole: bool) -> None:
     _log.log(level, "request", extra=extra)
 
 
-class Seldom:
+class RateLimitedLog:
     """Lets a message through a few times in a while, so that whoever causes it cannot fill a disk.
 
     Args:

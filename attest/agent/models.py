@@ -11,7 +11,7 @@ from typing import Final
 
 from attest.agent.config import ServedModel
 from attest.agent.errors import AgentRefusedError
-from attest.agent.keys import Keyring
+from attest.agent.keys import AgentKeys
 from attest.errors import ConfigurationError
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
@@ -120,7 +120,7 @@ class Model:
     """
 
     config: ServedModel
-    keyring: Keyring
+    keyring: AgentKeys
     service: VerifierKey | None
     verify: Callable[[ServedModel], VerifiedDirectory] = verified_place
     _open: OpenModel | None = None
@@ -131,7 +131,7 @@ class Model:
         """Return the model with a key that may be used now.
 
         Raises:
-            LeaseLostError, AttestError: as ``Keyring.get``.
+            LeaseLostError, AttestError: as ``AgentKeys.get``.
             AttestError: as ``verify_directory`` and ``VerifiedDirectory.unlock``.
             ConfigurationError: ``sealed-service-differs``.
         """

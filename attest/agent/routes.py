@@ -20,10 +20,10 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from attest.agent.answers import Answer, Request, json_answer, problem
+from attest.agent.answers import AgentAnswer, AgentRequest, json_answer, problem
 from attest.agent.config import AgentConfig
 from attest.agent.errors import AgentRefusedError
-from attest.agent.keys import Keyring
+from attest.agent.keys import AgentKeys
 from attest.agent.models import Model, OpenModel, no_such_file
 from attest.agent.peers import Peer
 from attest.agent.ranges import ByteRange, wanted_range
@@ -55,7 +55,7 @@ class Routes:
         own_uid: the agent's own user, who may ask whether it is well.
     """
 
-    def __init__(self, config: AgentConfig, *, keyring: Keyring, models: dict[str, Model], own_uid: int) -> None:
+    def __init__(self, config: AgentConfig, *, keyring: AgentKeys, models: dict[str, Model], own_uid: int) -> None:
         """Answer that it is starting, until ``started``."""
         self._config = config
         self._keyring = keyring
@@ -67,14 +67,14 @@ class Routes:
         """Say whether this peer is answered at all."""
         return peer.uid == self._own_uid or self._config.knows(peer)
 
-    def answer(self, peer: Peer, request: Request) -> Answer:
+    def answer(self, peer: Peer, request: AgentRequest) -> AgentAnswer:
         """Answer a request, or say why not; errors of this package's are answers."""
         try:
             return self._answer(peer, request)
         except AttestError as exc:
             return problem(exc)
 
-    def _answer(self, peer: Peer, request: Request) -> Answer:
+    def _answer(self, peer: Peer, request: AgentRequest) -> AgentAnswer:
         parts = _parts(request.target)
         if parts == ("healthz",):
             _require_method(request, _READ)
@@ -89,7 +89,7 @@ class Routes:
             return self._file(peer, request, parts[2], "/".join(parts[4:]))
         raise _unknown("there is nothing at this address")
 
-    def _health(self, peer: Peer) -> Answer:
+    def _health(self, peer: Peer) -> AgentAnswer:
         keys = {str(one.reference): self._keyring.is_held(one.reference) for one in self._config.keys_for(peer)}
         status = HTTPStatus.OK if self.started else HTTPStatus.SERVICE_UNAVAILABLE
         document: dict[str, JsonValue] = {
@@ -105,7 +105,7 @@ class Routes:
 
     # -- keys
 
-    def _key(self, peer: Peer, request: Request, name: str) -> Answer:
+    def _key(self, peer: Peer, request: AgentRequest, name: str) -> AgentAnswer:
         served = self._config.key_for(peer, name)
         if served is None:
             raise _unknown("there is no such key for this peer")
@@ -122,7 +122,7 @@ class Routes:
             ("Attest-Key-Version", str(key.version)),
             ("Attest-Lease-Expires", rfc3339_text(key.expires_at)),
         )
-        return Answer(status=HTTPStatus.OK, headers=headers, body=material, length=len(material))
+        return AgentAnswer(status=HTTPStatus.OK, headers=headers, body=material, length=len(material))
 
     # -- models
 
@@ -132,7 +132,7 @@ class Routes:
             raise _unknown("there is no such model for this peer")
         return self._models[served.name].opened()
 
-    def _model(self, peer: Peer, name: str) -> Answer:
+    def _model(self, peer: Peer, name: str) -> AgentAnswer:
         manifest = self._opened(peer, name).manifest
         document: dict[str, JsonValue] = {
             "schema": MODEL_SCHEMA,
@@ -143,7 +143,7 @@ class Routes:
         }
         return json_answer(document)
 
-    def _file(self, peer: Peer, request: Request, name: str, path: str) -> Answer:
+    def _file(self, peer: Peer, request: AgentRequest, name: str, path: str) -> AgentAnswer:
         model = self._opened(peer, name)
         entry = model.manifest.entry(path)
         if entry is None:
@@ -161,7 +161,7 @@ class Routes:
         if part.partial:
             headers.append(("Content-Range", part.content_range))
         status = HTTPStatus.PARTIAL_CONTENT if part.partial else HTTPStatus.OK
-        answer = Answer(status=status, headers=tuple(headers), length=part.length)
+        answer = AgentAnswer(status=status, headers=tuple(headers), length=part.length)
         answer.needs, answer.require = model.key.reference, model.key.require
         if request.method != "HEAD":
             with ExitStack() as opened:
@@ -216,7 +216,7 @@ def _parts(target: str) -> tuple[str, ...]:
         raise _invalid("UTF-8, percent-encoded") from exc
 
 
-def _require_method(request: Request, allowed: tuple[str, ...]) -> None:
+def _require_method(request: AgentRequest, allowed: tuple[str, ...]) -> None:
     if request.method not in allowed:
         raise AgentRefusedError(
             f"{request.method[:20]!r} is not possible here",

@@ -13,14 +13,14 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from attest.agent.answers import Answer, Request, problem
+from attest.agent.answers import AgentAnswer, AgentRequest, problem
 from attest.agent.clock import since_start
 from attest.agent.concurrency import Turns
 from attest.agent.config import AgentConfig
 from attest.agent.errors import AgentRefusedError
 from attest.agent.http import Conversation
-from attest.agent.keys import KeyHolder, Keyring
-from attest.agent.logs import Seldom
+from attest.agent.keys import AgentKeys, KeyHolder
+from attest.agent.logs import RateLimitedLog
 from attest.agent.models import Model
 from attest.agent.peers import Peer, peer_of
 from attest.agent.routes import Routes
@@ -62,8 +62,8 @@ class Agent:
         self._threads: dict[threading.Thread, socket.socket] = {}
         self._ending = threading.Event()
         self._wake: tuple[int, ...] = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._turned_away = Seldom(ticks)
-        self._keyring: Keyring | None = None
+        self._turned_away = RateLimitedLog(ticks)
+        self._keyring: AgentKeys | None = None
         self._models: dict[str, Model] = {}
 
     # -- leases
@@ -98,7 +98,7 @@ class Agent:
             service: which service that is, to compare with what owners of models sign.
             ready: is called when connections are accepted.
         """
-        self._keyring = Keyring(session, ticks=self._ticks)
+        self._keyring = AgentKeys(session, ticks=self._ticks)
         self._models.update(
             {one.name: Model(config=one, keyring=self._keyring, service=service) for one in self._config.models}
         )
@@ -116,7 +116,7 @@ class Agent:
         with suppress(BlockingIOError):
             os.write(self._wake[1], b"x")
 
-    def _obtain_all(self, routes: Routes, keyring: Keyring) -> None:
+    def _obtain_all(self, routes: Routes, keyring: AgentKeys) -> None:
         """Obtain everything once, so that it is there before it is asked for; what fails is tried again when it is."""
         steps: list[tuple[str, Callable[[], object]]] = [
             (f"key {one.reference}", partial(keyring.get, one.reference)) for one in self._config.keys
@@ -222,13 +222,13 @@ class Agent:
             self._threads.pop(thread, None)
         self._connections.give_back(peer.uid)
 
-    def _answer(self, routes: Routes, peer: Peer, request: Request) -> Answer:
+    def _answer(self, routes: Routes, peer: Peer, request: AgentRequest) -> AgentAnswer:
         """Answer; a file waits for its turn, when too many are sent, and not for long."""
         if not request.target.startswith("/v1/models/") or request.method != "GET":
             return routes.answer(peer, request)
         if not self._files.take(peer.uid, seconds=self._config.limits.wait_seconds):
             return problem(busy("files"))
-        answer = Answer(status=HTTPStatus.INTERNAL_SERVER_ERROR)
+        answer = AgentAnswer(status=HTTPStatus.INTERNAL_SERVER_ERROR)
         try:
             answer = routes.answer(peer, request)
         finally:

@@ -14,9 +14,9 @@ gateway in front of an application, ``transport`` is for httpx; they are importe
 from attest.channel.client import AnswerOpener, RequestSealer
 from attest.channel.config import KeyConfig, KeyDocument, parse_key_document
 from attest.channel.hpke import KEM_HYBRID, KEM_X25519
-from attest.channel.keys import ServiceKey, ServiceKeys
-from attest.channel.messages import Limits, Request, Response
-from attest.channel.ohttp import Form
+from attest.channel.keys import ChannelKey, ServiceKeys
+from attest.channel.messages import MessageLimits, Request, Response
+from attest.channel.ohttp import MessageForm
 from attest.channel.prompt import PromptRecord, released_key
 from attest.channel.records import (
     ChannelExpectation,
@@ -26,9 +26,9 @@ from attest.channel.records import (
     published_nonce,
     verify_offer,
 )
-from attest.channel.refusals import Refusal
+from attest.channel.refusals import ChannelRefusal
 from attest.channel.replays import MemoryReplayWindow, ReplayWindow
-from attest.channel.server import Exchange, Gateway
+from attest.channel.server import Gateway, ServedExchange
 from attest.channel.trust import AttestedTrust, HeldTrust
 
 __all__ = [
@@ -37,23 +37,23 @@ __all__ = [
     "AnswerOpener",
     "AttestedTrust",
     "ChannelExpectation",
+    "ChannelKey",
     "ChannelRecord",
-    "Exchange",
-    "Form",
+    "ChannelRefusal",
     "Gateway",
     "HeldTrust",
     "KeyConfig",
     "KeyDocument",
     "KeyOffer",
-    "Limits",
     "MemoryReplayWindow",
+    "MessageForm",
+    "MessageLimits",
     "PromptRecord",
-    "Refusal",
     "ReplayWindow",
     "Request",
     "RequestSealer",
     "Response",
-    "ServiceKey",
+    "ServedExchange",
     "ServiceKeys",
     "channel_binding",
     "parse_key_document",

@@ -26,8 +26,8 @@ from attest.channel.answers import AnswerStream
 from attest.channel.config import KEYS_MEDIA_TYPE, KeyDocument
 from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response, field_values
 from attest.channel.records import KeyOffer, evidence_proof
-from attest.channel.refusals import EMPTY, FAILED, MALFORMED, PROBLEM_TYPE, Refusal
-from attest.channel.server import Exchange, Gateway
+from attest.channel.refusals import EMPTY, FAILED, MALFORMED, PROBLEM_TYPE, ChannelRefusal
+from attest.channel.server import Gateway, ServedExchange
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError, ChannelError
 from attest.evidence.binding import NONCE_BYTES
@@ -44,8 +44,8 @@ MAX_REFUSED_BYTES: Final = 16 * 1024 * 1024
 MAX_OFFERS: Final = 4
 """Evidence takes the machine a while, and anybody may ask: more than this at a time are told to come again."""
 MAX_AGE_SECONDS: Final = 300
-_NOT_FOUND = Refusal(status=404, code="not-found", title="Not found", inside=False)
-_UNAVAILABLE = Refusal(status=503, code="evidence-unavailable", title="No evidence to be had now", inside=False)
+_NOT_FOUND = ChannelRefusal(status=404, code="not-found", title="Not found", inside=False)
+_UNAVAILABLE = ChannelRefusal(status=503, code="evidence-unavailable", title="No evidence to be had now", inside=False)
 
 Message = MutableMapping[str, Any]  # Any: ASGI's own
 Receive = Callable[[], Awaitable[Message]]
@@ -141,7 +141,7 @@ class ChannelGateway:
     async def _exchange(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
         exchange = self._gateway.exchange(scope["method"], headers.get(b"content-type", b"").decode("latin-1"))
-        if isinstance(exchange, Refusal):
+        if isinstance(exchange, ChannelRefusal):
             await _send_refusal(send, exchange)
             return
         while True:
@@ -161,7 +161,9 @@ class ChannelGateway:
         else:
             await _send_refusal(send, found)
 
-    async def _answer(self, scope: Message, request: Request, exchange: Exchange, receive: Receive, send: Send) -> None:
+    async def _answer(
+        self, scope: Message, request: Request, exchange: ServedExchange, receive: Receive, send: Send
+    ) -> None:
         reply = _Reply(exchange, send, self._tick)
         try:
             await self._application(_inner_scope(scope, request), _inner_receive(request, receive), reply.take)
@@ -179,7 +181,7 @@ class ChannelGateway:
 class _Reply:
     """Seals what an application sends: as a whole, or while it is made."""
 
-    def __init__(self, exchange: Exchange, send: Send, tick_seconds: float) -> None:
+    def __init__(self, exchange: ServedExchange, send: Send, tick_seconds: float) -> None:
         self._exchange = exchange
         self._send = send
         self._tick_seconds = tick_seconds
@@ -327,7 +329,7 @@ def _nonce(query: bytes) -> bytes | None:
     return nonce if len(nonce) == NONCE_BYTES else None
 
 
-async def _send_refusal(send: Send, refusal: Refusal) -> None:
+async def _send_refusal(send: Send, refusal: ChannelRefusal) -> None:
     await _send_whole(send, refusal.status, PROBLEM_TYPE, refusal.document())
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
-from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, Limits, Request, Response
+from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, MessageLimits, Request, Response
 
 __all__ = [
     "MEDIA_TYPE",
@@ -66,7 +66,7 @@ def encode_response(response: Response, *, indeterminate: bool = False) -> bytes
     return head + _rest(response.content, response.trailers, indeterminate=indeterminate)
 
 
-def decode_request(data: bytes, *, limits: Limits = LIMITS) -> Request:
+def decode_request(data: bytes, *, limits: MessageLimits = LIMITS) -> Request:
     """Read one whole request.
 
     Raises:
@@ -87,7 +87,7 @@ def decode_request(data: bytes, *, limits: Limits = LIMITS) -> Request:
     )
 
 
-def decode_response(data: bytes, *, limits: Limits = LIMITS) -> Response:
+def decode_response(data: bytes, *, limits: MessageLimits = LIMITS) -> Response:
     """Read one whole response.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Literal
 from attest.channel.messages import (
     LIMITS,
     Fields,
-    Limits,
+    MessageLimits,
     Request,
     require_field,
     require_status,
@@ -64,7 +64,7 @@ class MessageDecoder:
 
     __slots__ = ("_at_end", "_buffer", "_content", "_kind", "_limits", "_over", "_steps", "trailers")
 
-    def __init__(self, kind: Literal["request", "response"], *, limits: Limits = LIMITS) -> None:
+    def __init__(self, kind: Literal["request", "response"], *, limits: MessageLimits = LIMITS) -> None:
         """Wait for the first byte."""
         self._kind = kind
         self._limits = limits
@@ -245,7 +245,7 @@ class MessageDecoder:
 class _Lines:
     """Lines of one section, under its limits."""
 
-    def __init__(self, what: str, limits: Limits) -> None:
+    def __init__(self, what: str, limits: MessageLimits) -> None:
         self.found: list[tuple[bytes, bytes]] = []
         self._what = what
         self._limits = limits
@@ -273,7 +273,7 @@ class _Lines:
         self.found.append((name, value))
 
 
-def _lines(raw: bytes, what: str, limits: Limits) -> Fields:
+def _lines(raw: bytes, what: str, limits: MessageLimits) -> Fields:
     """Read the lines of a section that is there as a whole."""
     lines, at = _Lines(what, limits), 0
     while at < len(raw):

@@ -23,8 +23,8 @@ from attest.channel.bhttp_decoder import Event, MessageDecoder
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.config import DEFAULT_KEMS, choose
 from attest.channel.fields import DATE, EVIDENCE, http_date
-from attest.channel.messages import LIMITS, Fields, Limits, Request, field_values, too_long
-from attest.channel.ohttp import Form, Sealing, begin_sealing, open_answer
+from attest.channel.messages import LIMITS, Fields, MessageLimits, Request, field_values, too_long
+from attest.channel.ohttp import MessageForm, Sealing, begin_sealing, open_answer
 from attest.channel.padding import WholeMessage, padded
 from attest.channel.records import TrustedKeys
 from attest.encoding import base64url_text
@@ -65,7 +65,7 @@ class RequestSealer:
         at: datetime,
         date: datetime | None = None,
         kems: Collection[int] = DEFAULT_KEMS,
-        form: Form = Form.CHUNKED,
+        form: MessageForm = MessageForm.CHUNKED,
         padding: bool = True,
     ) -> None:
         """Make a fresh secret with the service."""
@@ -94,12 +94,12 @@ class RequestSealer:
     def end(self, trailers: Fields = ()) -> bytes:
         """Return the last part of what is sent. No answer is read before it is sent."""
         rest = END + section((*self._request.trailers, *trailers), indeterminate=True)
-        if self._form is Form.CHUNKED:
+        if self._form is MessageForm.CHUNKED:
             return self._add(rest) + self._whole.end()
         message = bytes(self._buffer) + rest
         return self._sealing.context.seal(padded(message) if self._padding else message)
 
-    def answer(self, status: int, content_type: str | None, *, limits: Limits = ANSWER_LIMITS) -> AnswerOpener:
+    def answer(self, status: int, content_type: str | None, *, limits: MessageLimits = ANSWER_LIMITS) -> AnswerOpener:
         """Return what opens the answer, where there is one.
 
         Args:
@@ -130,7 +130,7 @@ class RequestSealer:
         )
 
     def _add(self, data: bytes) -> bytes:
-        if self._form is Form.CHUNKED:
+        if self._form is MessageForm.CHUNKED:
             return self._whole.add(data)
         self._buffer += data
         return b""
@@ -146,7 +146,7 @@ class AnswerOpener:
 
     __slots__ = ("_buffer", "_chunks", "_decoder", "_limit", "_sealing")
 
-    def __init__(self, sealing: Sealing, *, limits: Limits = ANSWER_LIMITS) -> None:
+    def __init__(self, sealing: Sealing, *, limits: MessageLimits = ANSWER_LIMITS) -> None:
         """Wait for the nonce."""
         self._sealing = sealing
         self._limit = min(limits.message, MAX_MESSAGE_BYTES)
@@ -168,7 +168,7 @@ class AnswerOpener:
         """
         if self._chunks is None:
             self._buffer += data
-            if self._sealing.form is Form.SINGLE:
+            if self._sealing.form is MessageForm.SINGLE:
                 if len(self._buffer) > self._limit:
                     raise too_long("answer", self._limit, len(self._buffer))
                 return ()
@@ -188,7 +188,7 @@ class AnswerOpener:
             ChannelTamperError: ``channel-truncated``: it was cut; discard what was shown of it.
             ChannelError: as ``feed``.
         """
-        if self._sealing.form is Form.SINGLE:
+        if self._sealing.form is MessageForm.SINGLE:
             message = open_answer(self._sealing, bytes(self._buffer))
         elif self._chunks is None:
             message = ChunkOpener(self._sealing.context).finish()  # too short to hold anything: cut

@@ -33,8 +33,8 @@ __all__ = [
     "DEFAULT_KEMS",
     "KEYS_MEDIA_TYPE",
     "OFFERED",
-    "Choice",
     "ForeignConfig",
+    "KeyChoice",
     "KeyConfig",
     "KeyDocument",
     "choose",
@@ -144,7 +144,7 @@ class KeyDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class KeyChoice:
     """A configuration with one of its pairs.
 
     Attributes:
@@ -194,7 +194,7 @@ def parse_key_config(data: bytes) -> KeyConfig:
     return config
 
 
-def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> Choice:
+def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> KeyChoice:
     """Return the first configuration and pair, in the document's order, that is acceptable here.
 
     Args:
@@ -209,7 +209,7 @@ def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> Ch
             continue
         for kdf, aead in config.pairs:
             if (kdf, aead) in OFFERED:
-                return Choice(config=config, suite=Suite(kem=config.kem, aead=aead))
+                return KeyChoice(config=config, suite=Suite(kem=config.kem, aead=aead))
     raise _unsupported(kems, ", ".join(f"{config.kem:#06x}" for config in document.configs))
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from attest.channel.config import KeyConfig, KeyDocument
 from attest.channel.hpke import KEM_HYBRID, SEED_BYTES, HpkeKey
 
-__all__ = ["LIFETIME", "OVERLAP", "Proofs", "ServiceKey", "ServiceKeys"]
+__all__ = ["LIFETIME", "OVERLAP", "ChannelKey", "Proofs", "ServiceKeys"]
 
 LIFETIME: Final = timedelta(hours=24)
 OVERLAP: Final = timedelta(minutes=10)
@@ -54,7 +54,7 @@ class Proofs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceKey:
+class ChannelKey:
     """A key document with its private halves.
 
     Attributes:
@@ -79,7 +79,7 @@ class ServiceKey:
         first_id: int = 0,
         kems: Sequence[int] = (KEM_HYBRID,),
         lifetime: timedelta = LIFETIME,
-    ) -> ServiceKey:
+    ) -> ChannelKey:
         """Draw keys inside the TEE; evidence has to be bound to ``document`` next.
 
         Args:
@@ -100,7 +100,7 @@ class ServiceKey:
             KeyConfig(key_id=(first_id + number) % 256, kem=key.kem, public_key=key.public)
             for number, key in enumerate(private)
         )
-        return ServiceKey(
+        return ChannelKey(
             document=KeyDocument(configs=configs),
             private=private,
             not_after=at + lifetime,
@@ -126,14 +126,14 @@ class ServiceKeys:
 
     __slots__ = ("_current", "_older", "_overlap")
 
-    def __init__(self, current: ServiceKey, *, overlap: timedelta = OVERLAP) -> None:
+    def __init__(self, current: ChannelKey, *, overlap: timedelta = OVERLAP) -> None:
         """Begin with one key."""
         self._current = current
         self._overlap = overlap
-        self._older: tuple[tuple[ServiceKey, datetime], ...] = ()
+        self._older: tuple[tuple[ChannelKey, datetime], ...] = ()
 
     @property
-    def current(self) -> ServiceKey:
+    def current(self) -> ChannelKey:
         """What is given out."""
         return self._current
 
@@ -142,7 +142,7 @@ class ServiceKeys:
         """Whether any key is had by other replicas."""
         return any(key.replicated for key in (self._current, *(old for old, _ in self._older)))
 
-    def replace(self, key: ServiceKey, *, at: datetime) -> None:
+    def replace(self, key: ChannelKey, *, at: datetime) -> None:
         """Give out another key from now on, and accept the one before for the overlap.
 
         Raises:
@@ -157,7 +157,7 @@ class ServiceKeys:
         self._older = older
         self._current = key
 
-    def prolong(self, key: ServiceKey) -> None:
+    def prolong(self, key: ChannelKey) -> None:
         """Give out the current key until another moment: whoever released it says so.
 
         Raises:
@@ -172,7 +172,7 @@ class ServiceKeys:
         """Drop the private halves of keys that are not accepted any more."""
         self._older = tuple((key, until) for key, until in self._older if at < until)
 
-    def find(self, key_id: int, *, at: datetime) -> tuple[ServiceKey, KeyConfig, HpkeKey] | None:
+    def find(self, key_id: int, *, at: datetime) -> tuple[ChannelKey, KeyConfig, HpkeKey] | None:
         """Return what a request names, where it is accepted now."""
         self.forget(at=at)
         accepted = [key for key, _ in self._older]

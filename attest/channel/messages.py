@@ -12,7 +12,7 @@ from typing import Final
 
 from attest.errors import ChannelError
 
-__all__ = ["LIMITS", "Fields", "Limits", "Request", "Response", "field_values", "require_field"]
+__all__ = ["LIMITS", "Fields", "MessageLimits", "Request", "Response", "field_values", "require_field"]
 
 Fields = tuple[tuple[bytes, bytes], ...]
 """Lines of a header or trailer section: names in lower case, values as bytes. Repeated names stay apart."""
@@ -32,7 +32,7 @@ SCHEME: Final = "https"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class MessageLimits:
     """What a decoder takes, in bytes unless it says otherwise; each is compared before anything is waited for.
 
     The sizes of names, lines and sections are those of common servers.
@@ -57,7 +57,7 @@ class Limits:
         return control + (2 + self.interim) * (self.section + 64) + 10 * self.content + self.padding
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = MessageLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from attest.channel.config import Choice, KeyConfig
+from attest.channel.config import KeyChoice, KeyConfig
 from attest.channel.hpke import (
     ENC_BYTES,
     NONCE_BYTES,
@@ -38,7 +38,7 @@ from attest.channel.hpke import (
 
 __all__ = [
     "HEADER_BYTES",
-    "Form",
+    "MessageForm",
     "Opening",
     "Sealing",
     "begin_opening",
@@ -53,7 +53,7 @@ __all__ = [
 HEADER_BYTES: Final = 7
 
 
-class Form(Enum):
+class MessageForm(Enum):
     """The two forms that messages take: media types, and labels that keep them apart."""
 
     SINGLE = ("message/ohttp-req", "message/ohttp-res", b"message/bhttp request", b"message/bhttp response")
@@ -96,7 +96,7 @@ class _Exchange:
         context: seals the request's messages, or opens them.
     """
 
-    form: Form
+    form: MessageForm
     suite: Suite
     enc: bytes
     context: HpkeContext
@@ -146,7 +146,9 @@ class Opening(_Exchange):
         return nonce, self.answer_cipher(nonce)
 
 
-def begin_sealing(choice: Choice, form: Form, *, dangerous_ephemeral: X25519PrivateKey | None = None) -> Sealing:
+def begin_sealing(
+    choice: KeyChoice, form: MessageForm, *, dangerous_ephemeral: X25519PrivateKey | None = None
+) -> Sealing:
     """Make a fresh secret with a service.
 
     Args:
@@ -164,13 +166,13 @@ def begin_sealing(choice: Choice, form: Form, *, dangerous_ephemeral: X25519Priv
     return Sealing(form=form, suite=suite, enc=enc, context=context, header=header)
 
 
-def seal_request(choice: Choice, message: bytes) -> tuple[bytes, Sealing]:
+def seal_request(choice: KeyChoice, message: bytes) -> tuple[bytes, Sealing]:
     """Seal one whole message; return the request, and what opens its answer.
 
     Raises:
         VerificationError: ``channel-key-invalid``.
     """
-    sealing = begin_sealing(choice, Form.SINGLE)
+    sealing = begin_sealing(choice, MessageForm.SINGLE)
     return sealing.prefix + sealing.context.seal(message), sealing
 
 
@@ -196,7 +198,7 @@ def read_header(header: bytes, *, config: KeyConfig) -> Suite:
     return suite
 
 
-def begin_opening(header: bytes, enc: bytes, *, form: Form, suite: Suite, key: HpkeKey) -> Opening:
+def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite, key: HpkeKey) -> Opening:
     """Find the secret of a request.
 
     Args:
@@ -224,7 +226,7 @@ def open_request(body: bytes, *, config: KeyConfig, key: HpkeKey) -> tuple[bytes
         raise not_opened()
     suite = read_header(header, config=config)
     size = ENC_BYTES[suite.kem]
-    opening = begin_opening(header, rest[:size], form=Form.SINGLE, suite=suite, key=key)
+    opening = begin_opening(header, rest[:size], form=MessageForm.SINGLE, suite=suite, key=key)
     return opening.context.open(rest[size:]), opening
 
 
@@ -252,5 +254,5 @@ def open_answer(sealing: Sealing, body: bytes) -> bytes:
     return sealing.answer_cipher(body[:size]).open(body[size:])
 
 
-def _info(form: Form, header: bytes) -> bytes:
+def _info(form: MessageForm, header: bytes) -> bytes:
     return form.request_label + b"\x00" + header

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from attest.channel.config import OFFERED, KeyConfig, KeyDocument
 from attest.channel.hpke import HpkeKey
-from attest.channel.keys import Proofs, ServiceKey
+from attest.channel.keys import ChannelKey, Proofs
 from attest.channel.records import require_between
 from attest.errors import ConfigurationError
 from attest.release.prompt_keys import PROMPT_ALGORITHMS, SKEW_SECONDS, PromptKey, PromptKeyNote
@@ -61,7 +61,7 @@ def prompt_document(note: PromptKeyNote) -> KeyDocument:
     return KeyDocument(configs=(config,))
 
 
-def released_key(note: PromptKeyNote, *, material: bytes) -> ServiceKey:
+def released_key(note: PromptKeyNote, *, material: bytes) -> ChannelKey:
     """Take a prompt key that a key-release service released to this workload.
 
     Args:
@@ -79,6 +79,6 @@ def released_key(note: PromptKeyNote, *, material: bytes) -> ServiceKey:
         )
     proofs = Proofs()
     proofs.add(note.logged)
-    return ServiceKey(
+    return ChannelKey(
         document=prompt_document(note), private=(key,), not_after=note.use_until, replicated=True, proofs=proofs
     )

@@ -13,7 +13,7 @@ from typing import Final
 from attest.channel.fields import DATE, REFUSED, http_date
 from attest.channel.messages import Fields, Response
 
-__all__ = ["PROBLEM_TYPE", "REFUSAL_BYTES", "Refusal"]
+__all__ = ["PROBLEM_TYPE", "REFUSAL_BYTES", "ChannelRefusal"]
 
 PROBLEM_TYPE: Final = "application/problem+json"
 REFUSAL_BYTES: Final = 1024
@@ -22,7 +22,7 @@ _PROBLEMS = "https://iana.org/assignments/http-problem-types"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class ChannelRefusal:
     """A request that the service will not see.
 
     Attributes:
@@ -55,20 +55,20 @@ class Refusal:
         return Response(status=self.status, fields=fields, content=self.document())
 
 
-METHOD = Refusal(status=405, code="method-not-allowed", title="Requests are posted", inside=False)
-MEDIA_TYPE = Refusal(status=415, code="media-type-unsupported", title="No encrypted request", inside=False)
-EMPTY = Refusal(status=400, code="request-malformed", title="No request", inside=False)
-TOO_LARGE = Refusal(status=413, code="body-too-large", title="The request is too large", inside=False)
-NOT_OPENED = Refusal(
+METHOD = ChannelRefusal(status=405, code="method-not-allowed", title="Requests are posted", inside=False)
+MEDIA_TYPE = ChannelRefusal(status=415, code="media-type-unsupported", title="No encrypted request", inside=False)
+EMPTY = ChannelRefusal(status=400, code="request-malformed", title="No request", inside=False)
+TOO_LARGE = ChannelRefusal(status=413, code="body-too-large", title="The request is too large", inside=False)
+NOT_OPENED = ChannelRefusal(
     status=422, code="channel-not-opened", title="The request does not open", problem="ohttp-key", inside=False
 )
-MALFORMED = Refusal(status=400, code="request-malformed", title="No HTTP request")
-CONTENT_TOO_LARGE = Refusal(status=413, code="body-too-large", title="The request is too large")
-STALE_DATE = Refusal(
+MALFORMED = ChannelRefusal(status=400, code="request-malformed", title="No HTTP request")
+CONTENT_TOO_LARGE = ChannelRefusal(status=413, code="body-too-large", title="The request is too large")
+STALE_DATE = ChannelRefusal(
     status=400, code="date-refused", title="The request's date is missing or not that of the service", problem="date"
 )
-REPLAYED = Refusal(status=409, code="request-replayed", title="The request was seen before")
-BUSY = Refusal(status=503, code="too-busy", title="Too many requests to remember")
-STALE_PROOF = Refusal(status=421, code="evidence-stale", title="The evidence is not current: ask again")
-MISDIRECTED = Refusal(status=421, code="authority-unknown", title="The request is for another service")
-FAILED = Refusal(status=502, code="service-failed", title="The service failed")
+REPLAYED = ChannelRefusal(status=409, code="request-replayed", title="The request was seen before")
+BUSY = ChannelRefusal(status=503, code="too-busy", title="Too many requests to remember")
+STALE_PROOF = ChannelRefusal(status=421, code="evidence-stale", title="The evidence is not current: ask again")
+MISDIRECTED = ChannelRefusal(status=421, code="authority-unknown", title="The request is for another service")
+FAILED = ChannelRefusal(status=502, code="service-failed", title="The service failed")

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.channel.hpke import KEM_HYBRID
-from attest.channel.keys import LIFETIME, OVERLAP, ServiceKey
+from attest.channel.keys import LIFETIME, OVERLAP, ChannelKey
 from attest.channel.server import Gateway
 
 __all__ = ["KeyRotation"]
@@ -75,10 +75,10 @@ class KeyRotation:
         self._gateway.replace_key(self.fresh(at=at), at=at)
         self._rotated()
 
-    def fresh(self, *, at: datetime) -> ServiceKey:
+    def fresh(self, *, at: datetime) -> ChannelKey:
         """Return a key whose ids follow those of the one that is given out."""
         last = self._gateway.keys.current.document.configs[-1].key_id
-        return ServiceKey.born(
+        return ChannelKey.born(
             random=self._random, at=at, first_id=(last + 1) % 256, kems=self._kems, lifetime=self._lifetime
         )
 

@@ -24,9 +24,9 @@ from attest.channel.bhttp_decoder import MessageDecoder, RequestHead
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.fields import DATE, EVIDENCE, REFUSED, parse_http_date
 from attest.channel.hpke import ENC_BYTES
-from attest.channel.keys import ServiceKey, ServiceKeys
-from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, Limits, Request, Response, field_values
-from attest.channel.ohttp import HEADER_BYTES, Form, Opening, begin_opening, read_header, seal_answer
+from attest.channel.keys import ChannelKey, ServiceKeys
+from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, MessageLimits, Request, Response, field_values
+from attest.channel.ohttp import HEADER_BYTES, MessageForm, Opening, begin_opening, read_header, seal_answer
 from attest.channel.padding import SMALLEST_BYTES, STREAM_PIECE_BYTES, GrowingMessage, WholeMessage, padded
 from attest.channel.refusals import (
     BUSY,
@@ -42,17 +42,17 @@ from attest.channel.refusals import (
     STALE_DATE,
     STALE_PROOF,
     TOO_LARGE,
-    Refusal,
+    ChannelRefusal,
 )
 from attest.channel.replays import ReplayWindow, Use
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError, ChannelError, ChannelTamperError
 
-__all__ = ["WINDOW", "Exchange", "Gateway"]
+__all__ = ["WINDOW", "Gateway", "ServedExchange"]
 
 WINDOW: Final = timedelta(seconds=120)
 """How far a client's clock may be off, either way."""
-_FORMS = {form.request_type: form for form in Form}
+_FORMS = {form.request_type: form for form in MessageForm}
 
 
 class Gateway:
@@ -81,7 +81,7 @@ class Gateway:
         authorities: Collection[str],
         random: Callable[[int], bytes],
         window: timedelta = WINDOW,
-        limits: Limits = LIMITS,
+        limits: MessageLimits = LIMITS,
         padding: bool = True,
         insecure_replays: str | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class Gateway:
         self.padding = padding
         self._require_window()
 
-    def replace_key(self, key: ServiceKey, *, at: datetime) -> None:
+    def replace_key(self, key: ChannelKey, *, at: datetime) -> None:
         """Give out another key from now on.
 
         Raises:
@@ -108,14 +108,14 @@ class Gateway:
         self._require_window(key)
         self.keys.replace(key, at=at)
 
-    def exchange(self, method: str, content_type: str | None) -> Exchange | Refusal:
+    def exchange(self, method: str, content_type: str | None) -> ServedExchange | ChannelRefusal:
         """Begin with a request, by what is seen of it in the clear."""
         if method != "POST":
             return METHOD
         form = _FORMS.get((content_type or "").partition(";")[0].strip().lower())
-        return MEDIA_TYPE if form is None else Exchange(self, form)
+        return MEDIA_TYPE if form is None else ServedExchange(self, form)
 
-    def _require_window(self, key: ServiceKey | None = None) -> None:
+    def _require_window(self, key: ChannelKey | None = None) -> None:
         if (self.keys.replicated or (key is not None and key.replicated)) and not self._lone_window_ok:
             msg = "a key that other replicas have, or that outlives this process, needs a shared replay window"
             raise ValueError(msg)
@@ -125,11 +125,11 @@ class Gateway:
 class _Opened:
     """A request whose key was found. Whether it opens shows with its first message."""
 
-    key: ServiceKey
+    key: ChannelKey
     opening: Opening
 
 
-class Exchange:
+class ServedExchange:
     """One request and its answer. One task owns it.
 
     Args:
@@ -152,7 +152,7 @@ class Exchange:
         "_registered",
     )
 
-    def __init__(self, gateway: Gateway, form: Form) -> None:
+    def __init__(self, gateway: Gateway, form: MessageForm) -> None:
         """Wait for the header."""
         self._gateway = gateway
         self._form = form
@@ -164,7 +164,7 @@ class Exchange:
         self._head: RequestHead | None = None
         self._content = bytearray()
         self._registered = False
-        self._refusal: Refusal | None = None
+        self._refusal: ChannelRefusal | None = None
         self._answered = False
 
     @property
@@ -188,7 +188,7 @@ class Exchange:
         if self._refusal is None:
             self._guarded(lambda: self._take(data, at), at)
 
-    def finish(self, *, at: datetime) -> Request | Refusal:
+    def finish(self, *, at: datetime) -> Request | ChannelRefusal:
         """Say that the request ended; return it, or why the service will not see it."""
         if self._received == 0:
             return EMPTY
@@ -204,7 +204,7 @@ class Exchange:
         """
         return self._sealed(_without_own(response), SMALLEST_BYTES)
 
-    def refuse(self, refusal: Refusal, *, at: datetime) -> bytes:
+    def refuse(self, refusal: ChannelRefusal, *, at: datetime) -> bytes:
         """Seal a refusal; all of them have one length.
 
         Raises:
@@ -225,7 +225,7 @@ class Exchange:
         Raises:
             ValueError: as ``answer``; or the form is single.
         """
-        if self._form is not Form.CHUNKED:
+        if self._form is not MessageForm.CHUNKED:
             msg = "a single message is sealed as a whole"
             raise ValueError(msg)
         nonce, cipher = self._take_opening().answer_key(self._gateway.random)
@@ -237,7 +237,7 @@ class Exchange:
     @property
     def streams(self) -> bool:
         """Whether ``stream`` may be used."""
-        return self._form is Form.CHUNKED
+        return self._form is MessageForm.CHUNKED
 
     # -- opening
 
@@ -252,7 +252,7 @@ class Exchange:
         if self._chunks is not None and self._chunks.authentic:
             self._register(at)
 
-    def _refusal_of(self, exc: ChannelError) -> Refusal:
+    def _refusal_of(self, exc: ChannelError) -> ChannelRefusal:
         authentic = self._registered or (self._chunks is not None and self._chunks.authentic)
         if not authentic or exc.code == "channel-chunk-invalid":
             return NOT_OPENED
@@ -265,7 +265,7 @@ class Exchange:
             self._buffer += data
             if self._opened is None and not self._find_key(at):
                 return
-            if self._form is Form.SINGLE:
+            if self._form is MessageForm.SINGLE:
                 if len(self._buffer) > self._gateway.limits.message:
                     self._refusal = TOO_LARGE
                     self._buffer.clear()
@@ -331,7 +331,7 @@ class Exchange:
 
     # -- judging
 
-    def _judged(self, at: datetime) -> Request | Refusal:
+    def _judged(self, at: datetime) -> Request | ChannelRefusal:
         """Judge a request that opened to its end and is valid HTTP."""
         head = self._head
         if head is None:
@@ -378,7 +378,7 @@ class Exchange:
         opening, message = self._take_opening(), encode_response(response)
         if self._gateway.padding:
             message = padded(message, smallest=smallest)
-        if self._form is Form.SINGLE:
+        if self._form is MessageForm.SINGLE:
             return seal_answer(opening, message, random=self._gateway.random)
         nonce, cipher = opening.answer_key(self._gateway.random)
         whole = WholeMessage(ChunkSealer(cipher), padding=False)

@@ -25,10 +25,10 @@ from attest.channel.bhttp_decoder import Event, ResponseHead
 from attest.channel.client import ANSWER_LIMITS, AnswerOpener, RequestSealer
 from attest.channel.config import DEFAULT_KEMS
 from attest.channel.fields import DATE, parse_http_date, refusal_code
-from attest.channel.messages import CONNECTION_FIELDS, Limits, Request, field_values
-from attest.channel.ohttp import Form
+from attest.channel.messages import CONNECTION_FIELDS, MessageLimits, Request, field_values
+from attest.channel.ohttp import MessageForm
 from attest.channel.records import TrustedKeys
-from attest.channel.trust import KeyQuestion, Trust
+from attest.channel.trust import KeyQuestion, RecipientTrust
 from attest.errors import ChannelRefusedError, ChannelTamperError
 
 __all__ = ["AsyncChannelTransport", "ChannelTransport"]
@@ -55,9 +55,9 @@ class _Way:
     gateway: str
     clock: Callable[[], datetime]
     kems: Collection[int]
-    form: Form
+    form: MessageForm
     padding: bool
-    limits: Limits
+    limits: MessageLimits
 
     def sealer(
         self, trusted: TrustedKeys, request: httpx.Request, at: datetime, date: datetime | None
@@ -116,13 +116,13 @@ class ChannelTransport(httpx.BaseTransport):
     def __init__(
         self,
         gateway: str,
-        trust: Trust,
+        trust: RecipientTrust,
         *,
         clock: Callable[[], datetime],
         kems: Collection[int] = DEFAULT_KEMS,
-        form: Form = Form.CHUNKED,
+        form: MessageForm = MessageForm.CHUNKED,
         padding: bool = True,
-        limits: Limits = ANSWER_LIMITS,
+        limits: MessageLimits = ANSWER_LIMITS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Remember the way."""
@@ -178,13 +178,13 @@ class AsyncChannelTransport(httpx.AsyncBaseTransport):
     def __init__(
         self,
         gateway: str,
-        trust: Trust,
+        trust: RecipientTrust,
         *,
         clock: Callable[[], datetime],
         kems: Collection[int] = DEFAULT_KEMS,
-        form: Form = Form.CHUNKED,
+        form: MessageForm = MessageForm.CHUNKED,
         padding: bool = True,
-        limits: Limits = ANSWER_LIMITS,
+        limits: MessageLimits = ANSWER_LIMITS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Remember the way."""
@@ -308,7 +308,7 @@ def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-def _proven(trust: Trust, question: KeyQuestion, status: int, body: bytes) -> TrustedKeys:
+def _proven(trust: RecipientTrust, question: KeyQuestion, status: int, body: bytes) -> TrustedKeys:
     if status != httpx.codes.OK:
         raise ChannelRefusedError(
             "the service gives no evidence now",
@@ -355,7 +355,7 @@ def _again(request: httpx.Request, head: ResponseHead) -> _Again | None:
             return None
 
 
-def _note(trust: Trust, exc: BaseException) -> None:
+def _note(trust: RecipientTrust, exc: BaseException) -> None:
     if isinstance(exc, ChannelRefusedError) and exc.code == "channel-keys-refused":
         trust.doubt()
 

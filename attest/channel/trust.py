@@ -15,7 +15,7 @@ from attest.encoding import base64url_text, json_value
 from attest.errors import VerificationError
 from attest.evidence.binding import NONCE_BYTES
 
-__all__ = ["AttestedTrust", "HeldTrust", "KeyQuestion", "Trust"]
+__all__ = ["AttestedTrust", "HeldTrust", "KeyQuestion", "RecipientTrust"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class KeyQuestion:
     at: datetime
 
 
-class Trust(Protocol):
+class RecipientTrust(Protocol):
     """Says what may be sealed to."""
 
     def current(self, at: datetime) -> TrustedKeys | None:

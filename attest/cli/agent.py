@@ -9,7 +9,7 @@ import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Display, display_options
-from attest.cli.session_options import ServiceOptions, service_options, settings_document
+from attest.cli.session_options import SessionOptions, service_options, settings_document
 
 if TYPE_CHECKING:
     from attest.agent.config import AgentConfig
@@ -44,7 +44,7 @@ def agent(  # noqa: PLR0917  click passes them by name
     rules: str | None,
     check: bool,
     dry_run: bool,
-    service: ServiceOptions,
+    service: SessionOptions,
     display: Display,
 ) -> int:
     """Prove this machine, hold its keys, and give them and files of sealed models to the peers that FILE names.
@@ -75,7 +75,7 @@ def _required(value: str | None, option: str) -> str:
 
 
 def _serve(
-    ctx: click.Context, config: AgentConfig, path: os.PathLike[str], service: ServiceOptions, *, display: Display
+    ctx: click.Context, config: AgentConfig, path: os.PathLike[str], service: SessionOptions, *, display: Display
 ) -> None:
     import logging
     from contextlib import closing
@@ -124,7 +124,7 @@ def _check(path: str, *, display: Display) -> int:
     return 0 if isinstance(document, dict) and document.get("status") == "ok" else 1
 
 
-def _show(config: AgentConfig, service: ServiceOptions, *, display: Display) -> None:
+def _show(config: AgentConfig, service: SessionOptions, *, display: Display) -> None:
     document: dict[str, JsonValue] = {
         "schema": DRY_RUN_SCHEMA,
         "keys": {str(one.reference): [_peer(rule) for rule in one.peers] for one in config.keys},

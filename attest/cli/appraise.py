@@ -6,7 +6,7 @@ import click
 
 from attest.cli.ear import TokenRequest, prepare_token, token_options, write_token
 from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Question, question_options
+from attest.cli.options import VerificationOptions, question_options
 from attest.cli.reference_options import References, references_options
 from attest.cli.rego import read_rego, rego_options
 
@@ -36,7 +36,7 @@ __all__ = ["appraise"]
 @question_options
 def appraise(
     *,
-    question: Question,
+    question: VerificationOptions,
     policies: tuple[str, ...],
     token_request: TokenRequest | None,
     references: References,
@@ -52,7 +52,7 @@ def appraise(
 
     from attest.appraisal import appraise as judge
     from attest.cli.clock import now
-    from attest.cli.output import Refusal, show_appraised, show_refusal, take_refusal
+    from attest.cli.output import RefusedEvidence, show_appraised, show_refusal, take_refusal
     from attest.cli.policies import read_policies, relaxations
     from attest.cli.verification_inputs import Case, open_case, verify_case
 
@@ -60,7 +60,7 @@ def appraise(
     loaded = read_policies(policies, references=references)
     others = read_rego(rego, rego_data)
     case = take_refusal(lambda: open_case(question, at=at))
-    if isinstance(case, Refusal):
+    if isinstance(case, RefusedEvidence):
         return show_refusal(case, command="appraise", at=at, question=question, unchecked=question.unchecked)
     if not isinstance(case, Case):
         from attest.cli.token_answers import appraise_token_case
@@ -79,7 +79,7 @@ def appraise(
         # A policy's own relaxations hold for that policy alone: another one still demands what this one forgoes.
         unchecked = relaxations(question, policy)
         verified = take_refusal(partial(verify_case, case, unchecked=unchecked, tolerances=policy.tolerances))
-        if isinstance(verified, Refusal):
+        if isinstance(verified, RefusedEvidence):
             return show_refusal(
                 verified,
                 command="appraise",

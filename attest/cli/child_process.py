@@ -21,7 +21,7 @@ from attest.release.names import KeyReference
 from attest.release.refusals import LeaseLostError
 from attest.session import SessionKey
 
-__all__ = ["VARIABLE_PREFIX", "Program", "WantedKey", "descriptor_of"]
+__all__ = ["VARIABLE_PREFIX", "ChildProgram", "WantedKey", "descriptor_of"]
 
 VARIABLE_PREFIX: Final = "ATTEST_KEY_FD_"
 EXIT_LOST: Final = 1
@@ -145,7 +145,7 @@ def _sealed_memory(material: memoryview) -> int:
     return descriptor
 
 
-class Program:
+class ChildProgram:
     """A program that runs with keys.
 
     Args:

@@ -188,11 +188,11 @@ def evidence(
     envelope is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 this machine gave no
     evidence ('attest doctor' says why); nothing is written then.
     """
-    from attest.cli.collection import Request, collect_requested, collected_document
+    from attest.cli.collection import CollectionOptions, collect_requested, collected_document
     from attest.cli.files import write_output
     from attest.cli.machine import machine_of
 
-    request = Request(
+    request = CollectionOptions(
         nonce=nonce,
         report_data=report_data,
         challenge=challenge,

@@ -12,14 +12,14 @@ from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.binding import EXTRA_DATA_BYTES, NONCE_BYTES, Binding
 from attest.release.wire import CONTEXT, ROLE, Challenge
 
-__all__ = ["Request", "collect_requested", "collected_document"]
+__all__ = ["CollectionOptions", "collect_requested", "collected_document"]
 
 COLLECTED_SCHEMA = "attest.collected-evidence/1"
 MAX_CHALLENGE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CollectionOptions:
     """The options, as given."""
 
     nonce: bytes | None
@@ -32,7 +32,7 @@ class Request:
     timeout: float
 
 
-def collect_requested(access: MachineAccess, request: Request) -> tuple[Collected, bytes | None]:
+def collect_requested(access: MachineAccess, request: CollectionOptions) -> tuple[Collected, bytes | None]:
     """Collect what was asked for.
 
     Returns:
@@ -63,7 +63,7 @@ def collect_requested(access: MachineAccess, request: Request) -> tuple[Collecte
     return collected, made_up
 
 
-def _asked(request: Request) -> Binding | bytes | None:
+def _asked(request: CollectionOptions) -> Binding | bytes | None:
     """Say what the evidence commits to; None leaves it to us.
 
     Raises:
@@ -115,7 +115,7 @@ def _challenge(file: str) -> Challenge:
         ) from exc
 
 
-def _require_fitting_gpus(request: Request) -> None:
+def _require_fitting_gpus(request: CollectionOptions) -> None:
     """Refuse what cannot be asked of GPUs.
 
     Raises:
@@ -139,7 +139,7 @@ def _require_fitting_gpus(request: Request) -> None:
         )
 
 
-def _require_fitting_tpm(request: Request) -> None:
+def _require_fitting_tpm(request: CollectionOptions) -> None:
     """Refuse a nonce that a TPM cannot quote; all 64 bytes of report data stand in the user data.
 
     Raises:

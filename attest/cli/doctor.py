@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from attest.collect.detect import Detected
-    from attest.collect.doctor import Finding
+    from attest.collect.doctor import DoctorFinding
     from attest.encoding import JsonValue
     from attest.errors import ConfigurationError
 
@@ -129,7 +129,7 @@ def _cache(network: Network) -> Path | ConfigurationError:
         return exc
 
 
-def _show(findings: Sequence[Finding], detected: Detected, display: Display) -> None:
+def _show(findings: Sequence[DoctorFinding], detected: Detected, display: Display) -> None:
     if display.json:
         from attest.cli.output import print_document
 
@@ -138,7 +138,7 @@ def _show(findings: Sequence[Finding], detected: Detected, display: Display) -> 
         _print(findings, display)
 
 
-def _document(findings: Sequence[Finding], detected: Detected) -> dict[str, JsonValue]:
+def _document(findings: Sequence[DoctorFinding], detected: Detected) -> dict[str, JsonValue]:
     told: list[JsonValue] = [
         {
             "id": one.id,
@@ -157,7 +157,7 @@ def _document(findings: Sequence[Finding], detected: Detected) -> dict[str, Json
     }
 
 
-def _print(findings: Sequence[Finding], display: Display) -> None:
+def _print(findings: Sequence[DoctorFinding], display: Display) -> None:
     from rich.table import Table
 
     from attest.cli.console import console, plain, sign

@@ -17,7 +17,7 @@ from attest.cli.options import Display, Network
 from attest.cli.policies import read_policies
 from attest.cli.reference_options import References
 from attest.collect.access import MachineAccess
-from attest.collect.doctor import Finding, finding_of
+from attest.collect.doctor import DoctorFinding, finding_of
 from attest.collect.machine import collect_all
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, UnsignedBundles
@@ -72,7 +72,9 @@ class PolicyQuestion:
     display: Display
 
 
-def judge_machine(access: MachineAccess, asked: PolicyQuestion, *, at: datetime, timeout: float) -> Iterator[Finding]:
+def judge_machine(
+    access: MachineAccess, asked: PolicyQuestion, *, at: datetime, timeout: float
+) -> Iterator[DoctorFinding]:
     """Collect, verify and appraise; a finding for each check that stands against this machine.
 
     Raises:
@@ -86,7 +88,7 @@ def judge_machine(access: MachineAccess, asked: PolicyQuestion, *, at: datetime,
         yield finding_of("evidence", exc)
         return
     found = f"{collected.tee} by {collected.interface}, {collected.gpus} GPUs"
-    yield Finding(id="evidence", outcome="pass", found="; ".join((found, *collected.notes)))
+    yield DoctorFinding(id="evidence", outcome="pass", found="; ".join((found, *collected.notes)))
     case = _Case(asked=asked, evidence=collected.evidence, nonce=nonce, at=at, endorsements=_endorsements(asked, at=at))
     for policy in policies:
         yield from _judged(case, policy)
@@ -135,7 +137,7 @@ def _endorsements(asked: PolicyQuestion, *, at: datetime) -> Endorsements:
     return read_endorsements(files, at=at, bundle_keys=UnsignedBundles.ACCEPTED).endorsements
 
 
-def _judged(case: _Case, policy: Policy) -> Iterator[Finding]:
+def _judged(case: _Case, policy: Policy) -> Iterator[DoctorFinding]:
     name = f"policy {policy.name}"
     try:
         result = appraise(case.verify(policy), policy=policy, at=case.at)
@@ -143,12 +145,12 @@ def _judged(case: _Case, policy: Policy) -> Iterator[Finding]:
         hint = exc.hint
         if isinstance(exc, EndorsementError) and not case.asked.online:
             hint = "let it be fetched with --online, or give it with --endorsements"
-        yield Finding(id=name, outcome="fail", found=f"{exc.code}: {exc.message}", fix=hint)
+        yield DoctorFinding(id=name, outcome="fail", found=f"{exc.code}: {exc.message}", fix=hint)
         return
     for check in result.failed:
-        yield Finding(id=name, outcome="fail", found=_told(check), fix=_fix(check))
+        yield DoctorFinding(id=name, outcome="fail", found=_told(check), fix=_fix(check))
     if result.affirmed:
-        yield Finding(id=name, outcome="pass", found=f"would be affirmed ({len(result.policy_checks)} checks)")
+        yield DoctorFinding(id=name, outcome="pass", found=f"would be affirmed ({len(result.policy_checks)} checks)")
 
 
 def _told(check: Check) -> str:

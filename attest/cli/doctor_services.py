@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attest.cli.options import Network
 from attest.collect.detect import Detected
-from attest.collect.doctor import Finding
+from attest.collect.doctor import DoctorFinding
 from attest.fetch import KDS_URL, OCSP_URL, PCS_URL, RIM_URL
 
 __all__ = ["reach_services"]
@@ -14,7 +14,7 @@ __all__ = ["reach_services"]
 CONNECT_SECONDS = 5.0
 
 
-def reach_services(detected: Detected, network: Network) -> Iterator[Finding]:
+def reach_services(detected: Detected, network: Network) -> Iterator[DoctorFinding]:
     """Ask each service; without TEE and GPUs all of them, since somebody else's evidence may be judged here.
 
     Any answer counts, a refusal too: what is asked for does not exist at most of them.
@@ -31,16 +31,16 @@ def reach_services(detected: Detected, network: Network) -> Iterator[Finding]:
             yield _reach(name, url)
 
 
-def _reach(name: str, url: str) -> Finding:
+def _reach(name: str, url: str) -> DoctorFinding:
     import httpx
 
     try:
         answer = httpx.head(url, timeout=CONNECT_SECONDS, follow_redirects=False)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as exc:
-        return Finding(
+        return DoctorFinding(
             id=name,
             outcome="fail",
             found=f"{url} cannot be reached: {str(exc) or type(exc).__name__}",
             fix="let this machine out to it, name a mirror, or use an endorsement bundle: attest endorsements fetch",
         )
-    return Finding(id=name, outcome="pass", found=f"{url} answers (status {answer.status_code})")
+    return DoctorFinding(id=name, outcome="pass", found=f"{url} answers (status {answer.status_code})")

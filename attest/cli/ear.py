@@ -15,7 +15,7 @@ from attest.cli.options import TIME, Hex
 
 if TYPE_CHECKING:
     from attest.appraisal import AttestationResult, Judgement
-    from attest.cli.options import Question
+    from attest.cli.options import VerificationOptions
     from attest.policy.load import Policy
     from attest.results.ear_verify import VerifiedEar
     from attest.results.issuer import TokenIssuer
@@ -140,7 +140,7 @@ def prepare_token(request: TokenRequest) -> TokenIssuer:
     from attest import __version__
     from attest.errors import ConfigurationError
     from attest.results.ear import NONCE_BYTES, VerifierId
-    from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+    from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
 
     if request.nonce is not None and len(request.nonce) not in NONCE_BYTES:
         raise ConfigurationError(
@@ -152,7 +152,7 @@ def prepare_token(request: TokenRequest) -> TokenIssuer:
     return TokenIssuer(
         issuer=request.issuer,
         verifier=VerifierId(developer=DEVELOPER, build=f"attest {__version__}"),
-        keys=(IssuerKey(key=_read_key(request.key), state=KeyState.CURRENT),),
+        keys=(IssuerKey(key=_read_key(request.key), state=SigningKeyState.CURRENT),),
         max_lifetime=timedelta(seconds=MAX_LIFETIME_SECONDS),
     )
 
@@ -192,12 +192,12 @@ class EarCase:
     nonce: bytes | None
     audience: str | None
     at: datetime
-    question: Question
+    question: VerificationOptions
 
 
 def open_ear(
     files: Sequence[tuple[str, bytes]],
-    question: Question,
+    question: VerificationOptions,
     *,
     nonce: bytes | None,
     at: datetime,
@@ -239,7 +239,7 @@ def verify_ear_case(case: EarCase) -> VerifiedEar:
     return verify_ear(case.data, trusted=case.trusted, at=case.at, expected=expected)
 
 
-def show_ear(verified: VerifiedEar, *, question: Question) -> int:
+def show_ear(verified: VerifiedEar, *, question: VerificationOptions) -> int:
     """Tell that the EAR is genuine, and return 0."""
     from attest.cli.output import tell_verified
     from attest.results.document import ear_document
@@ -247,14 +247,14 @@ def show_ear(verified: VerifiedEar, *, question: Question) -> int:
     return tell_verified(ear_document(verified, unchecked=question.unchecked), display=question.display)
 
 
-def judge_ear_case(verified: VerifiedEar, policy: Policy, *, question: Question) -> Judgement:
+def judge_ear_case(verified: VerifiedEar, policy: Policy, *, question: VerificationOptions) -> Judgement:
     """Judge what the EAR says by one policy."""
     from attest.results.token_policy import judge_ear
 
     return judge_ear(verified, policy=policy, at=verified.at, unchecked=question.unchecked)
 
 
-def appraise_ear_case(verified: VerifiedEar, *, question: Question, policies: Sequence[Policy]) -> int:
+def appraise_ear_case(verified: VerifiedEar, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
     """Judge what the EAR says by policies; or by the baseline: everything affirming, of hardware, and fresh."""
     from attest.cli.output import tell_appraised
     from attest.cli.tokens import freshness_of_token, tell_judged
@@ -362,15 +362,15 @@ def jwks(
     from attest.cli.files import write_output
     from attest.errors import ConfigurationError
     from attest.results.ear import VerifierId
-    from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+    from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
 
     try:
         issuer = TokenIssuer(
             issuer=DEFAULT_ISSUER,
             verifier=VerifierId(developer=DEVELOPER, build="attest"),
             keys=(
-                IssuerKey(key=_read_key(key), state=KeyState.CURRENT),
-                *(IssuerKey(key=_read_key(file), state=KeyState.NEXT) for file in upcoming),
+                IssuerKey(key=_read_key(key), state=SigningKeyState.CURRENT),
+                *(IssuerKey(key=_read_key(file), state=SigningKeyState.NEXT) for file in upcoming),
                 *(_retired(entry) for entry in retired),
             ),
         )
@@ -382,12 +382,12 @@ def jwks(
 
 
 def _retired(entry: str) -> Any:  # noqa: ANN401  an IssuerKey, whose module is imported when it is needed
-    from attest.results.issuer import IssuerKey, KeyState
+    from attest.results.issuer import IssuerKey, SigningKeyState
 
     file, _, until = entry.rpartition("=")
     if not file:
         raise click.UsageError(f"--retired: expected FILE=TIME, got {entry!r}")
-    return IssuerKey(key=_read_key(file), state=KeyState.RETIRED, until=TIME.convert(until, None, None))
+    return IssuerKey(key=_read_key(file), state=SigningKeyState.RETIRED, until=TIME.convert(until, None, None))
 
 
 def _read_key(file: str) -> SigningKey:

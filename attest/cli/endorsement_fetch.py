@@ -24,14 +24,14 @@ from attest.fetch import (
     OCSP_URL,
     PCS_URL,
     RIM_URL,
+    ApiKey,
     EndorsementCache,
+    FetchClocks,
     Gathered,
     KdsClient,
     OcspClient,
     PcsClient,
     RimServiceClient,
-    ServiceKey,
-    Timing,
     VendorServices,
     can_be_fetched,
     default_cache_directory,
@@ -64,7 +64,7 @@ def fetch_missing(
     if not can_be_fetched(evidence):
         raise _nothing_known(evidence)
     directory = Path(network.cache) if network.cache is not None else default_cache_directory(os.environ)
-    timing, key = Timing(now=now), _service_key(network)
+    timing, key = FetchClocks(now=now), _service_key(network)
     with (
         KdsClient(timing=timing, base_url=network.kds or KDS_URL) as kds,
         PcsClient(timing=timing, base_url=network.pcs or PCS_URL, update=network.pcs_update) as pcs,
@@ -94,7 +94,7 @@ def _nothing_known(evidence: Evidence) -> UnsupportedError:
     )
 
 
-def _service_key(network: Network) -> ServiceKey | None:
+def _service_key(network: Network) -> ApiKey | None:
     """Read the key of NVIDIA's services from its file; arguments and environment are seen by others.
 
     Raises:

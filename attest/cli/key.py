@@ -8,7 +8,7 @@ import click
 
 from attest.cli.lazy import ExampleGroup
 from attest.cli.options import Display, display_options
-from attest.cli.session_options import ServiceOptions, service_options, settings_document
+from attest.cli.session_options import SessionOptions, service_options, settings_document
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -55,7 +55,7 @@ def get(  # noqa: PLR0917  click passes them by name
     out: str | None,
     out_fd: int | None,
     allow_disk: bool,
-    service: ServiceOptions,
+    service: SessionOptions,
     display: Display,
 ) -> int:
     """Prove this machine to the key-release service, and write one key for its owner alone.
@@ -82,7 +82,7 @@ def get(  # noqa: PLR0917  click passes them by name
 )
 @service_options
 @display_options
-def settings(service: ServiceOptions, display: Display) -> int:
+def settings(service: SessionOptions, display: Display) -> int:
     """Show the settings that count, and where each comes from. Nobody is asked, and none of them is secret."""
     document: dict[str, JsonValue] = {"schema": SETTINGS_SCHEMA, "settings": settings_document(service.settings())}
     if display.json:

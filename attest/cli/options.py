@@ -21,7 +21,7 @@ __all__ = [
     "Hex",
     "Network",
     "NonceText",
-    "Question",
+    "VerificationOptions",
     "display_options",
     "network_options",
     "nonce_options",
@@ -330,7 +330,7 @@ def nonce_options(command: _Command) -> _Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class VerificationOptions:
     """Everything that ``verify`` and ``appraise`` are asked with, as given."""
 
     inputs: tuple[str, ...]
@@ -353,7 +353,7 @@ class Question:
     display: Display
 
 
-_QUESTION_FIELDS = frozenset(field.name for field in fields(Question))
+_QUESTION_FIELDS = frozenset(field.name for field in fields(VerificationOptions))
 _QUESTION: tuple[_Decorator, ...] = (
     click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
     click.option(
@@ -417,6 +417,6 @@ def question_options(command: _Command) -> _Command:
     @wraps(command)
     def run(**options: Any) -> object:  # noqa: ANN401  what click passes
         shared = {name: options.pop(name) for name in tuple(options) if name in _QUESTION_FIELDS}
-        return command(question=Question(**shared), **options)
+        return command(question=VerificationOptions(**shared), **options)
 
     return _stack(_QUESTION)(run)

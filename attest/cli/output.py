@@ -14,7 +14,7 @@ import click
 from attest.appraisal import AttestationResult, Judgement
 from attest.checks import Check, Unchecked
 from attest.cli.boundary import report_error
-from attest.cli.options import Display, Question
+from attest.cli.options import Display, VerificationOptions
 from attest.cli.reference_log import ReferenceLog, compared_document
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
@@ -22,7 +22,7 @@ from attest.results.document import appraised_document, refused_document, verifi
 from attest.verification import VerifiedEvidence
 
 __all__ = [
-    "Refusal",
+    "RefusedEvidence",
     "appraised_documents",
     "combined_documents",
     "print_document",
@@ -39,18 +39,18 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedEvidence:
     """Evidence that was refused, exit 3, 4 or 5. Wrong usage is none: it goes on to the boundary."""
 
     error: AttestError
 
 
-def take_refusal(step: Callable[[], _T]) -> _T | Refusal:
+def take_refusal(step: Callable[[], _T]) -> _T | RefusedEvidence:
     """Run a step; a refusal of the evidence is an answer, not a failure of the command."""
     try:
         return step()
     except (EvidenceError, VerificationError, EndorsementError) as exc:
-        return Refusal(error=exc)
+        return RefusedEvidence(error=exc)
 
 
 def print_document(document: JsonValue) -> None:
@@ -59,11 +59,11 @@ def print_document(document: JsonValue) -> None:
 
 
 def show_refusal(
-    refusal: Refusal,
+    refusal: RefusedEvidence,
     *,
     command: str,
     at: datetime,
-    question: Question,
+    question: VerificationOptions,
     unchecked: tuple[Unchecked, ...],
     reference: ReferenceLog | None = None,
     opinion: Mapping[str, JsonValue] = MappingProxyType({}),
@@ -85,7 +85,7 @@ def show_refusal(
 def show_verified(
     verified: VerifiedEvidence,
     *,
-    question: Question,
+    question: VerificationOptions,
     reference: ReferenceLog | None = None,
     opinion: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> int:
@@ -117,7 +117,7 @@ def tell_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
 
 
 def show_appraised(
-    results: tuple[AttestationResult, ...], *, question: Question, reference: ReferenceLog | None = None
+    results: tuple[AttestationResult, ...], *, question: VerificationOptions, reference: ReferenceLog | None = None
 ) -> int:
     """Tell how the policies judged the evidence, and return 0 when all of them affirm, else 1."""
     document = appraised_documents(results) | _compared(reference, verified=True)

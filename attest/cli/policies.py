@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attest.checks import Unchecked
 from attest.cli.files import read_file
-from attest.cli.options import Question
+from attest.cli.options import VerificationOptions
 from attest.cli.reference_options import NO_REFERENCES, References
 from attest.errors import ConfigurationError
 from attest.policy.authoring.signatures import MAX_SIGNATURE_BYTES, read_public_key, read_signature
@@ -75,6 +75,6 @@ def read_policy(
     return load_policy(data, name=file, references=documents)
 
 
-def relaxations(question: Question, policy: Policy) -> tuple[Unchecked, ...]:
+def relaxations(question: VerificationOptions, policy: Policy) -> tuple[Unchecked, ...]:
     """Return what is left unchecked: by whoever asks, and by the author of this policy."""
     return tuple(dict.fromkeys((*question.unchecked, *policy.unchecked)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from attest.cli.policy_documents import PolicyFile
-    from attest.cli.policy_replay import Replayed
+    from attest.cli.policy_replay import PolicyComparison
     from attest.encoding import JsonValue
     from attest.policy.authoring.policy_diff import PolicyDifference
 
@@ -91,7 +91,7 @@ def diff(
         for file, own in ((old, references_a), (new, references_b))
     )
     difference = diff_policies(before.document, after.document)
-    replayed: tuple[Replayed, ...] = ()
+    replayed: tuple[PolicyComparison, ...] = ()
     if evidence is not None:
         replayed = replay(
             evidence,
@@ -109,7 +109,7 @@ def diff(
 
 
 def _document(
-    old: PolicyFile, new: PolicyFile, difference: PolicyDifference, replayed: tuple[Replayed, ...] | None
+    old: PolicyFile, new: PolicyFile, difference: PolicyDifference, replayed: tuple[PolicyComparison, ...] | None
 ) -> dict[str, JsonValue]:
     changes: list[JsonValue] = [
         {"path": change.path, "effect": str(change.effect), "text": change.text} for change in difference.changes
@@ -139,7 +139,7 @@ _SUMMARY = {
 }
 
 
-def _show(difference: PolicyDifference, replayed: tuple[Replayed, ...], display: Display) -> None:
+def _show(difference: PolicyDifference, replayed: tuple[PolicyComparison, ...], display: Display) -> None:
     from rich.text import Text
 
     from attest.cli.console import console, facts, plain

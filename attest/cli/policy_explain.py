@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Question, question_options
+from attest.cli.options import VerificationOptions, question_options
 from attest.cli.policy_init import optional_inputs
 from attest.cli.reference_options import References, references_options
 
@@ -37,7 +37,9 @@ EXIT_NOT_AFFIRMED = 1
 )
 @references_options
 @question_options
-def explain(*, question: Question, policy_file: str, sources: tuple[str, ...], references: References) -> int:
+def explain(
+    *, question: VerificationOptions, policy_file: str, sources: tuple[str, ...], references: References
+) -> int:
     """Tell a policy in words; against evidence, tell each failed check: expected, got, clause, how to fix.
 
     Exit codes: 0 told, or affirmed; 1 not affirmed; 2 the policy does not load; 3, 4, 5 as 'attest appraise'.
@@ -65,28 +67,28 @@ def explain(*, question: Question, policy_file: str, sources: tuple[str, ...], r
     return 0
 
 
-def _against(policy: Policy, question: Question) -> int:
+def _against(policy: Policy, question: VerificationOptions) -> int:
     """Judge the evidence by this policy, and tell what failed."""
     from attest.appraisal import appraise
     from attest.cli.clock import now
-    from attest.cli.output import Refusal, show_refusal, take_refusal
+    from attest.cli.output import RefusedEvidence, show_refusal, take_refusal
     from attest.cli.policies import relaxations
     from attest.cli.verification_inputs import Case, open_case, verify_case
 
     at = question.at or now()
     unchecked = relaxations(question, policy)
     case = take_refusal(lambda: open_case(question, at=at))
-    if isinstance(case, Refusal):
+    if isinstance(case, RefusedEvidence):
         return show_refusal(case, command="appraise", at=at, question=question, unchecked=unchecked)
     if not isinstance(case, Case):
         raise click.UsageError("a token has no evidence to judge; give the evidence")
     verified = take_refusal(lambda: verify_case(case, unchecked=unchecked, tolerances=policy.tolerances))
-    if isinstance(verified, Refusal):
+    if isinstance(verified, RefusedEvidence):
         return show_refusal(verified, command="appraise", at=at, question=question, unchecked=unchecked)
     return _told(appraise(verified, policy=policy, at=at), question)
 
 
-def _told(result: AttestationResult, question: Question) -> int:
+def _told(result: AttestationResult, question: VerificationOptions) -> int:
     from attest.cli.output import print_document
     from attest.cli.terminal_text import visible
     from attest.encoding import rfc3339_text

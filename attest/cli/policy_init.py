@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Question, question_options
+from attest.cli.options import VerificationOptions, question_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from attest.encoding import JsonValue
-    from attest.policy.authoring.draft import Draft, DraftSource
+    from attest.policy.authoring.draft import DraftSource, PolicyDraft
     from attest.verification import VerifiedEvidence
 
 __all__ = ["init", "optional_inputs", "source_of"]
@@ -63,7 +63,7 @@ def optional_inputs(command: click.Command) -> None:
 @question_options
 def init(
     *,
-    question: Question,
+    question: VerificationOptions,
     sources: tuple[str, ...],
     exactly: tuple[str, ...],
     or_newer: tuple[str, ...],
@@ -154,10 +154,10 @@ def _asked(kinds: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _written(
-    draft: Draft,
+    draft: PolicyDraft,
     chosen: Mapping[str, str],
     *,
-    question: Question,
+    question: VerificationOptions,
     output: str,
     force: bool,
     simulated: bool,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from attest.cli.policy_documents import PolicyText
     from attest.encoding import JsonValue
-    from attest.policy.authoring.lint import Finding
+    from attest.policy.authoring.lint import LintFinding
 
 __all__ = ["lint"]
 
@@ -80,7 +80,7 @@ def _line(one: PolicyText, path: str) -> int:
     return _places(one.data).find(path, key=True).line
 
 
-def _document(found: list[tuple[PolicyText, tuple[Finding, ...]]], *, at: datetime, clean: bool) -> JsonValue:
+def _document(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], *, at: datetime, clean: bool) -> JsonValue:
     from attest.encoding import rfc3339_text
 
     policies: list[JsonValue] = [
@@ -105,7 +105,7 @@ def _document(found: list[tuple[PolicyText, tuple[Finding, ...]]], *, at: dateti
     return {"schema": LINT_SCHEMA, "at": rfc3339_text(at), "clean": clean, "policies": policies}
 
 
-def _show(found: list[tuple[PolicyText, tuple[Finding, ...]]], display: Display) -> None:
+def _show(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], display: Display) -> None:
     """Print findings; notes only when somebody wants every detail."""
     from attest.cli.console import console, facts, plain
 
@@ -126,5 +126,5 @@ def _show(found: list[tuple[PolicyText, tuple[Finding, ...]]], display: Display)
             out.print(plain(f"{one.file}: {notes}"))
 
 
-def _style(finding: Finding) -> str:
+def _style(finding: LintFinding) -> str:
     return _STYLES[finding.severity]

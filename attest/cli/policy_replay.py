@@ -10,8 +10,8 @@ from pathlib import Path
 from attest.appraisal import Judgement, appraise
 from attest.checks import Unchecked
 from attest.cli.files import read_file
-from attest.cli.options import Display, Network, Question
-from attest.cli.output import Refusal, take_refusal
+from attest.cli.options import Display, Network, VerificationOptions
+from attest.cli.output import RefusedEvidence, take_refusal
 from attest.cli.policies import relaxations
 from attest.cli.token_answers import AnyTokenCase, judge_token_case
 from attest.cli.verification_inputs import Case, open_case, verify_case
@@ -21,7 +21,7 @@ from attest.policy.decode import InvalidValueError, Section, choice, hex_of, lis
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.load import Policy
 
-__all__ = ["INDEX", "Replayed", "Verdict", "replay"]
+__all__ = ["INDEX", "PolicyComparison", "PolicyOutcome", "replay"]
 
 INDEX = "evidence.yaml"
 INDEX_SCHEMA = "attest.evidence-index/1"
@@ -40,7 +40,7 @@ _NOBODY = Network(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PolicyOutcome:
     """What one policy says of one piece of evidence.
 
     Attributes:
@@ -62,12 +62,12 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class PolicyComparison:
     """What both policies say of one piece of evidence."""
 
     name: str
-    old: Verdict
-    new: Verdict
+    old: PolicyOutcome
+    new: PolicyOutcome
 
     @property
     def changed(self) -> bool:
@@ -100,7 +100,7 @@ def replay(
     at: datetime,
     allow_simulated: bool,
     display: Display,
-) -> tuple[Replayed, ...]:
+) -> tuple[PolicyComparison, ...]:
     """Judge every piece of evidence in a folder by two policies; nothing is fetched.
 
     Args:
@@ -116,7 +116,7 @@ def replay(
     """
     found = []
     for case in _cases(Path(folder)):
-        question = Question(
+        question = VerificationOptions(
             inputs=case.files,
             endorsements=(*endorsements, *case.endorsements),
             at=case.at or at,
@@ -137,26 +137,26 @@ def replay(
             display=Display(quiet=True),
         )
         old, new = (_verdict(question, policy, case.at or at) for policy in policies)
-        found.append(Replayed(name=case.name, old=old, new=new))
+        found.append(PolicyComparison(name=case.name, old=old, new=new))
     display.note(f"{len(found)} pieces of evidence were judged")
     return tuple(found)
 
 
-def _verdict(question: Question, policy: Policy, at: datetime) -> Verdict:
+def _verdict(question: VerificationOptions, policy: Policy, at: datetime) -> PolicyOutcome:
     opened = take_refusal(partial(open_case, question, at=at))
-    if isinstance(opened, Refusal):
-        return Verdict(outcome="refused", because=(opened.error.code,))
+    if isinstance(opened, RefusedEvidence):
+        return PolicyOutcome(outcome="refused", because=(opened.error.code,))
     if not isinstance(opened, Case) and not policy.verifiers:
-        return Verdict(outcome="refused", because=("policy-not-for-tokens",))
+        return PolicyOutcome(outcome="refused", because=("policy-not-for-tokens",))
     result = take_refusal(partial(_judged, opened, policy, question=question, at=at))
-    if isinstance(result, Refusal):
-        return Verdict(outcome="refused", because=(result.error.code,))
+    if isinstance(result, RefusedEvidence):
+        return PolicyOutcome(outcome="refused", because=(result.error.code,))
     if result.affirmed:
-        return Verdict(outcome="affirmed")
-    return Verdict(outcome="not-affirmed", because=tuple(dict.fromkeys(check.id for check in result.failed)))
+        return PolicyOutcome(outcome="affirmed")
+    return PolicyOutcome(outcome="not-affirmed", because=tuple(dict.fromkeys(check.id for check in result.failed)))
 
 
-def _judged(opened: Case | AnyTokenCase, policy: Policy, *, question: Question, at: datetime) -> Judgement:
+def _judged(opened: Case | AnyTokenCase, policy: Policy, *, question: VerificationOptions, at: datetime) -> Judgement:
     if not isinstance(opened, Case):
         return judge_token_case(opened, policy)
     verified = verify_case(opened, unchecked=relaxations(question, policy), tolerances=policy.tolerances)

@@ -14,11 +14,11 @@ from attest.cli.options import Display, display_options
 from attest.cli.reference_options import References
 
 if TYPE_CHECKING:
-    from attest.cli.options import Question
-    from attest.cli.output import Refusal
+    from attest.cli.options import VerificationOptions
+    from attest.cli.output import RefusedEvidence
     from attest.encoding import JsonValue
     from attest.policy import Policy
-    from attest.policy.authoring.policy_cases import Answer, PolicyCase, PolicyTests
+    from attest.policy.authoring.policy_cases import CaseResult, PolicyCase, PolicyTests
 
 __all__ = ["Tried", "read_tests", "test_", "try_case"]
 
@@ -40,7 +40,7 @@ class Tried:
 
     file: str
     case: PolicyCase
-    answer: Answer
+    answer: CaseResult
     problems: tuple[str, ...]
 
 
@@ -137,46 +137,48 @@ def _beside(tests: PolicyTests, folder: Path) -> References:
     )
 
 
-def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> Answer:
+def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> CaseResult:
     """Judge the evidence of a case by a policy, offline and at the moment that it names.
 
     Raises:
         ConfigurationError: a file of the case cannot be read.
     """
     from attest.appraisal import appraise
-    from attest.cli.output import Refusal, take_refusal
+    from attest.cli.output import RefusedEvidence, take_refusal
     from attest.cli.policies import relaxations
     from attest.cli.verification_inputs import Case, open_case, verify_case
-    from attest.policy.authoring.policy_cases import Answer
+    from attest.policy.authoring.policy_cases import CaseResult
 
     question = _question(case, folder)
     opened = take_refusal(lambda: open_case(question, at=case.at))
-    if isinstance(opened, Refusal):
+    if isinstance(opened, RefusedEvidence):
         return _refused(opened)
     if not isinstance(opened, Case):
-        return Answer(outcome="refused", error="evidence-unsupported", details=("a token has no evidence to judge",))
+        return CaseResult(
+            outcome="refused", error="evidence-unsupported", details=("a token has no evidence to judge",)
+        )
     unchecked = relaxations(question, policy)
     verified = take_refusal(lambda: verify_case(opened, unchecked=unchecked, tolerances=policy.tolerances))
-    if isinstance(verified, Refusal):
+    if isinstance(verified, RefusedEvidence):
         return _refused(verified)
     result = appraise(verified, policy=policy, at=case.at)
-    return Answer(
+    return CaseResult(
         outcome="affirmed" if result.affirmed else "not-affirmed",
         failed=tuple(dict.fromkeys(check.id for check in result.failed)),
         details=tuple(f"{check.id}: expected {check.expected}, got {check.got}" for check in result.failed),
     )
 
 
-def _refused(refusal: Refusal) -> Answer:
-    from attest.policy.authoring.policy_cases import Answer
+def _refused(refusal: RefusedEvidence) -> CaseResult:
+    from attest.policy.authoring.policy_cases import CaseResult
 
     error = refusal.error
-    return Answer(outcome="refused", error=error.code, details=(f"{error.code}: {error.message}",))
+    return CaseResult(outcome="refused", error=error.code, details=(f"{error.code}: {error.message}",))
 
 
-def _question(case: PolicyCase, folder: Path) -> Question:
+def _question(case: PolicyCase, folder: Path) -> VerificationOptions:
     """Ask what the command line would ask, with the files of the case beside its file."""
-    from attest.cli.options import Network, Question
+    from attest.cli.options import Network, VerificationOptions
 
     nobody = Network(
         cache=None,
@@ -188,7 +190,7 @@ def _question(case: PolicyCase, folder: Path) -> Question:
         nvidia_service_key=None,
         product=None,
     )
-    return Question(
+    return VerificationOptions(
         inputs=tuple(str(folder / name) for name in case.evidence),
         endorsements=tuple(str(folder / name) for name in case.endorsements),
         at=case.at,

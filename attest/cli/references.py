@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleGroup
-from attest.cli.options import TIME, Display, Question, display_options, question_options
+from attest.cli.options import TIME, Display, VerificationOptions, display_options, question_options
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -199,7 +199,7 @@ def to_corim(
 @question_options
 def from_evidence(
     *,
-    question: Question,
+    question: VerificationOptions,
     name: str,
     origin: str,
     kinds: tuple[str, ...],
@@ -352,7 +352,7 @@ def _read(file: str) -> ReferenceDocument:
 
 def _listed(document: ReferenceDocument, revoked: dict[bytes, str], at: datetime) -> dict[str, JsonValue]:
     from attest.encoding import rfc3339_text
-    from attest.policy.decode import Relaxed
+    from attest.policy.decode import RelaxedDemand
 
     end = document.expires.value
     values: dict[str, JsonValue] = {}
@@ -375,7 +375,7 @@ def _listed(document: ReferenceDocument, revoked: dict[bytes, str], at: datetime
         "digest": document.digest.hex(),
         "origin": document.origin,
         "issued": rfc3339_text(document.issued),
-        "expires": f"never: {end.reason}" if isinstance(end, Relaxed) else rfc3339_text(end),
+        "expires": f"never: {end.reason}" if isinstance(end, RelaxedDemand) else rfc3339_text(end),
         "state": str(document.state(at)),
         "values": values,
         **({"revoked": withdrawn} if withdrawn else {}),

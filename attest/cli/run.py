@@ -8,7 +8,7 @@ import click
 
 from attest.cli.lazy import ExampleCommand
 from attest.cli.options import Display, display_options
-from attest.cli.session_options import ServiceOptions, service_options, settings_document
+from attest.cli.session_options import SessionOptions, service_options, settings_document
 
 if TYPE_CHECKING:
     from attest.cli.child_process import WantedKey
@@ -65,7 +65,7 @@ def run(  # noqa: PLR0917  click passes them by name
     on_lost: Literal["terminate", "continue"],
     grace: float,
     dry_run: bool,
-    service: ServiceOptions,
+    service: SessionOptions,
     display: Display,
 ) -> int:
     """Prove this machine, start COMMAND with its keys, and renew their leases as long as it runs.
@@ -75,14 +75,14 @@ def run(  # noqa: PLR0917  click passes them by name
     the signal that ended it. Before the program runs: 1 the service refused, 2 usage, 4 what answers is not the
     service, 5 it cannot be reached, 6 this machine gave no evidence. 1 also when a lost lease ended the program.
     """
-    from attest.cli.child_process import Program, WantedKey
+    from attest.cli.child_process import ChildProgram, WantedKey
 
     wanted = tuple(map(WantedKey.parse, keys))
     WantedKey.require_different(wanted)
     if dry_run:
         _show(command, wanted, service, kind=kind, on_lost=on_lost, display=display)
         return 0
-    program = Program(command=command, kind=kind, terminate=on_lost == "terminate", grace=grace, warn=display.warn)
+    program = ChildProgram(command=command, kind=kind, terminate=on_lost == "terminate", grace=grace, warn=display.warn)
     with service.session(ctx, display=display, on_lost=program.lost, on_renewed=program.renewed) as session:
         found = session.keys(*(one.reference for one in wanted))
         return program.run(wanted, found)
@@ -91,7 +91,7 @@ def run(  # noqa: PLR0917  click passes them by name
 def _show(
     command: tuple[str, ...],
     wanted: tuple[WantedKey, ...],
-    service: ServiceOptions,
+    service: SessionOptions,
     *,
     kind: str,
     on_lost: str,

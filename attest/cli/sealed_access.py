@@ -17,7 +17,7 @@ from attest.cli.service_options import service_options
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from attest.sealed import SealedReader, Store
+    from attest.sealed import FileStore, SealedReader
 
 __all__ = ["cat", "ls"]
 
@@ -161,7 +161,7 @@ def cat(
 
 
 @contextmanager
-def _store(place: str, *, headers_file: str | None, endpoint_url: str | None) -> Iterator[Store]:
+def _store(place: str, *, headers_file: str | None, endpoint_url: str | None) -> Iterator[FileStore]:
     """Give the store of a place, and close it at the end."""
     from attest.sealed import store_of
 

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from attest.appraisal import Judgement
 from attest.checks import Check
-from attest.cli.options import Question
+from attest.cli.options import VerificationOptions
 from attest.cli.output import tell_verified
-from attest.cli.tokens import Trust, appraise_stated, judge_stated, read_trust
+from attest.cli.tokens import TokenTrust, appraise_stated, judge_stated, read_trust
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy.load import Policy
@@ -27,15 +27,15 @@ class ServiceCase:
     """A token with everything that it is to be judged by."""
 
     data: bytes
-    trust: Trust
+    trust: TokenTrust
     nonce: bytes | None
     audience: str | None
     at: datetime
-    question: Question
+    question: VerificationOptions
 
 
 def open_service(
-    files: Sequence[tuple[str, bytes]], question: Question, *, nonce: bytes | None, at: datetime
+    files: Sequence[tuple[str, bytes]], question: VerificationOptions, *, nonce: bytes | None, at: datetime
 ) -> ServiceCase | None:
     """Return the token among the inputs, if that is what they are. Ask before EARs: Google's look like one.
 
@@ -67,17 +67,17 @@ def verify_service_case(case: ServiceCase) -> VerifiedServiceToken:
     )
 
 
-def show_service(token: VerifiedServiceToken, *, question: Question) -> int:
+def show_service(token: VerifiedServiceToken, *, question: VerificationOptions) -> int:
     """Tell that the token is genuine, and return 0."""
     return tell_verified(service_token_document(token, unchecked=question.unchecked), display=question.display)
 
 
-def judge_service(token: VerifiedServiceToken, policy: Policy, *, question: Question) -> Judgement:
+def judge_service(token: VerifiedServiceToken, policy: Policy, *, question: VerificationOptions) -> Judgement:
     """Judge what the token says by one policy."""
     return judge_stated(token, policy, baseline=appraise_service_token(token), question=question)
 
 
-def appraise_service(token: VerifiedServiceToken, *, question: Question, policies: Sequence[Policy]) -> int:
+def appraise_service(token: VerifiedServiceToken, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
     """Judge what the token says by policies; or by the baseline: a compliant TEE without debugging, and fresh."""
 
     def document(checks: tuple[Check, ...] | None) -> dict[str, JsonValue]:

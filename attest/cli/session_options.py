@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attest.release.refusals import LeaseLostError
     from attest.session import Session, SessionKey, SessionSettings
 
-__all__ = ["ServiceOptions", "service_options", "settings_document"]
+__all__ = ["SessionOptions", "service_options", "settings_document"]
 
 _OPTIONS = (
     click.option("--kms", metavar="URL", help="Where the service is. Also ATTEST_KMS_URL."),
@@ -31,7 +31,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceOptions:
+class SessionOptions:
     """What the options say of the service, by the names of its settings."""
 
     given: dict[str, object]
@@ -118,7 +118,7 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: 
             "gpus": False if no_gpus else None,
             "timeout_seconds": timeout,
         }
-        return command(*arguments, service=ServiceOptions(given=given, config=config), **more)
+        return command(*arguments, service=SessionOptions(given=given, config=config), **more)
 
     decorated: Callable[..., Any] = with_service
     for option in reversed(_OPTIONS):

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from attest.appraisal import Judgement
 from attest.cli.ear import EarCase, appraise_ear_case, judge_ear_case, show_ear, verify_ear_case
-from attest.cli.output import Refusal, show_refusal, take_refusal
+from attest.cli.output import RefusedEvidence, show_refusal, take_refusal
 from attest.cli.service_tokens import ServiceCase, appraise_service, judge_service, show_service, verify_service_case
 from attest.cli.tokens import TokenCase, appraise_token, judge_token, require_for_tokens, show_token, verify_token_case
 from attest.policy.load import Policy
@@ -68,7 +68,7 @@ def judge_token_case(case: AnyTokenCase, policy: Policy) -> Judgement:
 
 def _answer(case: AnyTokenCase, command: str, verify: Callable[[], _T], show: Callable[[_T], int]) -> int:
     verified = take_refusal(verify)
-    if isinstance(verified, Refusal):
+    if isinstance(verified, RefusedEvidence):
         question = case.question
         return show_refusal(verified, command=command, at=case.at, question=question, unchecked=question.unchecked)
     return show(verified)

@@ -12,7 +12,7 @@ from cryptography.x509 import Certificate
 from attest.appraisal import Judgement, freshness_check
 from attest.checks import Check
 from attest.cli.files import read_file, walk_endorsements
-from attest.cli.options import Display, Question
+from attest.cli.options import Display, VerificationOptions
 from attest.cli.output import combined_documents, tell_appraised, tell_verified
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
@@ -35,7 +35,7 @@ from attest.verification import Freshness
 __all__ = [
     "StatedToken",
     "TokenCase",
-    "Trust",
+    "TokenTrust",
     "appraise_stated",
     "appraise_token",
     "freshness_of_token",
@@ -61,11 +61,11 @@ class TokenCase:
     trusted: dict[str, tuple[TokenKey, ...]]
     nonce: bytes | None
     at: datetime
-    question: Question
+    question: VerificationOptions
 
 
 def open_token(
-    files: Sequence[tuple[str, bytes]], question: Question, *, nonce: bytes | None, at: datetime
+    files: Sequence[tuple[str, bytes]], question: VerificationOptions, *, nonce: bytes | None, at: datetime
 ) -> TokenCase | None:
     """Return the token among the inputs, if that is what they are.
 
@@ -98,20 +98,20 @@ def open_token(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
+class TokenTrust:
     """Who may sign tokens, for each issuer: keys, or roots whose certificates a token brings along."""
 
     keys: dict[str, tuple[TokenKey, ...]]
     roots: dict[str, tuple[Certificate, ...]]
 
 
-def read_trust(question: Question) -> Trust:
+def read_trust(question: VerificationOptions) -> TokenTrust:
     """Read the key sets and root certificates that ``--trust`` names.
 
     Raises:
         ConfigurationError: ``file-unreadable``, ``jwks-invalid``, ``token-root-invalid``, or one issuer named twice.
     """
-    trust = Trust(keys={}, roots={})
+    trust = TokenTrust(keys={}, roots={})
     for issuer, file in question.trust:
         if issuer in trust.keys or issuer in trust.roots:
             raise ConfigurationError(f"--trust names {issuer!r} twice", code="trust-ambiguous")
@@ -127,12 +127,12 @@ def read_trust(question: Question) -> Trust:
     return trust
 
 
-def read_trusted(question: Question) -> dict[str, tuple[TokenKey, ...]]:
+def read_trusted(question: VerificationOptions) -> dict[str, tuple[TokenKey, ...]]:
     """Read the key sets that ``--trust`` names; errors as ``read_trust``."""
     return read_trust(question).keys
 
 
-def _trusted(question: Question, *, at: datetime) -> dict[str, tuple[TokenKey, ...]]:
+def _trusted(question: VerificationOptions, *, at: datetime) -> dict[str, tuple[TokenKey, ...]]:
     """Return the named keys; and of key sets among the endorsements those that NVIDIA's pinned CA certifies."""
     trusted = read_trusted(question)
     certified: list[TokenKey] = []
@@ -157,7 +157,7 @@ def verify_token_case(case: TokenCase) -> VerifiedNrasToken:
     return verify_nras_token(case.data, trusted=case.trusted, at=case.at, nonce=case.nonce)
 
 
-def show_token(token: VerifiedNrasToken, *, question: Question) -> int:
+def show_token(token: VerifiedNrasToken, *, question: VerificationOptions) -> int:
     """Tell that the token is genuine, and return 0."""
     return tell_verified(token_document(token, unchecked=question.unchecked), display=question.display)
 
@@ -192,7 +192,7 @@ def tell_judged(
     return tell_appraised(combined_documents(documents, judgements, checks), display=display)
 
 
-def freshness_of_token(freshness: Freshness, question: Question) -> Check:
+def freshness_of_token(freshness: Freshness, question: VerificationOptions) -> Check:
     """Judge a token's freshness by the baseline."""
     reason = next((entry.reason for entry in question.unchecked if entry.check == "freshness"), None)
     return freshness_check(freshness, reason)
@@ -222,7 +222,9 @@ class StatedToken(Protocol):
         ...
 
 
-def judge_stated(token: StatedToken, policy: Policy, *, baseline: tuple[Check, ...], question: Question) -> Judgement:
+def judge_stated(
+    token: StatedToken, policy: Policy, *, baseline: tuple[Check, ...], question: VerificationOptions
+) -> Judgement:
     """Judge what a token states by one policy; ``baseline`` are the checks of its kind's baseline."""
     return judge_facts(
         token.facts,
@@ -240,7 +242,7 @@ def appraise_stated(
     *,
     baseline: tuple[Check, ...],
     document: Callable[[tuple[Check, ...] | None], dict[str, JsonValue]],
-    question: Question,
+    question: VerificationOptions,
 ) -> int:
     """Judge what a token states by policies, or by the baseline where there are none; return 0 or 1.
 
@@ -258,12 +260,12 @@ def appraise_stated(
     return tell_appraised(document(checks), display=question.display)
 
 
-def judge_token(token: VerifiedNrasToken, policy: Policy, *, question: Question) -> Judgement:
+def judge_token(token: VerifiedNrasToken, policy: Policy, *, question: VerificationOptions) -> Judgement:
     """Judge what the token says by one policy."""
     return judge_stated(token, policy, baseline=appraise_nras(token), question=question)
 
 
-def appraise_token(token: VerifiedNrasToken, *, question: Question, policies: Sequence[Policy]) -> int:
+def appraise_token(token: VerifiedNrasToken, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
     """Judge what the token says by policies; or by the baseline.
 
     That is: NRAS affirms, every device's measurements matched, and it is fresh.

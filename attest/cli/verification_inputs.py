@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from attest.checks import Unchecked
 from attest.cli.ear import EarCase, open_ear
 from attest.cli.files import read_file, read_inputs, walk_endorsements
-from attest.cli.options import Display, Question
+from attest.cli.options import Display, VerificationOptions
 from attest.cli.reference_log import ReferenceLog, read_reference_log
 from attest.cli.service_tokens import ServiceCase, open_service
 from attest.cli.tokens import TokenCase, open_token, read_trust
@@ -48,11 +48,11 @@ class Case:
     anchors: TrustAnchors
     expected: ExpectedFreshness | None
     at: datetime
-    question: Question
+    question: VerificationOptions
     reference: ReferenceLog | None
 
 
-def open_case(question: Question, *, at: datetime) -> Case | TokenCase | ServiceCase | EarCase:
+def open_case(question: VerificationOptions, *, at: datetime) -> Case | TokenCase | ServiceCase | EarCase:
     """Read everything that the command line names.
 
     Raises:
@@ -154,7 +154,7 @@ def _fetch(case: Case) -> Endorsements:
 # -- what the options say
 
 
-def _anchors(question: Question) -> TrustAnchors:
+def _anchors(question: VerificationOptions) -> TrustAnchors:
     anchors = TrustAnchors.vendors()
     if question.anchors is not None:
         text = read_file(question.anchors, limit=MAX_SMALL_FILE_BYTES, what="--anchors")
@@ -189,7 +189,7 @@ def _read_bundle_key(file: str) -> Ed25519PublicKey:
         ) from exc
 
 
-def _expected(question: Question, evidence: Evidence) -> ExpectedFreshness | None:
+def _expected(question: VerificationOptions, evidence: Evidence) -> ExpectedFreshness | None:
     """Say what the evidence must carry. With a binding, nonce and REPORT_DATA are two fields; without, they are one."""
     nonce = one_nonce(question.nonce, question.nonce_text)
     report_data = question.report_data
@@ -289,7 +289,7 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
     )
 
 
-def _endorsements(question: Question, *, at: datetime, bundle_keys: BundleTrust) -> Endorsements:
+def _endorsements(question: VerificationOptions, *, at: datetime, bundle_keys: BundleTrust) -> Endorsements:
     display: Display = question.display
     limit = max(MAX_BUNDLE_BYTES, MAX_ENDORSEMENT_BYTES)
     files = walk_endorsements(question.endorsements, limit=limit, warn=display.warn)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Question, question_options
+from attest.cli.options import VerificationOptions, question_options
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -33,7 +33,7 @@ __all__ = ["verify"]
     help="Also ask NVIDIA's Python SDK about GPUs and switches, and show both side by side. Changes no answer.",
 )
 @question_options
-def verify(question: Question, other: str | None) -> int:
+def verify(question: VerificationOptions, other: str | None) -> int:
     """Is this evidence genuine: made by the vendor's hardware, whole, current, unrevoked, bound to what I expect?
 
     INPUT is one or more files of one machine, in any known form; '-' is standard input. Whether genuine evidence is
@@ -43,12 +43,12 @@ def verify(question: Question, other: str | None) -> int:
     stale or not yet valid.
     """
     from attest.cli.clock import now
-    from attest.cli.output import Refusal, show_refusal, show_verified, take_refusal
+    from attest.cli.output import RefusedEvidence, show_refusal, show_verified, take_refusal
     from attest.cli.verification_inputs import Case, open_case, verify_case
 
     at = question.at or now()
     case = take_refusal(lambda: open_case(question, at=at))
-    if isinstance(case, Refusal):
+    if isinstance(case, RefusedEvidence):
         return show_refusal(case, command="verify", at=at, question=question, unchecked=question.unchecked)
     if not isinstance(case, Case):
         from attest.cli.token_answers import verify_any_token
@@ -60,9 +60,9 @@ def verify(question: Question, other: str | None) -> int:
         from attest.cli.second_opinion import second_opinion_document
 
         opinion = second_opinion_document(
-            case, outcome.error.checks if isinstance(outcome, Refusal) else outcome.checks
+            case, outcome.error.checks if isinstance(outcome, RefusedEvidence) else outcome.checks
         )
-    if isinstance(outcome, Refusal):
+    if isinstance(outcome, RefusedEvidence):
         return show_refusal(
             outcome,
             command="verify",

@@ -16,13 +16,13 @@ from attest.collect.access import MachineAccess
 from attest.collect.boot_log import collect_event_log
 from attest.collect.detect import Detected, Machine
 from attest.collect.doctor_azure import examine_azure
-from attest.collect.findings import Finding, Outcome, finding_of, may_use
+from attest.collect.findings import DoctorFinding, Outcome, finding_of, may_use
 from attest.collect.ioctl import SEV_GUEST
 from attest.collect.nvml import GpuState
 from attest.collect.tsm import PROVIDERS, tsm_provider
 from attest.errors import CollectionError, ConfigurationError
 
-__all__ = ["Finding", "Outcome", "examine", "finding_of"]
+__all__ = ["DoctorFinding", "Outcome", "examine", "finding_of"]
 
 _EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 """Before this version was made: a clock that says so is wrong."""
@@ -34,7 +34,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def examine(
     access: MachineAccess, *, at: datetime, cache: Path | ConfigurationError, timeout: float
-) -> tuple[Finding, ...]:
+) -> tuple[DoctorFinding, ...]:
     """Look at everything that collecting and verifying on this machine need.
 
     Args:
@@ -53,70 +53,72 @@ def examine(
     )
 
 
-def _cpu(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[Finding]:
+def _cpu(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[DoctorFinding]:
     yield _tee(machine, detected)
     yield from _interface(access, machine, detected)
     yield _event_log(access, detected)
 
 
-def _tee(machine: Machine, detected: Detected) -> Finding:
+def _tee(machine: Machine, detected: Detected) -> DoctorFinding:
     if detected.tee is None:
         found = detected.reason or "this kernel has configfs-tsm; whether something makes reports, 'interface' tells"
-        return Finding(
+        return DoctorFinding(
             id="tee", outcome="warning" if detected.interface else "fail", found=found, fix=detected.hint or None
         )
     where = f" on {detected.hypervisor}" if detected.hypervisor else ""
     kernel = f", Linux {machine.kernel}" if machine.kernel else ""
-    return Finding(id="tee", outcome="pass", found=f"{detected.tee} guest{where}{kernel}")
+    return DoctorFinding(id="tee", outcome="pass", found=f"{detected.tee} guest{where}{kernel}")
 
 
-def _interface(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[Finding]:
+def _interface(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[DoctorFinding]:
     """Look at the kernel's interface, and at whether this user may use it."""
     if detected.interface is None:
         outcome: Outcome = "fail" if detected.tee is not None else "not evaluated"
         found = detected.reason if detected.tee is not None else "no TEE that could be asked"
         fix = detected.hint if detected.tee is not None else None
-        yield Finding(id="interface", outcome=outcome, found=found, fix=fix)
-        yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+        yield DoctorFinding(id="interface", outcome=outcome, found=found, fix=fix)
+        yield DoctorFinding(id="permissions", outcome="not evaluated", found="there is nothing to use")
         return
     if detected.interface == "configfs-tsm":
         yield from _configfs(access, machine)
         return
     if detected.interface == "tdx-guest":
-        yield Finding(
+        yield DoctorFinding(
             id="interface",
             outcome="fail",
             found="/dev/tdx_guest alone: it gives TD reports, which no remote verifier can check, and no quotes",
             fix="Linux 6.7 or later gives quotes through configfs-tsm: modprobe tdx-guest, mount configfs",
         )
-        yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+        yield DoctorFinding(id="permissions", outcome="not evaluated", found="there is nothing to use")
         return
-    yield Finding(id="interface", outcome="pass", found="/dev/sev-guest (a kernel before configfs-tsm)")
+    yield DoctorFinding(id="interface", outcome="pass", found="/dev/sev-guest (a kernel before configfs-tsm)")
     yield may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
 
 
-def _configfs(access: MachineAccess, machine: Machine) -> Iterator[Finding]:
+def _configfs(access: MachineAccess, machine: Machine) -> Iterator[DoctorFinding]:
     try:
         provider = tsm_provider(access.reports(access.root), random=access.random)
     except CollectionError as exc:
         if exc.code == "collection-permission-denied":
-            yield Finding(id="interface", outcome="pass", found="configfs-tsm; which provider, only root is told")
+            yield DoctorFinding(id="interface", outcome="pass", found="configfs-tsm; which provider, only root is told")
             yield finding_of("permissions", exc)
             return
         if exc.code == "tsm-provider-missing" and "sev-guest" in machine.devices:
-            yield Finding(id="interface", outcome="pass", found="/dev/sev-guest; configfs-tsm has no provider")
+            yield DoctorFinding(id="interface", outcome="pass", found="/dev/sev-guest; configfs-tsm has no provider")
             yield may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
             return
         yield finding_of("interface", exc)
-        yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+        yield DoctorFinding(id="permissions", outcome="not evaluated", found="there is nothing to use")
         return
-    yield Finding(id="interface", outcome="pass", found=f"configfs-tsm, provider {provider} ({PROVIDERS[provider]})")
-    yield Finding(id="permissions", outcome="pass", found="this user can make requests for reports")
+    yield DoctorFinding(
+        id="interface", outcome="pass", found=f"configfs-tsm, provider {provider} ({PROVIDERS[provider]})"
+    )
+    yield DoctorFinding(id="permissions", outcome="pass", found="this user can make requests for reports")
 
 
-def _event_log(access: MachineAccess, detected: Detected) -> Finding:
+def _event_log(access: MachineAccess, detected: Detected) -> DoctorFinding:
     if detected.tee != "tdx":
-        return Finding(
+        return DoctorFinding(
             id="eventlog", outcome="not evaluated", found="only TDX guests have registers that a log explains"
         )
     try:
@@ -124,24 +126,24 @@ def _event_log(access: MachineAccess, detected: Detected) -> Finding:
     except CollectionError as exc:
         return finding_of("eventlog", exc)
     if log is None:
-        return Finding(
+        return DoctorFinding(
             id="eventlog",
             outcome="warning",
             found="the firmware left no event log (CCEL); policies about the boot cannot be met",
             fix="use a guest firmware that writes it, TDVF or OVMF for TDX",
         )
-    return Finding(id="eventlog", outcome="pass", found=f"{len(log)} bytes")
+    return DoctorFinding(id="eventlog", outcome="pass", found=f"{len(log)} bytes")
 
 
 # -- GPUs
 
 
-def _gpus(access: MachineAccess, machine: Machine, detected: Detected, *, timeout: float) -> Iterator[Finding]:
+def _gpus(access: MachineAccess, machine: Machine, detected: Detected, *, timeout: float) -> Iterator[DoctorFinding]:
     if not detected.gpus:
         if machine.nvidia_pci == 0:
-            yield Finding(id="gpu.driver", outcome="not evaluated", found="no NVIDIA GPU")
+            yield DoctorFinding(id="gpu.driver", outcome="not evaluated", found="no NVIDIA GPU")
             return
-        yield Finding(
+        yield DoctorFinding(
             id="gpu.driver",
             outcome="fail",
             found=f"{machine.nvidia_pci} NVIDIA GPUs, and no driver",
@@ -153,7 +155,7 @@ def _gpus(access: MachineAccess, machine: Machine, detected: Detected, *, timeou
     except CollectionError as exc:
         yield finding_of("gpu.driver", exc)
         return
-    yield Finding(id="gpu.driver", outcome="pass", found=f"driver {state.driver_version}, {_counted(state)}")
+    yield DoctorFinding(id="gpu.driver", outcome="pass", found=f"driver {state.driver_version}, {_counted(state)}")
     yield _mode(state)
 
 
@@ -162,31 +164,31 @@ def _counted(state: GpuState) -> str:
     return ", ".join(f"{kinds.count(kind)} x {kind}" for kind in sorted(set(kinds))) or "no GPU"
 
 
-def _mode(state: GpuState) -> Finding:
+def _mode(state: GpuState) -> DoctorFinding:
     settings = state.settings
     if not state.attests:
-        return Finding(
+        return DoctorFinding(
             id="gpu.mode",
             outcome="fail",
             found="confidential computing is off, so the GPUs make no attestation reports",
             fix="the host turns CC mode on and resets the GPU; to attest without GPUs: --no-gpus",
         )
     if settings.environment == "simulation":
-        return Finding(
+        return DoctorFinding(
             id="gpu.mode",
             outcome="fail",
             found="confidential computing in its simulation environment, whose reports no NVIDIA key signs",
             fix="start the machine in its production environment",
         )
     if settings.dev_tools_mode:
-        return Finding(
+        return DoctorFinding(
             id="gpu.mode",
             outcome="warning",
             found="developer tools mode is on: whoever has the host can look into the GPUs, and no report says so",
             fix="the host turns developer tools mode off and resets the GPU",
         )
     ready = {True: "ready", False: "not ready until it is set", None: "ready state unknown"}[settings.ready]
-    return Finding(id="gpu.mode", outcome="pass", found=f"{_on(state)}, {ready}")
+    return DoctorFinding(id="gpu.mode", outcome="pass", found=f"{_on(state)}, {ready}")
 
 
 def _on(state: GpuState) -> str:
@@ -197,17 +199,19 @@ def _on(state: GpuState) -> str:
 # -- what verifying here needs
 
 
-def _clock(root: Path, at: datetime) -> Finding:
+def _clock(root: Path, at: datetime) -> DoctorFinding:
     told = f"{at:%Y-%m-%dT%H:%M:%SZ}"
     if not _EARLIEST <= at < _LATEST:
-        return Finding(
+        return DoctorFinding(
             id="clock",
             outcome="fail",
             found=f"{told} cannot be: certificates and revocation lists are judged by this clock",
             fix="set the clock, and keep it right: timedatectl set-ntp true",
         )
     kept = _is_there(root / _SYNCHRONISED)
-    return Finding(id="clock", outcome="pass", found=f"{told}, {'synchronised' if kept else 'nobody says by what'}")
+    return DoctorFinding(
+        id="clock", outcome="pass", found=f"{told}, {'synchronised' if kept else 'nobody says by what'}"
+    )
 
 
 def _is_there(path: Path) -> bool:
@@ -217,7 +221,7 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _cache(cache: Path | ConfigurationError) -> Finding:
+def _cache(cache: Path | ConfigurationError) -> DoctorFinding:
     if isinstance(cache, ConfigurationError):
         return finding_of("cache", cache)
     there = cache
@@ -229,17 +233,17 @@ def _cache(cache: Path | ConfigurationError) -> Finding:
     except OSError:
         usable, mode = False, 0
     if not usable:
-        return Finding(
+        return DoctorFinding(
             id="cache",
             outcome="fail",
             found=f"{cache} cannot be written",
             fix="name another directory with --cache DIR, or set XDG_CACHE_HOME",
         )
     if mode & _OTHERS:
-        return Finding(
+        return DoctorFinding(
             id="cache",
             outcome="warning",
             found=f"others may look into {cache}, which tells whose evidence was judged here",
             fix=f"chmod 700 {cache}",
         )
-    return Finding(id="cache", outcome="pass", found=f"{cache}" if there == cache else f"{cache} (not made yet)")
+    return DoctorFinding(id="cache", outcome="pass", found=f"{cache}" if there == cache else f"{cache} (not made yet)")

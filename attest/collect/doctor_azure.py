@@ -12,7 +12,7 @@ from pathlib import Path
 from attest.collect.access import MachineAccess
 from attest.collect.azure import read_hcl_report, require_ak
 from attest.collect.boot_log import TCG_LOG, collect_tcg_log
-from attest.collect.findings import Finding, finding_of, may_use
+from attest.collect.findings import DoctorFinding, finding_of, may_use
 from attest.collect.tpm import DEVICE_TCTI, Tpm
 from attest.errors import CollectionError, VerificationError
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport
@@ -24,7 +24,7 @@ HOST_SECONDS = 2.0
 _SECURITYFS = "mount -t securityfs none /sys/kernel/security; firmware or kernel may also keep no log"
 
 
-def examine_azure(access: MachineAccess) -> Iterator[Finding]:
+def examine_azure(access: MachineAccess) -> Iterator[DoctorFinding]:
     """Look at everything that collecting through the TPM needs.
 
     Args:
@@ -38,15 +38,15 @@ def examine_azure(access: MachineAccess) -> Iterator[Finding]:
         yield finding_of("tpm.binding", exc)
         yield from _unknown("tee", "azure.report", "azure.ak", "azure.host")
     else:
-        yield Finding(id="tpm.binding", outcome="pass", found="tpm2-pytss and the TSS can be used")
+        yield DoctorFinding(id="tpm.binding", outcome="pass", found="tpm2-pytss and the TSS can be used")
         yield from _report(access, tpm)
     yield _tcg_log(access.root, tpm)
 
 
-def _device(tcti: str) -> Iterator[Finding]:
+def _device(tcti: str) -> Iterator[DoctorFinding]:
     if not tcti.startswith(DEVICE_TCTI):
-        yield Finding(id="interface", outcome="pass", found=f"the TPM through {tcti}")
-        yield Finding(id="permissions", outcome="not evaluated", found="no device of this machine is used")
+        yield DoctorFinding(id="interface", outcome="pass", found=f"the TPM through {tcti}")
+        yield DoctorFinding(id="permissions", outcome="not evaluated", found="no device of this machine is used")
         return
     path = Path(tcti.removeprefix(DEVICE_TCTI))
     try:
@@ -54,37 +54,39 @@ def _device(tcti: str) -> Iterator[Finding]:
     except OSError:
         there = False
     if there:
-        yield Finding(id="interface", outcome="pass", found=f"the TPM at {path}")
+        yield DoctorFinding(id="interface", outcome="pass", found=f"the TPM at {path}")
         yield may_use(path, str(path))
         return
-    yield Finding(
+    yield DoctorFinding(
         id="interface",
         outcome="fail",
         found=f"there is no TPM at {path}",
         fix="modprobe tpm_crb, or tpm_tis; in a container, pass /dev/tpmrm0 through",
     )
-    yield Finding(id="permissions", outcome="not evaluated", found="there is nothing to use")
+    yield DoctorFinding(id="permissions", outcome="not evaluated", found="there is nothing to use")
 
 
-def _report(access: MachineAccess, tpm: Tpm) -> Iterator[Finding]:
+def _report(access: MachineAccess, tpm: Tpm) -> Iterator[DoctorFinding]:
     try:
         hcl = read_hcl_report(tpm)
     except CollectionError as exc:
         yield finding_of("azure.report", exc)
         yield from _unknown("tee", "azure.ak", "azure.host")
         return
-    yield Finding(id="tee", outcome="pass", found=f"azure-{hcl.report_type.name.lower()} guest below a paravisor")
-    yield Finding(id="azure.report", outcome="pass", found=f"the paravisor's report, {len(hcl.raw)} bytes")
+    yield DoctorFinding(id="tee", outcome="pass", found=f"azure-{hcl.report_type.name.lower()} guest below a paravisor")
+    yield DoctorFinding(id="azure.report", outcome="pass", found=f"the paravisor's report, {len(hcl.raw)} bytes")
     try:
         require_ak(tpm, hcl)
     except CollectionError as exc:
         yield finding_of("azure.ak", exc)
     else:
-        yield Finding(id="azure.ak", outcome="pass", found="the attestation key is the one that the report speaks of")
+        yield DoctorFinding(
+            id="azure.ak", outcome="pass", found="the attestation key is the one that the report speaks of"
+        )
     yield _host(access, hcl)
 
 
-def _host(access: MachineAccess, hcl: ParsedHclReport) -> Finding:
+def _host(access: MachineAccess, hcl: ParsedHclReport) -> DoctorFinding:
     """Look whether the host answers: for the certificate of its chip, which AMD has too, or for quotes of its TDs."""
     needed = hcl.report_type is HclReportType.TDX
     try:
@@ -92,8 +94,8 @@ def _host(access: MachineAccess, hcl: ParsedHclReport) -> Finding:
     except CollectionError as exc:
         return finding_of("azure.host", exc, outcome="fail" if needed else "warning")
     if status == 200 or needed:  # what is asked for is AMD's: elsewhere any answer shows that there is a service
-        return Finding(id="azure.host", outcome="pass", found=f"the host's service answers (status {status})")
-    return Finding(
+        return DoctorFinding(id="azure.host", outcome="pass", found=f"the host's service answers (status {status})")
+    return DoctorFinding(
         id="azure.host",
         outcome="warning",
         found=f"the host's service has no certificate of its chip now (status {status}); verifiers ask AMD instead",
@@ -101,7 +103,7 @@ def _host(access: MachineAccess, hcl: ParsedHclReport) -> Finding:
     )
 
 
-def _tcg_log(root: Path, tpm: Tpm | None) -> Finding:
+def _tcg_log(root: Path, tpm: Tpm | None) -> DoctorFinding:
     """Look at the log of the boot: without it, evidence is as good, and policies that speak of a log cannot be met."""
     try:
         log = collect_tcg_log(root)
@@ -111,11 +113,11 @@ def _tcg_log(root: Path, tpm: Tpm | None) -> Finding:
         return finding_of("eventlog", exc, outcome="warning")
     if log is None:
         found = f"no log of the boot (/{TCG_LOG}), which explains the registers"
-        return Finding(id="eventlog", outcome="warning", found=found, fix=_SECURITYFS)
+        return DoctorFinding(id="eventlog", outcome="warning", found=found, fix=_SECURITYFS)
     leads = ", which lead to the TPM's registers" if tpm is not None else ""
-    return Finding(id="eventlog", outcome="pass", found=f"/{TCG_LOG}, {len(log.parsed.events)} events{leads}")
+    return DoctorFinding(id="eventlog", outcome="pass", found=f"/{TCG_LOG}, {len(log.parsed.events)} events{leads}")
 
 
-def _unknown(*names: str) -> Iterator[Finding]:
+def _unknown(*names: str) -> Iterator[DoctorFinding]:
     for name in names:
-        yield Finding(id=name, outcome="not evaluated", found="the paravisor's report could not be read")
+        yield DoctorFinding(id=name, outcome="not evaluated", found="the paravisor's report could not be read")

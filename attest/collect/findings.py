@@ -9,13 +9,13 @@ from typing import Literal
 
 from attest.errors import AttestError
 
-__all__ = ["Finding", "Outcome", "finding_of", "may_use"]
+__all__ = ["DoctorFinding", "Outcome", "finding_of", "may_use"]
 
 Outcome = Literal["pass", "fail", "warning", "not evaluated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DoctorFinding:
     """One thing that was looked at.
 
     Attributes:
@@ -31,16 +31,16 @@ class Finding:
     fix: str | None = None
 
 
-def finding_of(name: str, error: AttestError, *, outcome: Outcome = "fail") -> Finding:
+def finding_of(name: str, error: AttestError, *, outcome: Outcome = "fail") -> DoctorFinding:
     """Make a finding of an error."""
-    return Finding(id=name, outcome=outcome, found=error.message, fix=error.hint)
+    return DoctorFinding(id=name, outcome=outcome, found=error.message, fix=error.hint)
 
 
-def may_use(path: Path, name: str) -> Finding:
+def may_use(path: Path, name: str) -> DoctorFinding:
     """Say whether this user may use a device."""
     if os.access(path, os.R_OK | os.W_OK):
-        return Finding(id="permissions", outcome="pass", found=f"this user may use {name}")
-    return Finding(
+        return DoctorFinding(id="permissions", outcome="pass", found=f"this user may use {name}")
+    return DoctorFinding(
         id="permissions",
         outcome="fail",
         found=f"this user may not use {name}",

@@ -6,13 +6,13 @@ verification judges it like anything else, so a service, a proxy or a cache can 
 
 from __future__ import annotations
 
-from attest.fetch.answers import Answer, describe
+from attest.fetch.answers import CheckedAnswer, describe
 from attest.fetch.cache import EndorsementCache, default_cache_directory
-from attest.fetch.client import Timing
+from attest.fetch.client import FetchClocks
 from attest.fetch.devices import VendorServices, can_be_fetched, gather_for_evidence, gather_for_quote
 from attest.fetch.fetcher import (
-    Asking,
     EndorsementSource,
+    FetchOptions,
     Gathered,
     fetch_endorsements,
     fetch_for,
@@ -25,7 +25,7 @@ from attest.fetch.kds import KDS_URL, KdsClient
 from attest.fetch.ocsp import OCSP_URL, OcspClient
 from attest.fetch.pcs import PCS_URL, PcsClient, PcsUpdate
 from attest.fetch.rims import RIM_URL, RimServiceClient
-from attest.fetch.service import MAX_SERVICE_KEY_BYTES, ServiceKey, read_service_key
+from attest.fetch.service import MAX_SERVICE_KEY_BYTES, ApiKey, read_service_key
 
 __all__ = [
     "KDS_URL",
@@ -33,18 +33,18 @@ __all__ = [
     "OCSP_URL",
     "PCS_URL",
     "RIM_URL",
-    "Answer",
-    "Asking",
+    "ApiKey",
+    "CheckedAnswer",
     "EndorsementCache",
     "EndorsementSource",
+    "FetchClocks",
+    "FetchOptions",
     "Gathered",
     "KdsClient",
     "OcspClient",
     "PcsClient",
     "PcsUpdate",
     "RimServiceClient",
-    "ServiceKey",
-    "Timing",
     "VendorServices",
     "can_be_fetched",
     "default_cache_directory",

@@ -39,7 +39,7 @@ from attest.evidence.snp.certificates import LeafKind, kind_of, read_leaf
 from attest.evidence.snp.needs import KDS_SPL_NAMES
 from attest.evidence.snp.tcb import SnpProduct
 
-__all__ = ["Answer", "describe", "kind_of_request", "max_answer_bytes", "read_answer"]
+__all__ = ["CheckedAnswer", "describe", "kind_of_request", "max_answer_bytes", "read_answer"]
 
 _KINDS: dict[type[EndorsementRequest], EntryKind] = {
     AmdVcekRequest: "amd-vcek",
@@ -78,7 +78,7 @@ _DRIVER_IDS = ("NV_GPU_DRIVER_", "NV_GPU_CC_DRIVER_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CheckedAnswer:
     """An answer that is what was asked for, by its own words. Nothing in it has been traced to a root.
 
     Attributes:
@@ -187,7 +187,7 @@ def read_answer(
     source: str,
     cached: bool = False,
     received: datetime | None = None,
-) -> Answer:
+) -> CheckedAnswer:
     """Read an answer and require that it is of the kind, platform, chip and TCB that were asked for.
 
     This is a guard against mix-ups, so that nothing useless is kept; trust comes from verification alone.
@@ -211,7 +211,7 @@ def read_answer(
         content = _content(request, data, source)
     except (EvidenceError, ChainError) as exc:
         raise _invalid(request, source, exc.message) from exc
-    return Answer(
+    return CheckedAnswer(
         request=request,
         source=source,
         data=data,

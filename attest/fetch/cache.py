@@ -27,7 +27,7 @@ from attest.encoding import CborValue, cbor_bytes, cbor_value, rfc3339, rfc3339_
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleEntry, EntryKind
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError
-from attest.fetch.answers import Answer, kind_of_request, max_answer_bytes, read_answer
+from attest.fetch.answers import CheckedAnswer, kind_of_request, max_answer_bytes, read_answer
 
 __all__ = ["EndorsementCache", "default_cache_directory"]
 
@@ -72,7 +72,7 @@ class EndorsementCache:
         """Where the answers lie."""
         return self._directory
 
-    def read(self, request: EndorsementRequest, *, service: str) -> Answer | None:
+    def read(self, request: EndorsementRequest, *, service: str) -> CheckedAnswer | None:
         """Return the answer to a request of this service, or None when there is none that can be read.
 
         A record that is cut off, altered or of another request counts as absent, and the next one replaces it.
@@ -94,7 +94,7 @@ class EndorsementCache:
         except (EvidenceError, EndorsementError):
             return None  # damaged, or kept by another version
 
-    def write(self, answer: Answer, *, service: str) -> None:
+    def write(self, answer: CheckedAnswer, *, service: str) -> None:
         """Keep an answer, in place of an earlier one to the same request.
 
         Raises:
@@ -159,7 +159,7 @@ def _name_of(request: EndorsementRequest) -> bytes:
     return cbor_bytes((kind_of_request(request), *astuple(request)))
 
 
-def _record(answer: Answer, service: str) -> CborValue:
+def _record(answer: CheckedAnswer, service: str) -> CborValue:
     """Make a record. Its digest is over all of it, so that damage to any part is noticed."""
     content: dict[str, CborValue] = {
         "format": _FORMAT,
@@ -173,7 +173,7 @@ def _record(answer: Answer, service: str) -> CborValue:
     return {**content, "digest": sha256(cbor_bytes(content)).digest()}
 
 
-def _answer_of(record: bytes, request: EndorsementRequest, service: str) -> Answer | None:
+def _answer_of(record: bytes, request: EndorsementRequest, service: str) -> CheckedAnswer | None:
     """Read a record back; None unless every byte of it is what ``write`` wrote for this request."""
     found = cbor_value(record, what="cache record")
     if not isinstance(found, Mapping):

@@ -30,7 +30,7 @@ from attest.errors import ConfigurationError, EndorsementError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["HttpAnswer", "HttpClient", "Progress", "ServiceWords", "Timing", "answer_invalid", "require_base_url"]
+__all__ = ["FetchClocks", "HttpAnswer", "HttpClient", "Progress", "ServiceWords", "answer_invalid", "require_base_url"]
 
 MAX_ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 1.0
@@ -54,7 +54,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class FetchClocks:
     """Clocks and patience, given by the caller.
 
     Attributes:
@@ -136,7 +136,7 @@ class HttpClient:
         trust_env: honour the environment's proxies and certificate stores; see the module.
     """
 
-    def __init__(self, *, timing: Timing, words: ServiceWords, trust_env: bool) -> None:
+    def __init__(self, *, timing: FetchClocks, words: ServiceWords, trust_env: bool) -> None:
         """Prepare a client."""
         self._timing = timing
         self._words = words

@@ -15,7 +15,7 @@ from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct
-from attest.fetch.fetcher import Asking, EndorsementSource, Gathered, gather_endorsements, gather_for, merged
+from attest.fetch.fetcher import EndorsementSource, FetchOptions, Gathered, gather_endorsements, gather_for, merged
 from attest.fetch.gpus import gather_for_gpus
 
 __all__ = ["VendorServices", "can_be_fetched", "gather_for_evidence", "gather_for_quote"]
@@ -53,7 +53,7 @@ def gather_for_evidence(
     services: VendorServices,
     product: SnpProduct | None = None,
     pool: Endorsements = NO_ENDORSEMENTS,
-    **asking: Unpack[Asking],
+    **asking: Unpack[FetchOptions],
 ) -> Gathered:
     """Gather what the devices of evidence need and the evidence does not carry.
 
@@ -62,7 +62,7 @@ def gather_for_evidence(
         services: whom to ask.
         product: the product line of a SEV-SNP report of version 2.
         pool: what is at hand already; the chain of a raw report of a GPU may be there.
-        asking: see ``Asking``.
+        asking: see ``FetchOptions``.
 
     Raises:
         EvidenceError: an item is malformed.
@@ -97,7 +97,7 @@ def _cpu_report(item: EvidenceItem) -> ParsedSnpEvidence | ParsedQuote | None:
     return None
 
 
-def gather_for_quote(quote: ParsedQuote, *, source: EndorsementSource, **asking: Unpack[Asking]) -> Gathered:
+def gather_for_quote(quote: ParsedQuote, *, source: EndorsementSource, **asking: Unpack[FetchOptions]) -> Gathered:
     """Gather what a TDX or SGX quote needs; arguments as for ``gather_for_evidence``.
 
     Raises:

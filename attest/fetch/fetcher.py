@@ -25,15 +25,15 @@ from attest.evidence.snp.certificates import read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.needs import needed_endorsements
 from attest.evidence.snp.tcb import SnpProduct
-from attest.fetch.answers import Answer, describe, read_answer
+from attest.fetch.answers import CheckedAnswer, describe, read_answer
 from attest.fetch.cache import EndorsementCache
 from attest.fetch.client import Progress
 
 __all__ = [
-    "Asking",
     "EndorsementSource",
+    "FetchOptions",
+    "FetchSession",
     "Gathered",
-    "Session",
     "fetch_endorsements",
     "fetch_for",
     "gather_endorsements",
@@ -88,7 +88,7 @@ class Gathered:
         return self.endorsements
 
 
-class Asking(TypedDict, total=False):
+class FetchOptions(TypedDict, total=False):
     """How endorsements are asked for, whatever they are: the keywords that all functions here take.
 
     Attributes:
@@ -112,7 +112,7 @@ def gather_endorsements(
     requests: Iterable[EndorsementRequest],
     *,
     source: EndorsementSource,
-    **asking: Unpack[Asking],
+    **asking: Unpack[FetchOptions],
 ) -> Gathered:
     """Answer as many requests as can be answered.
 
@@ -121,13 +121,13 @@ def gather_endorsements(
     Args:
         requests: what is needed.
         source: the service to ask.
-        asking: see ``Asking``.
+        asking: see ``FetchOptions``.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone, or a request names no product line.
     """
-    session = Session(source=source, **asking)
+    session = FetchSession(source=source, **asking)
     for request in requests:
         session.obtain(request)
     session.mend()
@@ -138,7 +138,7 @@ def fetch_endorsements(
     requests: Iterable[EndorsementRequest],
     *,
     source: EndorsementSource,
-    **asking: Unpack[Asking],
+    **asking: Unpack[FetchOptions],
 ) -> Endorsements:
     """Answer all requests or raise; arguments as for ``gather_endorsements``.
 
@@ -153,7 +153,7 @@ def fetch_endorsements(
 
 def refresh_endorsement(
     request: EndorsementRequest, *, source: EndorsementSource, cache: EndorsementCache, at: datetime
-) -> Answer:
+) -> CheckedAnswer:
     """Ask the service once more for what the cache has, current or not; a newer answer takes the place there.
 
     Args:
@@ -170,7 +170,7 @@ def refresh_endorsement(
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone.
     """
-    session = Session(source=source, at=at, cache=cache)
+    session = FetchSession(source=source, at=at, cache=cache)
     return session.again(request)
 
 
@@ -179,7 +179,7 @@ def gather_for(
     *,
     source: EndorsementSource,
     product: SnpProduct | None = None,
-    **asking: Unpack[Asking],
+    **asking: Unpack[FetchOptions],
 ) -> Gathered:
     """Gather what a report needs and does not carry.
 
@@ -188,13 +188,13 @@ def gather_for(
         source: the service to ask.
         product: the product line of a report of version 2. Without it the report's own VCEK or VLEK tells, and
             where there is none, the service is asked for this chip under Milan and then under Genoa.
-        asking: see ``Asking``.
+        asking: see ``FetchOptions``.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone.
     """
-    session = Session(source=source, **asking)
+    session = FetchSession(source=source, **asking)
     try:
         line = evidence.report.product or product or _line_of_leaves(evidence)
         if line is None and not evidence.leaves:  # of a leaf that cannot be read, verification will speak
@@ -214,7 +214,7 @@ def fetch_for(
     *,
     source: EndorsementSource,
     product: SnpProduct | None = None,
-    **asking: Unpack[Asking],
+    **asking: Unpack[FetchOptions],
 ) -> Endorsements:
     """Fetch what a report needs and does not carry, or raise; arguments as for ``gather_for``.
 
@@ -228,7 +228,7 @@ def fetch_for(
     return gather_for(evidence, source=source, product=product, **asking).require()
 
 
-class Session:
+class FetchSession:
     """One call: what has been answered so far, and whether the service still answers."""
 
     def __init__(
@@ -240,7 +240,7 @@ class Session:
         offline: bool = False,
         progress: Progress = _silent,
     ) -> None:
-        """Begin; arguments as in ``Asking``.
+        """Begin; arguments as in ``FetchOptions``.
 
         Raises:
             ValueError: ``at`` has no time zone.
@@ -254,8 +254,8 @@ class Session:
         self._cache = cache
         self._offline = offline
         self._progress = progress
-        self._answers: dict[EndorsementRequest, Answer] = {}
-        self._earlier: list[Answer] = []
+        self._answers: dict[EndorsementRequest, CheckedAnswer] = {}
+        self._earlier: list[CheckedAnswer] = []
         self._out_of_reach: EndorsementError | None = None
 
     def obtain(self, request: EndorsementRequest) -> None:
@@ -272,11 +272,11 @@ class Session:
         except EndorsementError as exc:
             self.failures.append(exc)
 
-    def answered(self, request: EndorsementRequest) -> Answer | None:
+    def answered(self, request: EndorsementRequest) -> CheckedAnswer | None:
         """Return the answer that this call has."""
         return self._answers.get(request)
 
-    def cached(self, request: EndorsementRequest) -> Answer | None:
+    def cached(self, request: EndorsementRequest) -> CheckedAnswer | None:
         """Return the answer that the cache has."""
         return self._cache.read(request, service=self._source.service) if self._cache else None
 
@@ -304,7 +304,7 @@ class Session:
         if self._cache and not steps_back:
             self._cache.write(answer, service=self._source.service)
 
-    def again(self, request: EndorsementRequest) -> Answer:
+    def again(self, request: EndorsementRequest) -> CheckedAnswer:
         """Ask the service, whatever the cache has, which is what the answer is compared with.
 
         Raises:
@@ -327,7 +327,7 @@ class Session:
             if isinstance(request, AmdVcekRequest):
                 self._mend_leaf(request, leaf)
 
-    def _mend_leaf(self, request: AmdVcekRequest, leaf: Answer) -> None:
+    def _mend_leaf(self, request: AmdVcekRequest, leaf: CheckedAnswer) -> None:
         chain_request = AmdChainRequest(product=request.product, kind="vcek")
         chain = self._answers.get(chain_request)
         if chain is None or _issued(leaf, chain):
@@ -347,7 +347,7 @@ class Session:
         except EndorsementError as exc:
             self.failures.append(exc)
 
-    def _is_revoked(self, chain: Answer) -> bool:
+    def _is_revoked(self, chain: CheckedAnswer) -> bool:
         intermediate, ark = chain.certificates
         lists = [crl for answer in (*self._answers.values(), *self._earlier) for crl in answer.crls]
         return any(intermediate.serial in crl.revoked and crl.is_signed_by(ark.as_issuer()) for crl in lists)
@@ -377,7 +377,7 @@ def merged(one: Gathered, other: Gathered) -> Gathered:
     )
 
 
-def _steps_back(answer: Answer, earlier: Answer | None, *, at: datetime) -> bool:
+def _steps_back(answer: CheckedAnswer, earlier: CheckedAnswer | None, *, at: datetime) -> bool:
     """Say whether an answer holds an older list or document than one that was seen, which then stays in the cache.
 
     One that claims to be from the future is no measure: it would never be replaced.
@@ -387,7 +387,7 @@ def _steps_back(answer: Answer, earlier: Answer | None, *, at: datetime) -> bool
     return answer.issued < earlier.issued <= at
 
 
-def _issued(leaf: Answer, chain: Answer) -> bool:
+def _issued(leaf: CheckedAnswer, chain: CheckedAnswer) -> bool:
     """Say whether the chain's intermediate signed the leaf."""
     certificate: Certificate = leaf.certificates[0]
     try:
@@ -407,7 +407,7 @@ def _line_of_leaves(evidence: ParsedSnpEvidence) -> SnpProduct | None:
     return None
 
 
-def _line_by_asking(evidence: ParsedSnpEvidence, session: Session) -> SnpProduct:
+def _line_by_asking(evidence: ParsedSnpEvidence, session: FetchSession) -> SnpProduct:
     """Find the product line of which the service knows this chip; what the cache knows needs no question.
 
     Raises:

@@ -16,8 +16,8 @@ from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.measurements import compare
 from attest.evidence.gpu.needs import needed_rims, needed_statuses
 from attest.evidence.gpu.rim import read_rim
-from attest.fetch.answers import Answer
-from attest.fetch.fetcher import Asking, EndorsementSource, Gathered, Session, merged
+from attest.fetch.answers import CheckedAnswer
+from attest.fetch.fetcher import EndorsementSource, FetchOptions, FetchSession, Gathered, merged
 
 __all__ = ["REFETCH_AFTER", "gather_for_gpu", "gather_for_gpus"]
 
@@ -32,7 +32,7 @@ def gather_for_gpu(
     rims: EndorsementSource,
     ocsp: EndorsementSource,
     pool: Endorsements = NO_ENDORSEMENTS,
-    **asking: Unpack[Asking],
+    **asking: Unpack[FetchOptions],
 ) -> Gathered:
     """Gather what the report of one device needs; as ``gather_for_gpus``."""
     return gather_for_gpus((parsed,), rims=rims, ocsp=ocsp, pool=pool, **asking)
@@ -44,7 +44,7 @@ def gather_for_gpus(
     rims: EndorsementSource,
     ocsp: EndorsementSource,
     pool: Endorsements = NO_ENDORSEMENTS,
-    **asking: Unpack[Asking],
+    **asking: Unpack[FetchOptions],
 ) -> Gathered:
     """Gather RIMs, then what the responder says of the devices' certificates and the RIMs' signers.
 
@@ -56,7 +56,7 @@ def gather_for_gpus(
         rims: the RIM service, such as ``RimServiceClient``.
         ocsp: the responder, such as ``OcspClient``.
         pool: what is at hand already; a raw report's chain may be there.
-        asking: see ``Asking``.
+        asking: see ``FetchOptions``.
 
     Returns:
         What could be had. What cannot even be named, as of a report without its chain, is missing without a failure.
@@ -65,7 +65,7 @@ def gather_for_gpus(
         ConfigurationError: ``endorsement-cache-unusable``, ``network-settings-invalid`` or ``rim-library-missing``.
         ValueError: ``at`` has no time zone.
     """
-    first, second = Session(source=rims, **asking), Session(source=ocsp, **asking)
+    first, second = FetchSession(source=rims, **asking), FetchSession(source=ocsp, **asking)
     for device in devices:
         for request in needed_rims(device, pool):
             first.obtain(request)
@@ -78,7 +78,7 @@ def gather_for_gpus(
     return merged(found, second.gathered())
 
 
-def _mend(session: Session, request: EndorsementRequest, device: ParsedGpuEvidence, *, at: datetime) -> None:
+def _mend(session: FetchSession, request: EndorsementRequest, device: ParsedGpuEvidence, *, at: datetime) -> None:
     answer = session.answered(request)
     if answer is None or not answer.cached or answer.received is None or at < answer.received + REFETCH_AFTER:
         return
@@ -86,7 +86,7 @@ def _mend(session: Session, request: EndorsementRequest, device: ParsedGpuEviden
         session.refetch(request)
 
 
-def _differs(answer: Answer, device: ParsedGpuEvidence) -> bool:
+def _differs(answer: CheckedAnswer, device: ParsedGpuEvidence) -> bool:
     """Say whether a RIM that is kept does not fit a report; verification judges it in earnest."""
     try:
         results = [

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest, EndorsementRequest
 from attest.fetch.answers import describe, max_answer_bytes
-from attest.fetch.client import Progress, ServiceWords, Timing
+from attest.fetch.client import FetchClocks, Progress, ServiceWords
 from attest.fetch.service import ServiceClient
 
 __all__ = ["KDS_URL", "KdsClient"]
@@ -45,7 +45,7 @@ class KdsClient(ServiceClient):
         ConfigurationError: ``kds-url-invalid``.
     """
 
-    def __init__(self, *, timing: Timing, base_url: str = KDS_URL, trust_env: bool = True) -> None:
+    def __init__(self, *, timing: FetchClocks, base_url: str = KDS_URL, trust_env: bool = True) -> None:
         """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
         super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
 

@@ -20,8 +20,8 @@ from attest.endorsements.ocsp import cert_id, parse_ocsp, refusal_of
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.fetch.answers import describe, max_answer_bytes
-from attest.fetch.client import HttpAnswer, Progress, ServiceWords, Timing, answer_invalid
-from attest.fetch.service import ServiceClient, ServiceKey
+from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
+from attest.fetch.service import ApiKey, ServiceClient
 
 __all__ = ["NONCE_BYTES", "OCSP_URL", "OcspClient"]
 
@@ -63,10 +63,10 @@ class OcspClient(ServiceClient):
     def __init__(
         self,
         *,
-        timing: Timing,
+        timing: FetchClocks,
         random: RandomBytes,
         base_url: str = OCSP_URL,
-        service_key: ServiceKey | None = None,
+        service_key: ApiKey | None = None,
         trust_env: bool = True,
     ) -> None:
         """Prepare a client; nothing is sent and httpx is not loaded before the first request."""

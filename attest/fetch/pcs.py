@@ -24,7 +24,7 @@ from attest.endorsements.requests import (
 from attest.endorsements.x509 import MAX_CRL_BYTES
 from attest.evidence.intel.collateral_forms import der_without_padding, hex_text_of, percent_decoded_chains
 from attest.fetch.answers import describe
-from attest.fetch.client import HttpAnswer, Progress, ServiceWords, Timing, answer_invalid
+from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
 from attest.fetch.service import ServiceClient
 
 __all__ = ["PCS_ROOT_CRL_URL", "PCS_URL", "PcsClient", "PcsUpdate"]
@@ -72,7 +72,7 @@ class PcsClient(ServiceClient):
     """
 
     def __init__(
-        self, *, timing: Timing, base_url: str = PCS_URL, update: PcsUpdate = "standard", trust_env: bool = True
+        self, *, timing: FetchClocks, base_url: str = PCS_URL, update: PcsUpdate = "standard", trust_env: bool = True
     ) -> None:
         """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
         super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)

@@ -14,8 +14,8 @@ from attest.endorsements.requests import EndorsementRequest, NvidiaRimRequest
 from attest.endorsements.rims import is_rim_id
 from attest.errors import EndorsementError
 from attest.fetch.answers import describe, max_answer_bytes
-from attest.fetch.client import Progress, ServiceWords, Timing
-from attest.fetch.service import ServiceClient, ServiceKey
+from attest.fetch.client import FetchClocks, Progress, ServiceWords
+from attest.fetch.service import ApiKey, ServiceClient
 
 __all__ = ["RIM_URL", "RimServiceClient"]
 
@@ -49,9 +49,9 @@ class RimServiceClient(ServiceClient):
     def __init__(
         self,
         *,
-        timing: Timing,
+        timing: FetchClocks,
         base_url: str = RIM_URL,
-        service_key: ServiceKey | None = None,
+        service_key: ApiKey | None = None,
         trust_env: bool = True,
     ) -> None:
         """Prepare a client; nothing is sent and httpx is not loaded before the first request."""

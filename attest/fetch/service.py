@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from attest.errors import ConfigurationError
-from attest.fetch.client import HttpClient, ServiceWords, Timing, require_base_url
+from attest.fetch.client import FetchClocks, HttpClient, ServiceWords, require_base_url
 
-__all__ = ["MAX_SERVICE_KEY_BYTES", "ServiceClient", "ServiceKey", "read_service_key"]
+__all__ = ["MAX_SERVICE_KEY_BYTES", "ApiKey", "ServiceClient", "read_service_key"]
 
 MAX_SERVICE_KEY_BYTES: Final = 4096
 """NVIDIA's keys have some 70 characters."""
@@ -30,7 +30,7 @@ class ServiceClient:
         ConfigurationError: ``…-url-invalid``.
     """
 
-    def __init__(self, *, timing: Timing, base_url: str, words: ServiceWords, trust_env: bool) -> None:
+    def __init__(self, *, timing: FetchClocks, base_url: str, words: ServiceWords, trust_env: bool) -> None:
         """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
         require_base_url(base_url, words)
         self._base_url = base_url.rstrip("/")
@@ -56,7 +56,7 @@ class ServiceClient:
         return self._base_url
 
 
-class ServiceKey:
+class ApiKey:
     """A key that tells a service who asks. It is shown nowhere and cannot be pickled.
 
     Args:
@@ -71,7 +71,7 @@ class ServiceKey:
 
     def __repr__(self) -> str:
         """Show that there is one."""
-        return "ServiceKey(…)"
+        return "ApiKey(…)"
 
     def __reduce__(self) -> str:
         """Refuse."""
@@ -83,7 +83,7 @@ class ServiceKey:
         return {"Authorization": f"Bearer {self._text}"}
 
 
-def read_service_key(content: bytes) -> ServiceKey:
+def read_service_key(content: bytes) -> ApiKey:
     """Take the content of a file for a service key; blanks around it do not count.
 
     Raises:
@@ -97,4 +97,4 @@ def read_service_key(content: bytes) -> ServiceKey:
             expected=f"one word of at most {MAX_SERVICE_KEY_BYTES} letters, digits and -._~+/=",
             got=f"{len(content)} bytes of other content",
         )
-    return ServiceKey(text.decode("ascii"))
+    return ApiKey(text.decode("ascii"))

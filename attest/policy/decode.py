@@ -15,7 +15,7 @@ __all__ = [
     "Decoder",
     "Demand",
     "InvalidValueError",
-    "Relaxed",
+    "RelaxedDemand",
     "Section",
     "boolean",
     "choice",
@@ -36,7 +36,7 @@ MAX_TEXT_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relaxed:
+class RelaxedDemand:
     """A demand that the policy's author decided not to make, and why. It shows in every result."""
 
     reason: str
@@ -46,7 +46,7 @@ class Relaxed:
 class Demand(Generic[T]):
     """Either a value that is demanded, or the reason why none is."""
 
-    value: T | Relaxed
+    value: T | RelaxedDemand
 
 
 class InvalidValueError(ConfigurationError):
@@ -267,7 +267,7 @@ def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
     def decode(value: JsonValue, path: str) -> Demand[T]:
         if isinstance(value, dict) and "unchecked" in value:
             section = Section(value, path)
-            relaxed = Relaxed(reason=section.required("unchecked", text))
+            relaxed = RelaxedDemand(reason=section.required("unchecked", text))
             section.finish()
             return Demand(relaxed)
         if (

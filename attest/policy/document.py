@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from attest.policy.decode import InvalidValueError
-from attest.policy.positions import Located, Place, json_places, yaml_places
+from attest.policy.positions import Located, TextPosition, json_places, yaml_places
 
 __all__ = ["MAX_POLICY_BYTES", "placed", "read_document"]
 
@@ -69,10 +69,10 @@ def _json(data: bytes, name: str) -> JsonValue:
         raise _unreadable(name, exc.message, _problem_of_json(exc.__cause__, data)) from exc
 
 
-def _problem_of_json(cause: BaseException | None, data: bytes) -> Place | None:
+def _problem_of_json(cause: BaseException | None, data: bytes) -> TextPosition | None:
     """Return where JSON broke off, or which key stands there twice; None for a text that is too deep or no text."""
     if isinstance(cause, json.JSONDecodeError):
-        return Place(line=cause.lineno, column=cause.colno)
+        return TextPosition(line=cause.lineno, column=cause.colno)
     try:
         text = data.decode()
         json.loads(text)  # well formed, with a defect that this reader forgives
@@ -131,17 +131,17 @@ def _words_of_yaml(problem: Exception) -> str:
     return (f"{context}{from_line}: {words}" if context else words)[:300]
 
 
-def _problem_of_yaml(problem: Exception, data: bytes) -> Place | None:
+def _problem_of_yaml(problem: Exception, data: bytes) -> TextPosition | None:
     """Return what the library says of the place: a mark, or the offset of a byte that is no text."""
     offset = getattr(problem, "position", None)
     if isinstance(offset, int):
         before = data[:offset]
-        return Place(line=before.count(b"\n") + 1, column=offset - before.rfind(b"\n"))
+        return TextPosition(line=before.count(b"\n") + 1, column=offset - before.rfind(b"\n"))
     return _mark(getattr(problem, "problem_mark", None))
 
 
-def _mark(mark: Any) -> Place | None:  # noqa: ANN401  of the library
-    return None if mark is None else Place(line=mark.line + 1, column=mark.column + 1)
+def _mark(mark: Any) -> TextPosition | None:  # noqa: ANN401  of the library
+    return None if mark is None else TextPosition(line=mark.line + 1, column=mark.column + 1)
 
 
 def _plain(value: object, path: str) -> JsonValue:
@@ -180,7 +180,7 @@ def _no_value(path: str, expected: str, got: object, *, at_key: bool = False) ->
     return error
 
 
-def _unreadable(name: str, problem: str, place: Place | None = None) -> ConfigurationError:
+def _unreadable(name: str, problem: str, place: TextPosition | None = None) -> ConfigurationError:
     where = name if place is None else f"{name}:{place.line}:{place.column}"
     return ConfigurationError(
         f"{where}: cannot be read: {problem}",

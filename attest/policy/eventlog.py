@@ -17,7 +17,18 @@ from typing import Any
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, value_text
 from attest.evidence.eventlog.facts import EventFact, EventLogFacts
-from attest.policy.decode import Decoder, Demand, Relaxed, Section, demand, hex_of, list_of, refuse, table_of, text
+from attest.policy.decode import (
+    Decoder,
+    Demand,
+    RelaxedDemand,
+    Section,
+    demand,
+    hex_of,
+    list_of,
+    refuse,
+    table_of,
+    text,
+)
 from attest.policy.rules import Rule, Subject, Test, is_, must_be, rule_for
 
 __all__ = [
@@ -111,7 +122,9 @@ class EventLogDemands:
     def demands_loader(self) -> bool:
         """Whether an event of the boot loader has to be there, and an accepted one."""
         stated: list[Demand[tuple[str, ...]] | None] = [getattr(self, name) for name in LOADER_LISTS]
-        return any(wanted is not None and not isinstance(wanted.value, Relaxed) and wanted.value for wanted in stated)
+        return any(
+            wanted is not None and not isinstance(wanted.value, RelaxedDemand) and wanted.value for wanted in stated
+        )
 
 
 # -- reading

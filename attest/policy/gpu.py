@@ -16,7 +16,7 @@ from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.decode import (
     Decoder,
     Demand,
-    Relaxed,
+    RelaxedDemand,
     Section,
     choice,
     demand,
@@ -168,7 +168,7 @@ def tolerances_of(demands: GpuDemands | SwitchDemands) -> GpuTolerances:
     held = demands.held_rim_signers.value
     return GpuTolerances(
         waived_measurements=tuple(WaivedMeasurement(index=int(index), reason=reason) for index, reason in waived),
-        held_rim_signers=held.reason if isinstance(held, Relaxed) else None,
+        held_rim_signers=held.reason if isinstance(held, RelaxedDemand) else None,
     )
 
 
@@ -265,12 +265,12 @@ def _measured(
     """Ask whether it runs what NVIDIA published, and show what the policy's author tolerates of the contrary."""
     held = demands.held_rim_signers
     tolerated = _Tolerated(
-        indices=frozenset(map(int, demands.waived_measurements)), held=isinstance(held.value, Relaxed)
+        indices=frozenset(map(int, demands.waived_measurements)), held=isinstance(held.value, RelaxedDemand)
     )
     yield from _compared(kind, demands.rim, claim, rims, tolerated)
     yield from _rule(f"{kind}.fwids", demands.fwids, one_of, category=_EXECUTABLES, claim=claim("fwid"))
     for index, reason in demands.waived_measurements.items():
-        waived: Demand[bool] = Demand(Relaxed(reason=reason))
+        waived: Demand[bool] = Demand(RelaxedDemand(reason=reason))
         name = f"{kind}.waived_measurements.{index}"
         yield from _rule(name, waived, is_, category=_EXECUTABLES, claim=_waived(claim, int(index)))
     if tolerated.held:

@@ -19,7 +19,7 @@ from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.decode import (
     Decoder,
     Demand,
-    Relaxed,
+    RelaxedDemand,
     Section,
     choice,
     demand,
@@ -198,7 +198,7 @@ def _optional(section: Section, name: str, decoder: Decoder[Any]) -> Any:  # noq
 
 def _no_service_td(mr_service_td: Demand[tuple[bytes, ...]] | None) -> Demand[bool] | None:
     """Demand that none is bound, unless the policy says which ones may be."""
-    if mr_service_td is None or isinstance(mr_service_td.value, Relaxed):
+    if mr_service_td is None or isinstance(mr_service_td.value, RelaxedDemand):
         return Demand(False)  # noqa: FBT003
     return None
 

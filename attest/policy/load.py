@@ -12,7 +12,7 @@ import rfc8785
 from attest.checks import Unchecked
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy.azure import rules_of_cpu
-from attest.policy.decode import InvalidValueError, Relaxed
+from attest.policy.decode import InvalidValueError, RelaxedDemand
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES
 from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES
@@ -20,7 +20,7 @@ from attest.policy.model import decode_policy
 from attest.policy.prepare import prepared, tolerated
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import reference_digest
-from attest.policy.rule_tree import SET, All, Leaf, PlacedRule, kinds_of, placed_rules
+from attest.policy.rule_tree import SET, AllBranch, Leaf, PlacedRule, kinds_of, placed_rules
 from attest.policy.rules import Rule
 from attest.policy.snp import BASELINE_SNP_RULES
 from attest.policy.verifiers import AcceptedVerifier
@@ -65,7 +65,7 @@ class Policy:
     name: str
     version: int
     digest: bytes
-    tree: All
+    tree: AllBranch
     simulated: str | None
     unchecked: tuple[Unchecked, ...]
     gpu_tolerances: GpuTolerances = NO_TOLERANCES
@@ -115,7 +115,7 @@ class Policy:
             name="baseline",
             version=1,
             digest=sha256(f"attest baseline policy v1\n{rules}".encode()).digest(),
-            tree=All(
+            tree=AllBranch(
                 path="",
                 members=tuple(Leaf(path="", kind=kind, rules=asked) for kind, asked in BASELINE_RULES.items()),
             ),
@@ -152,7 +152,7 @@ def load_policy(
         version=policy.version,
         digest=sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest(),  # Any: JSON that was decoded above
         tree=tree,
-        simulated=simulated.reason if isinstance(simulated, Relaxed) else None,
+        simulated=simulated.reason if isinstance(simulated, RelaxedDemand) else None,
         unchecked=policy.unchecked,
         verifiers=policy.verifiers,
         gpu_tolerances=tolerances[0],

@@ -17,7 +17,7 @@ from attest.policy.azure import AzureDemands, decode_azure
 from attest.policy.decode import (
     Decoder,
     Demand,
-    Relaxed,
+    RelaxedDemand,
     Section,
     choice,
     demand,
@@ -278,7 +278,7 @@ def _with_rims(
 ) -> Decoder[_T]:
     """Let what the policy leaves unchecked speak for ``rim`` too: the author has given the reason once."""
     reason = next((entry.reason for entry in unchecked if entry.check == "rim"), None)
-    rim: Demand[bool] = Demand(True if reason is None else Relaxed(reason=reason))
+    rim: Demand[bool] = Demand(True if reason is None else RelaxedDemand(reason=reason))
     return lambda value, path: decode(value, path, rim=rim)
 
 

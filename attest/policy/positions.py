@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Located", "Place", "json_places", "yaml_places"]
+__all__ = ["Located", "TextPosition", "json_places", "yaml_places"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TextPosition:
     """A place in a text; both count from 1, columns in characters."""
 
     line: int
     column: int
 
 
-_START = Place(line=1, column=1)
+_START = TextPosition(line=1, column=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ class Located:
         repeated: where the first key of the document stands that is there twice in one mapping.
     """
 
-    key: Place = _START
-    value: Place = _START
+    key: TextPosition = _START
+    value: TextPosition = _START
     members: Mapping[str, Located] = field(default_factory=dict[str, "Located"])
     items: tuple[Located, ...] = ()
-    repeated: Place | None = None
+    repeated: TextPosition | None = None
 
-    def find(self, path: str, *, key: bool) -> Place:
+    def find(self, path: str, *, key: bool) -> TextPosition:
         """Return the place of a path such as ``snp.vmpl[0]``; of one that is not there, that of what lacks it.
 
         Args:
@@ -84,11 +84,11 @@ def yaml_places(compose: Callable[[bytes], Any], data: bytes) -> Located:  # Any
     return Located() if root is None else _yaml(root, _START)
 
 
-def _mark(node: Any) -> Place:  # noqa: ANN401  see above
-    return Place(line=node.start_mark.line + 1, column=node.start_mark.column + 1)
+def _mark(node: Any) -> TextPosition:  # noqa: ANN401  see above
+    return TextPosition(line=node.start_mark.line + 1, column=node.start_mark.column + 1)
 
 
-def _yaml(node: Any, key: Place) -> Located:  # noqa: ANN401  see above
+def _yaml(node: Any, key: TextPosition) -> Located:  # noqa: ANN401  see above
     start = key if getattr(node, "flow_style", None) is False else _mark(node)
     if node.id == "sequence":
         items: list[Any] = node.value
@@ -121,7 +121,7 @@ class _Json:
         self._lines = [-1, *(match.start() for match in re.finditer("\n", text))]
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(text)
         self._unquote = unquote
-        self._repeated: Place | None = None
+        self._repeated: TextPosition | None = None
 
     def document(self) -> Located:
         found = self._value(next(self._tokens), None)
@@ -129,11 +129,11 @@ class _Json:
             key=found.key, value=found.value, members=found.members, items=found.items, repeated=self._repeated
         )
 
-    def _place(self, token: re.Match[str]) -> Place:
+    def _place(self, token: re.Match[str]) -> TextPosition:
         line = bisect_left(self._lines, token.start())
-        return Place(line=line, column=token.start() - self._lines[line - 1])
+        return TextPosition(line=line, column=token.start() - self._lines[line - 1])
 
-    def _value(self, token: re.Match[str], key: Place | None) -> Located:
+    def _value(self, token: re.Match[str], key: TextPosition | None) -> Located:
         start = self._place(token)
         if token.group() == "{":
             return Located(key=key or start, value=start, members=self._members())

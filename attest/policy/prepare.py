@@ -13,7 +13,7 @@ from attest.policy.gpu import GpuDemands, SwitchDemands, gpu_rules, switch_rules
 from attest.policy.intel import sgx_rules, tdx_rules
 from attest.policy.model import AtLeastOf, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
-from attest.policy.rule_tree import SET, All, Any, AtLeast, Leaf, Node
+from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node
 from attest.policy.rules import Rule
 from attest.policy.snp import snp_rules
 
@@ -23,7 +23,7 @@ CPU_KINDS = ("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx")
 _References = Mapping[str, ReferenceValues]
 
 
-def prepared(policy: PolicyDocument) -> All:
+def prepared(policy: PolicyDocument) -> AllBranch:
     """Return the tree of a policy's rules."""
     return _body(policy, "", policy.reference_values, whole=_is_plain(policy))
 
@@ -32,7 +32,7 @@ def _is_plain(body: PolicyBody) -> bool:
     return not body.any_of and not body.all_of and body.at_least is None
 
 
-def _body(body: PolicyBody, path: str, references: _References, *, whole: bool = False) -> All:
+def _body(body: PolicyBody, path: str, references: _References, *, whole: bool = False) -> AllBranch:
     """Prepare one body; ``whole`` for a policy without branches."""
     sections = _sections(body, references)
     kinds = [kind for kind in CPU_KINDS if kind in sections]
@@ -40,19 +40,21 @@ def _body(body: PolicyBody, path: str, references: _References, *, whole: bool =
     leaves = [Leaf(path=path, kind=kind, rules=rules) for kind, rules in sections.items()]
     if together:
         leaves.insert(0, Leaf(path=path, kind=SET, rules=together))
-    return All(path=path, members=(*leaves, *_choices(body, path, references)))
+    return AllBranch(path=path, members=(*leaves, *_choices(body, path, references)))
 
 
 def _choices(body: PolicyBody, path: str, references: _References) -> Iterator[Node]:
     if body.any_of:
-        yield Any(path=path, members=_branches("any_of", body.any_of, path, references))
+        yield AnyBranch(path=path, members=_branches("any_of", body.any_of, path, references))
     yield from _branches("all_of", body.all_of, path, references)
     if body.at_least is not None:
         chosen: AtLeastOf = body.at_least
         yield AtLeast(path=path, count=chosen.count, members=_branches("at_least", chosen.of, path, references))
 
 
-def _branches(combinator: str, bodies: tuple[PolicyBody, ...], path: str, references: _References) -> tuple[All, ...]:
+def _branches(
+    combinator: str, bodies: tuple[PolicyBody, ...], path: str, references: _References
+) -> tuple[AllBranch, ...]:
     """Prepare the branches of one combinator; a branch without a name has its number."""
     start = f"{path}.{combinator}" if path else combinator
     return tuple(_body(body, f"{start}[{body.name or index}]", references) for index, body in enumerate(bodies))

@@ -12,7 +12,18 @@ from typing import TypeAlias
 
 from attest.policy.rules import Rule
 
-__all__ = ["SET", "All", "Any", "AtLeast", "Leaf", "Node", "PlacedRule", "kinds_of", "paths_of", "placed_rules"]
+__all__ = [
+    "SET",
+    "AllBranch",
+    "AnyBranch",
+    "AtLeast",
+    "Leaf",
+    "Node",
+    "PlacedRule",
+    "kinds_of",
+    "paths_of",
+    "placed_rules",
+]
 
 SET = "set"
 """Kind of the rules over all GPUs and NVSwitches together, and over which CPU came with them."""
@@ -34,7 +45,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class All:
+class AllBranch:
     """A body: everything in it is demanded.
 
     Attributes:
@@ -47,7 +58,7 @@ class All:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Any:
+class AnyBranch:
     """Alternatives, of which one has to hold.
 
     Attributes:
@@ -56,7 +67,7 @@ class Any:
     """
 
     path: str
-    members: tuple[All, ...]
+    members: tuple[AllBranch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +82,10 @@ class AtLeast:
 
     path: str
     count: int
-    members: tuple[All, ...]
+    members: tuple[AllBranch, ...]
 
 
-Node: TypeAlias = Leaf | All | Any | AtLeast
+Node: TypeAlias = Leaf | AllBranch | AnyBranch | AtLeast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +117,7 @@ def paths_of(node: Node) -> Iterator[str]:
     """Yield the branches of a tree: that of the node itself, if it is one, and all within."""
     if isinstance(node, Leaf):
         return
-    if isinstance(node, All):
+    if isinstance(node, AllBranch):
         yield node.path
     for member in node.members:
         yield from paths_of(member)

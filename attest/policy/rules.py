@@ -16,7 +16,7 @@ from typing import Any
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimValue, value_text
-from attest.policy.decode import Decoder, Demand, Relaxed, Section, boolean, demand, refuse, table_of
+from attest.policy.decode import Decoder, Demand, RelaxedDemand, Section, boolean, demand, refuse, table_of
 from attest.policy.references import ReferenceValues, ends_of, reference_text
 
 __all__ = [
@@ -176,7 +176,7 @@ def rule_for(
         return
     value = demand.value
     holds: Test
-    if isinstance(value, Relaxed):
+    if isinstance(value, RelaxedDemand):
         text, holds, relaxed = "", _never, value.reason
     else:
         text, holds, relaxed = (expected or list_text)(value), test(value), None
@@ -189,7 +189,7 @@ def rule_for(
         relaxed=relaxed,
         subject=subject,
         tolerated_by=tolerated_by,
-        told=None if told is None or isinstance(value, Relaxed) else told(value),
+        told=None if told is None or isinstance(value, RelaxedDemand) else told(value),
     )
 
 
@@ -229,7 +229,7 @@ def must_be(strict: bool) -> Decoder[Demand[bool]]:  # noqa: FBT001
 
     def decode(value: JsonValue, path: str) -> Demand[bool]:
         found = demand(boolean)(value, path)
-        if not isinstance(found.value, Relaxed) and found.value is not strict:
+        if not isinstance(found.value, RelaxedDemand) and found.value is not strict:
             raise refuse(path, f"{str(strict).lower()}, or {{unchecked: reason}}", value)
         return found
 
@@ -246,7 +246,7 @@ def named_bits(
     stated = section.optional(name, table_of(demand(boolean), keys=[bit for bit, _ in bits]), default=_NO_BITS)
     for bit, wanted in strict.items():
         found = stated.get(bit, wanted)
-        if not isinstance(found.value, Relaxed) and found.value is not wanted.value:
+        if not isinstance(found.value, RelaxedDemand) and found.value is not wanted.value:
             raise refuse(
                 f"{section.path(name)}.{bit}", f"{str(wanted.value).lower()}, or {{unchecked: reason}}", found.value
             )

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue
 from attest.evidence.claims import ClaimTree, value_text
-from attest.policy.decode import Demand, Relaxed, Section, demand, integer, list_of, refuse, table_of, text
+from attest.policy.decode import Demand, RelaxedDemand, Section, demand, integer, list_of, refuse, table_of, text
 
 __all__ = ["LARGEST_STATED", "LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifiers", "verifier_checks"]
 
@@ -126,7 +126,7 @@ def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple
     if verifier.policy_ids is None:
         return ()
     wanted, applied = verifier.policy_ids.value, ", ".join(policy_ids)[:_SHOWN] or "none"
-    if isinstance(wanted, Relaxed):
+    if isinstance(wanted, RelaxedDemand):
         return (
             Check(
                 id="policy.verifier.policy_ids",

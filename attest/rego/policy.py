@@ -23,8 +23,8 @@ __all__ = [
     "MAX_REGO_BYTES",
     "REFERENCE_FUNCTION",
     "TRUST_CLAIMS",
+    "LooseCondition",
     "Mention",
-    "Place",
     "RegoForm",
     "RegoPolicy",
     "misleading_mention",
@@ -60,7 +60,7 @@ class RegoForm(enum.StrEnum):
     RESOURCE = "resource"
 
 
-class Place(enum.StrEnum):
+class LooseCondition(enum.StrEnum):
     """Where a policy speaks of something in a way that may count in favour of what is not as it should be."""
 
     NEGATION = "not"
@@ -78,7 +78,7 @@ class Mention:
     """
 
     path: tuple[str, ...]
-    place: Place
+    place: LooseCondition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,15 +190,15 @@ def _comprehensions(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
 
 def _mentions(tokens: tuple[Token, ...]) -> Iterator[Mention]:
     for start, end in _negations(tokens):
-        yield from _references(tokens, start, end, Place.NEGATION)
+        yield from _references(tokens, start, end, LooseCondition.NEGATION)
     for start, end in _comprehensions(tokens):
-        yield from _references(tokens, start, end, Place.COMPREHENSION)
+        yield from _references(tokens, start, end, LooseCondition.COMPREHENSION)
     for at, (path, end) in _paths(tokens, 0, len(tokens)):
         if tokens[at - 1].value in _ORDERS or (end < len(tokens) and tokens[end].value in _ORDERS):
-            yield Mention(path=path, place=Place.ORDER)
+            yield Mention(path=path, place=LooseCondition.ORDER)
 
 
-def _references(tokens: tuple[Token, ...], start: int, end: int, place: Place) -> Iterator[Mention]:
+def _references(tokens: tuple[Token, ...], start: int, end: int, place: LooseCondition) -> Iterator[Mention]:
     for _, (path, _) in _paths(tokens, start, end):
         yield Mention(path=path, place=place)
 
@@ -242,10 +242,12 @@ def misleading_mention(
         root, *names = one.path
         found = _found(references if root == REFERENCE_FUNCTION else document, names)
         told = ".".join(one.path) if root == "input" else f'{root}("{names[0]}")'
-        if one.place is Place.ORDER:
+        if one.place is LooseCondition.ORDER:
             if found and (isinstance(found[0], bool) or not isinstance(found[0], int)):
                 return f"the policy orders {told}, which is no integer"
-        elif not found and (one.place is Place.NEGATION or root != "input" or (names[:1] and names[0] in document)):
+        elif not found and (
+            one.place is LooseCondition.NEGATION or root != "input" or (names[:1] and names[0] in document)
+        ):
             return f"the policy counts it in favour that {told} is absent, which may be a misspelling"
     return None
 

@@ -21,7 +21,7 @@ from attest.release.prompt_keys import PromptKey, PublishedPromptKey, verify_pro
 from attest.release.refusals import ReleaseRefusedError
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
-from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, TIMEOUT_SECONDS, Patience, send
+from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, TIMEOUT_SECONDS, Timeouts, send
 from attest.release.wire import Challenge
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 
-def driven(steps: Steps[_T], http: httpx.Client, *, patience: Patience = PATIENT) -> _T:
+def driven(steps: Steps[_T], http: httpx.Client, *, patience: Timeouts = PATIENT) -> _T:
     """Ask what the steps want to know, one after the other, and return what they come to.
 
     Raises:

@@ -1,8 +1,8 @@
-"""The protocol of a release, without a network: each step says what to ask, and is told what was answered.
+"""The protocol of a release, without a network.
 
-A step is a generator that yields ``Ask`` and is sent ``Answer``. Whoever drives it (``client.py`` by one HTTP client,
-``attest.session`` also by another that awaits) decides how to ask, how long to wait and on which thread; what is
-checked, and in which order, stands here and nowhere else.
+Each step is a generator that yields ``Ask`` and is sent ``AttestationAnswer``. Its driver (``client.py`` with a
+blocking HTTP client, ``attest.session`` also with one that awaits) decides how to ask, how long to wait and on which
+thread. The checks and their order stand here alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.log_monitor import LogWatch
-from attest.release.mutual import Answer, MutualAttestation, ProvenService, ServiceExpectation
+from attest.release.mutual import AttestationAnswer, MutualAttestation, ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import Passport, PassportKey, PassportRequest
@@ -66,7 +66,7 @@ class Ask:
     body: dict[str, JsonValue] | None = None
 
 
-Steps = Generator[Ask, Answer, _T]
+Steps = Generator[Ask, AttestationAnswer, _T]
 """Yields requests, is sent their answers, and returns a result."""
 
 

@@ -24,7 +24,7 @@ from attest.release.client import Attester, KeyReleaseClient, ReleasedKey, Relea
 from attest.release.refusals import LeaseLostError
 from attest.release.sealed_key import KEM_HYBRID
 
-__all__ = ["LeaseKeeper", "LeaseLostError", "Timing"]
+__all__ = ["LeaseClocks", "LeaseKeeper", "LeaseLostError"]
 
 RENEW_AT: Final = 2 / 3
 """Of a lease's time that is left when it is obtained; what remains is for a service that cannot be reached."""
@@ -38,7 +38,7 @@ _GONE: Final = frozenset({"lease-ended", "lease-expired"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class LeaseClocks:
     """Where time and chance come from.
 
     Attributes:
@@ -69,7 +69,7 @@ class LeaseKeeper:
         key_ids: tuple[str, ...],
         *,
         attester: Attester,
-        timing: Timing,
+        timing: LeaseClocks,
         kem: int = KEM_HYBRID,
     ) -> None:
         """Prepare to ask."""

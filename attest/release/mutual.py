@@ -41,7 +41,14 @@ from attest.verification import VerifiedEvidence
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "MutualAttestation", "ProvenService", "Question", "ServiceExpectation", "tls_key_seen"]
+__all__ = [
+    "AttestationAnswer",
+    "AttestationQuestion",
+    "MutualAttestation",
+    "ProvenService",
+    "ServiceExpectation",
+    "tls_key_seen",
+]
 
 PATH = "/v1/attestation"
 DEFAULT_MAX_AGE = timedelta(minutes=5)
@@ -86,7 +93,7 @@ class ServiceExpectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AttestationAnswer:
     """What came back, and over which channel.
 
     Attributes:
@@ -118,7 +125,7 @@ class ProvenService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class AttestationQuestion:
     """What a service is asked, to prove itself.
 
     Attributes:
@@ -151,7 +158,7 @@ class MutualAttestation:
         """What was proved last; None before that."""
         return self._proven
 
-    def require(self, ask: Callable[[str], Answer]) -> None:
+    def require(self, ask: Callable[[str], AttestationAnswer]) -> None:
         """Make sure that the service has proved itself, not too long ago.
 
         Args:
@@ -171,7 +178,7 @@ class MutualAttestation:
         if question is not None:
             self.answered(question, ask(question.path))
 
-    def question(self) -> Question | None:
+    def question(self) -> AttestationQuestion | None:
         """Return what the service has to be asked, or None where it proved itself not too long ago."""
         now = self._expect.clock()
         proven = self._proven
@@ -180,9 +187,9 @@ class MutualAttestation:
         self._proven = None
         nonce = self._expect.random(NONCE_BYTES)
         query = f"nonce={base64url_text(nonce)}&audience={quote(self._expect.audience, safe='')}"
-        return Question(path=f"{PATH}?{query}", nonce=nonce, at=now)
+        return AttestationQuestion(path=f"{PATH}?{query}", nonce=nonce, at=now)
 
-    def answered(self, question: Question, answer: Answer) -> None:
+    def answered(self, question: AttestationQuestion, answer: AttestationAnswer) -> None:
         """Judge what the service answered.
 
         Raises:
@@ -199,7 +206,7 @@ class MutualAttestation:
         if self._proven is not None:
             self._require_tls(self._proven.statement, tls_key)
 
-    def _judge(self, answer: Answer, nonce: bytes, at: datetime) -> ProvenService:
+    def _judge(self, answer: AttestationAnswer, nonce: bytes, at: datetime) -> ProvenService:
         attestation = _attestation_of(answer)
         statement = ServiceStatement.parse(attestation.statement)
         # (1) The answer is signed by the service that this client is configured with, and is to this question.
@@ -289,7 +296,7 @@ class MutualAttestation:
             )
 
 
-def _attestation_of(answer: Answer) -> ServiceAttestation:
+def _attestation_of(answer: AttestationAnswer) -> ServiceAttestation:
     if answer.status == _OK:
         return ServiceAttestation.from_json(answer.document)
     problem = answer.document if isinstance(answer.document, dict) else {}

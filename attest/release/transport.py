@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from attest.encoding import json_value
 from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError
 from attest.release.exchange import Ask, strange_answer
-from attest.release.mutual import Answer, tls_key_seen
+from attest.release.mutual import AttestationAnswer, tls_key_seen
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MAX_ANSWER_BYTES", "TIMEOUT_SECONDS", "Patience", "send", "send_async"]
+__all__ = ["MAX_ANSWER_BYTES", "TIMEOUT_SECONDS", "Timeouts", "send", "send_async"]
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_SECONDS = 30.0
@@ -30,7 +30,7 @@ _PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """How long one request may take.
 
     Attributes:
@@ -60,10 +60,10 @@ class Patience:
         return httpx.Timeout(seconds, connect=min(seconds, self.connect_seconds))
 
 
-PATIENT = Patience()
+PATIENT = Timeouts()
 
 
-def send(http: httpx.Client, ask: Ask, *, patience: Patience = PATIENT) -> Answer:
+def send(http: httpx.Client, ask: Ask, *, patience: Timeouts = PATIENT) -> AttestationAnswer:
     """Ask, and return the whole answer.
 
     The time is looked at between pieces of the body, and limits each wait before it: who sends the headers byte by byte
@@ -90,7 +90,7 @@ def send(http: httpx.Client, ask: Ask, *, patience: Patience = PATIENT) -> Answe
     return _answer(answer, content, ask, tls_key)
 
 
-async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Patience = PATIENT) -> Answer:
+async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = PATIENT) -> AttestationAnswer:
     """Do what ``send`` does, without blocking the loop; errors are the same."""
     import httpx  # noqa: PLC0415  see the module
 
@@ -126,21 +126,21 @@ def _is_plain(answer: httpx.Response) -> bool:
     return False
 
 
-def _longer(content: bytes, piece: bytes, patience: Patience) -> bytes:
+def _longer(content: bytes, piece: bytes, patience: Timeouts) -> bytes:
     patience.require_time()
     if len(content) + len(piece) > MAX_ANSWER_BYTES:
         raise strange_answer(f"longer than {MAX_ANSWER_BYTES} bytes")
     return content + piece
 
 
-def _answer(answer: httpx.Response, content: bytes, ask: Ask, tls_key: bytes | None) -> Answer:
+def _answer(answer: httpx.Response, content: bytes, ask: Ask, tls_key: bytes | None) -> AttestationAnswer:
     try:
         document = json_value(content, what=f"answer of {ask.path.partition('?')[0]}")
     except EvidenceError:
         if answer.status_code == _OK:
             raise
         document = None  # a page of a proxy, say; its status tells enough
-    return Answer(
+    return AttestationAnswer(
         status=answer.status_code,
         document=document,
         tls_key=tls_key,

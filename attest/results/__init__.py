@@ -6,7 +6,7 @@ from attest.results.document import RESULT_SCHEMA, appraised_document, refused_d
 from attest.results.ear import Ear, EarAppraisal, TrustVector, VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
-from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
 from attest.results.raw_signatures import SigningKey, read_signing_key
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
@@ -18,8 +18,8 @@ __all__ = [
     "EarAppraisal",
     "ExpectedEar",
     "IssuerKey",
-    "KeyState",
     "SigningKey",
+    "SigningKeyState",
     "TokenFacts",
     "TokenFrame",
     "TokenIssuer",

@@ -45,9 +45,9 @@ from attest.results.ear_kinds import (
     TIER,
     TOKEN_ID,
     VECTOR,
-    Form,
-    Kind,
+    EarEncoding,
     Row,
+    ValueKind,
     list_of,
     malformed,
     read_bytes,
@@ -82,7 +82,7 @@ def ear_to_json(ear: Ear) -> dict[str, JsonValue]:
         ValueError: an EAR of an older profile, which is only read.
     """
     _require_current(ear)
-    written: dict[str, JsonValue] = write_record(ear, EAR_CLAIMS, Form(json=True))
+    written: dict[str, JsonValue] = write_record(ear, EAR_CLAIMS, EarEncoding(json=True))
     return written
 
 
@@ -93,7 +93,7 @@ def ear_to_cbor(ear: Ear) -> CborClaims:
         ValueError: an EAR of an older profile, or a ``jti`` that is no base64url and so no ``cti``.
     """
     _require_current(ear)
-    written: CborClaims = write_record(ear, EAR_CLAIMS, Form(json=False))
+    written: CborClaims = write_record(ear, EAR_CLAIMS, EarEncoding(json=False))
     return written
 
 
@@ -105,7 +105,7 @@ def ear_from_json(claims: Mapping[str, JsonValue]) -> Ear:
         EvidenceError: ``ear-malformed``, with the path of what is wrong.
     """
     profile = _profile_of(claims.get("eat_profile"))
-    form = Form(json=True, old=profile != EAR_PROFILE)
+    form = EarEncoding(json=True, old=profile != EAR_PROFILE)
     named = _modern(claims, form, "")
     return _read_ear(named, form)
 
@@ -118,10 +118,10 @@ def ear_from_cbor(claims: CborClaims) -> Ear:
         EvidenceError: ``ear-malformed``, with the path of what is wrong.
     """
     profile = _profile_of(claims.get(265))
-    return _read_ear(claims, Form(json=False, old=profile != EAR_PROFILE))
+    return _read_ear(claims, EarEncoding(json=False, old=profile != EAR_PROFILE))
 
 
-def _read_ear(claims: Mapping[Any, Any], form: Form) -> Ear:
+def _read_ear(claims: Mapping[Any, Any], form: EarEncoding) -> Ear:
     try:
         ear: Ear = read_record(Ear, EAR_CLAIMS, claims, form, "", closed=False)
     except ValueError as exc:  # of the model's constructors
@@ -149,7 +149,7 @@ def _profile_of(value: object) -> str:
     return str(value)
 
 
-def _modern(claims: Mapping[str, JsonValue], form: Form, path: str) -> Mapping[str, JsonValue]:
+def _modern(claims: Mapping[str, JsonValue], form: EarEncoding, path: str) -> Mapping[str, JsonValue]:
     """Translate the names of an older profile; refuse them under the current one, and the current ones there."""
     modern: dict[str, JsonValue] = {}
     for name, value in claims.items():
@@ -167,21 +167,21 @@ def _new_name(name: str) -> str:
     return name.replace(".", "_").replace("-", "_")
 
 
-def _write_key_attestation(value: bytes, form: Form) -> dict[str, bytes | str]:
+def _write_key_attestation(value: bytes, form: EarEncoding) -> dict[str, bytes | str]:
     return {"akpub": write_bytes(value, form)}
 
 
-def _read_key_attestation(value: object, form: Form, path: str) -> bytes:
+def _read_key_attestation(value: object, form: EarEncoding, path: str) -> bytes:
     if not isinstance(value, Mapping) or set(value) != {"akpub"}:
         raise malformed(f"{path}: expected exactly akpub")
     return read_bytes(value["akpub"], form, f"{path}.akpub")
 
 
-def _write_submods(value: Mapping[str, EarAppraisal], form: Form) -> dict[str, Any]:
+def _write_submods(value: Mapping[str, EarAppraisal], form: EarEncoding) -> dict[str, Any]:
     return {label: write_record(one, APPRAISAL_CLAIMS, form) for label, one in value.items()}
 
 
-def _read_submods(value: object, form: Form, path: str) -> dict[str, EarAppraisal]:
+def _read_submods(value: object, form: EarEncoding, path: str) -> dict[str, EarAppraisal]:
     if not isinstance(value, Mapping):
         raise malformed(f"{path}: expected a map")
     submods: dict[str, EarAppraisal] = {}
@@ -195,13 +195,13 @@ def _read_submods(value: object, form: Form, path: str) -> dict[str, EarAppraisa
     return submods
 
 
-def _old_policy_id(member: Mapping[Any, Any], form: Form) -> Mapping[Any, Any]:
+def _old_policy_id(member: Mapping[Any, Any], form: EarEncoding) -> Mapping[Any, Any]:
     """Read the single policy id of older profiles, which has the number of the list."""
     old = member.get(1003)
     return {**member, 1003: [old]} if form.old and isinstance(old, str) else member
 
 
-def _read_details(value: object, form: Form, path: str) -> EarDetails:
+def _read_details(value: object, form: EarEncoding, path: str) -> EarDetails:
     version = value.get("version") if isinstance(value, Mapping) else None
     if read_int(version, form, f"{path}.version") != DETAILS_VERSION:
         raise malformed(f"{path}.version: expected {DETAILS_VERSION}, got {version}")
@@ -209,7 +209,7 @@ def _read_details(value: object, form: Form, path: str) -> EarDetails:
     return details
 
 
-def _own(name: str, kind: Kind, *, required: bool = False) -> Row:
+def _own(name: str, kind: ValueKind, *, required: bool = False) -> Row:
     """Return a row of our extension, whose members have one name everywhere."""
     return Row(name, name, name, kind, required)
 
@@ -268,7 +268,12 @@ APPRAISAL_CLAIMS: Final = (
     Row("ear_status", 1000, "status", TIER, required=True),
     Row("ear_trustworthiness_vector", 1001, "vector", VECTOR),
     Row("ear_appraisal_policy_ids", 1003, "policy_ids", list_of(TEXT, least=1)),
-    Row("ear_veraison_key_attestation", -70002, "key_attestation", Kind(_write_key_attestation, _read_key_attestation)),
+    Row(
+        "ear_veraison_key_attestation",
+        -70002,
+        "key_attestation",
+        ValueKind(_write_key_attestation, _read_key_attestation),
+    ),
 )
 """What stands in a submodule."""
 
@@ -295,12 +300,12 @@ EAR_CLAIMS: Final = (
         ),
         required=True,
     ),
-    Row("submods", 266, "submods", Kind(_write_submods, _read_submods), required=True),
+    Row("submods", 266, "submods", ValueKind(_write_submods, _read_submods), required=True),
     Row(
         DETAILS_NAME,
         DETAILS_KEY,
         "details",
-        Kind(lambda value, form: write_record(value, _DETAILS, form), _read_details),
+        ValueKind(lambda value, form: write_record(value, _DETAILS, form), _read_details),
     ),
 )
 """What stands at the top, in the order in which it is written."""

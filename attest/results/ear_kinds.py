@@ -22,9 +22,9 @@ __all__ = [
     "TIER",
     "TOKEN_ID",
     "VECTOR",
-    "Form",
-    "Kind",
+    "EarEncoding",
     "Row",
+    "ValueKind",
     "list_of",
     "malformed",
     "read_bytes",
@@ -46,7 +46,7 @@ _TIER_OF_WORD = {str(tier): tier for tier in Tier}
 
 
 @dataclass(slots=True, kw_only=True)
-class Form:
+class EarEncoding:
     """Which encoding, and, when reading, what was found on the way."""
 
     json: bool
@@ -55,11 +55,11 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """How a value is written and read. Any: the value's own type, which the row's field has."""
 
-    write: Callable[[Any, Form], Any]
-    read: Callable[[Any, Form, str], Any]
+    write: Callable[[Any, EarEncoding], Any]
+    read: Callable[[Any, EarEncoding, str], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class Row:
     name: str
     key: int | str
     member: str
-    kind: Kind = field(repr=False)
+    kind: ValueKind = field(repr=False)
     required: bool = False
 
 
-def write_record(record: object, rows: Iterable[Row], form: Form) -> dict[Any, Any]:
+def write_record(record: object, rows: Iterable[Row], form: EarEncoding) -> dict[Any, Any]:
     """Write the members that are there; what is None or an empty tuple is left out."""
     written: dict[Any, Any] = {}
     for row in rows:
@@ -92,7 +92,9 @@ def write_record(record: object, rows: Iterable[Row], form: Form) -> dict[Any, A
     return written
 
 
-def read_record(cls: type[Any], rows: tuple[Row, ...], value: object, form: Form, path: str, *, closed: bool) -> Any:  # noqa: ANN401  an object of cls
+def read_record(
+    cls: type[Any], rows: tuple[Row, ...], value: object, form: EarEncoding, path: str, *, closed: bool
+) -> Any:  # noqa: ANN401  an object of cls
     """Read the rows into an object of a class; unknown members are refused if the map is closed, else noted."""
     if not isinstance(value, Mapping):
         raise malformed(f"{path.rstrip('.') or 'claims'}: expected a map")
@@ -112,55 +114,55 @@ def read_record(cls: type[Any], rows: tuple[Row, ...], value: object, form: Form
     return cls(**members)
 
 
-def record(cls: type[Any], *rows: Row) -> Kind:
+def record(cls: type[Any], *rows: Row) -> ValueKind:
     """Return the kind of a closed map that makes one object."""
-    return Kind(
+    return ValueKind(
         lambda value, form: write_record(value, rows, form),
         lambda value, form, path: read_record(cls, rows, value, form, f"{path}.", closed=True),
     )
 
 
-def list_of(kind: Kind, *, least: int = 0) -> Kind:
+def list_of(kind: ValueKind, *, least: int = 0) -> ValueKind:
     """Return the kind of an array, which is a tuple in the model."""
 
-    def read(value: object, form: Form, path: str) -> tuple[Any, ...]:
+    def read(value: object, form: EarEncoding, path: str) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple) or not least <= len(value) <= _MAX_LIST:
             raise malformed(f"{path}: expected an array of {least} to {_MAX_LIST}")
         return tuple(kind.read(member, form, f"{path}[{index}]") for index, member in enumerate(value))
 
-    return Kind(lambda value, form: [kind.write(member, form) for member in value], read)
+    return ValueKind(lambda value, form: [kind.write(member, form) for member in value], read)
 
 
-def _as_is(value: Any, _form: Form) -> Any:  # noqa: ANN401  what the model holds is what is written
+def _as_is(value: Any, _form: EarEncoding) -> Any:  # noqa: ANN401  what the model holds is what is written
     return value
 
 
-def read_text(value: object, _form: Form, path: str) -> str:
+def read_text(value: object, _form: EarEncoding, path: str) -> str:
     """Read text."""
     if not isinstance(value, str):
         raise malformed(f"{path}: expected text")
     return value
 
 
-def read_int(value: object, _form: Form, path: str) -> int:
+def read_int(value: object, _form: EarEncoding, path: str) -> int:
     """Read an integer; a float is none, however whole."""
     if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
         raise malformed(f"{path}: expected an integer of 64 bits")
     return value
 
 
-def _read_bool(value: object, _form: Form, path: str) -> bool:
+def _read_bool(value: object, _form: EarEncoding, path: str) -> bool:
     if not isinstance(value, bool):
         raise malformed(f"{path}: expected true or false")
     return value
 
 
-def write_bytes(value: bytes, form: Form) -> bytes | str:
+def write_bytes(value: bytes, form: EarEncoding) -> bytes | str:
     """Write bytes: base64url in JSON."""
     return base64url_text(value) if form.json else value
 
 
-def read_bytes(value: object, form: Form, path: str) -> bytes:
+def read_bytes(value: object, form: EarEncoding, path: str) -> bytes:
     """Read bytes: base64url in JSON."""
     if not form.json and isinstance(value, bytes):
         return value
@@ -172,18 +174,18 @@ def read_bytes(value: object, form: Form, path: str) -> bytes:
         raise malformed(exc.message) from exc
 
 
-def _read_digest(value: object, form: Form, path: str) -> bytes:
+def _read_digest(value: object, form: EarEncoding, path: str) -> bytes:
     digest = read_bytes(value, form, path)
     if len(digest) not in _DIGEST_BYTES:
         raise malformed(f"{path}: expected a digest of {_DIGEST_BYTES.start} to {_DIGEST_BYTES.stop - 1} bytes")
     return digest
 
 
-def _write_tier(value: Tier, form: Form) -> str | int:
+def _write_tier(value: Tier, form: EarEncoding) -> str | int:
     return str(value) if form.json else _TIERS[value]
 
 
-def _read_tier(value: object, form: Form, path: str) -> Tier:
+def _read_tier(value: object, form: EarEncoding, path: str) -> Tier:
     tier: Tier | None = None
     if form.json and isinstance(value, str):
         tier = _TIER_OF_WORD.get(value)
@@ -194,11 +196,11 @@ def _read_tier(value: object, form: Form, path: str) -> Tier:
     return tier
 
 
-def _write_vector(value: TrustVector, form: Form) -> dict[Any, int]:
+def _write_vector(value: TrustVector, form: EarEncoding) -> dict[Any, int]:
     return {label if form.json else VECTOR_LABELS.index(label): number for label, number in value.items()}
 
 
-def _read_vector(value: object, form: Form, path: str) -> TrustVector:
+def _read_vector(value: object, form: EarEncoding, path: str) -> TrustVector:
     if not isinstance(value, Mapping):
         raise malformed(f"{path}: expected a map")
     labels = VECTOR_LABELS if form.json else tuple(range(len(VECTOR_LABELS)))
@@ -210,12 +212,12 @@ def _read_vector(value: object, form: Form, path: str) -> TrustVector:
     return TrustVector.of(values)  # which refuses an empty one
 
 
-def _write_nonce(value: tuple[bytes, ...], form: Form) -> Any:  # noqa: ANN401  text or bytes, or an array of them
+def _write_nonce(value: tuple[bytes, ...], form: EarEncoding) -> Any:  # noqa: ANN401  text or bytes, or an array of them
     written = [write_bytes(nonce, form) for nonce in value]
     return written[0] if len(written) == 1 else written
 
 
-def _read_nonce(value: object, form: Form, path: str) -> tuple[bytes, ...]:
+def _read_nonce(value: object, form: EarEncoding, path: str) -> tuple[bytes, ...]:
     if isinstance(value, list | tuple):
         if len(value) < 2:
             raise malformed(f"{path}: an array of nonces has two at least")
@@ -223,18 +225,18 @@ def _read_nonce(value: object, form: Form, path: str) -> tuple[bytes, ...]:
     return (read_bytes(value, form, path),)
 
 
-def _write_audience(value: tuple[str, ...], _form: Form) -> str | list[str]:
+def _write_audience(value: tuple[str, ...], _form: EarEncoding) -> str | list[str]:
     return value[0] if len(value) == 1 else list(value)
 
 
-def _read_audience(value: object, form: Form, path: str) -> tuple[str, ...]:
+def _read_audience(value: object, form: EarEncoding, path: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     audiences: tuple[str, ...] = list_of(TEXT, least=1).read(value, form, path)
     return audiences
 
 
-def _write_token_id(value: str, form: Form) -> str | bytes:
+def _write_token_id(value: str, form: EarEncoding) -> str | bytes:
     if form.json:
         return value
     try:
@@ -243,7 +245,7 @@ def _write_token_id(value: str, form: Form) -> str | bytes:
         raise ValueError(exc.message) from exc
 
 
-def _read_token_id(value: object, form: Form, path: str) -> str:
+def _read_token_id(value: object, form: EarEncoding, path: str) -> str:
     return read_text(value, form, path) if form.json else base64url_text(read_bytes(value, form, path))
 
 
@@ -252,13 +254,13 @@ def malformed(problem: str) -> EvidenceError:
     return EvidenceError(f"EAR: {problem}", code="ear-malformed", field=problem.split(":", 1)[0], clause=_CLAUSE)
 
 
-TEXT: Final = Kind(_as_is, read_text)
-INT: Final = Kind(_as_is, read_int)
-BOOL: Final = Kind(_as_is, _read_bool)
-BYTES: Final = Kind(write_bytes, read_bytes)
-DIGEST: Final = Kind(write_bytes, _read_digest)
-TIER: Final = Kind(_write_tier, _read_tier)
-VECTOR: Final = Kind(_write_vector, _read_vector)
-NONCE: Final = Kind(_write_nonce, _read_nonce)
-AUDIENCE: Final = Kind(_write_audience, _read_audience)
-TOKEN_ID: Final = Kind(_write_token_id, _read_token_id)
+TEXT: Final = ValueKind(_as_is, read_text)
+INT: Final = ValueKind(_as_is, read_int)
+BOOL: Final = ValueKind(_as_is, _read_bool)
+BYTES: Final = ValueKind(write_bytes, read_bytes)
+DIGEST: Final = ValueKind(write_bytes, _read_digest)
+TIER: Final = ValueKind(_write_tier, _read_tier)
+VECTOR: Final = ValueKind(_write_vector, _read_vector)
+NONCE: Final = ValueKind(_write_nonce, _read_nonce)
+AUDIENCE: Final = ValueKind(_write_audience, _read_audience)
+TOKEN_ID: Final = ValueKind(_write_token_id, _read_token_id)

@@ -24,7 +24,7 @@ from attest.results.ear_codec import ear_to_cbor, ear_to_json
 from attest.results.jwt import sign_jwt
 from attest.results.raw_signatures import SigningKey, public_jwk
 
-__all__ = ["DEFAULT_LIFETIME", "MIN_TOKEN_ID_BYTES", "IssuerKey", "KeyState", "TokenForm", "TokenIssuer"]
+__all__ = ["DEFAULT_LIFETIME", "MIN_TOKEN_ID_BYTES", "IssuerKey", "SigningKeyState", "TokenForm", "TokenIssuer"]
 
 TokenForm = Literal["jwt", "cwt"]
 DEFAULT_LIFETIME: Final = timedelta(minutes=5)
@@ -34,7 +34,7 @@ _COSE_CURVES = {"P-256": (2, 1), "P-384": (2, 2), "Ed25519": (1, 6)}
 """JWK curve to COSE key type and curve (RFC 9053, section 7)."""
 
 
-class KeyState(enum.StrEnum):
+class SigningKeyState(enum.StrEnum):
     """Where in its life a signing key is."""
 
     NEXT = "next"
@@ -56,12 +56,12 @@ class IssuerKey:
     """
 
     key: SigningKey
-    state: KeyState
+    state: SigningKeyState
     until: datetime | None = None
 
     def __post_init__(self) -> None:
         """Refuse a key that would be published for ever, or vanish while it signs."""
-        if (self.state is KeyState.RETIRED) != (self.until is not None):
+        if (self.state is SigningKeyState.RETIRED) != (self.until is not None):
             raise ValueError("a retired key, and no other, has the moment until which it is published")
 
 
@@ -86,7 +86,7 @@ class TokenIssuer:
 
     def __post_init__(self) -> None:
         """Refuse a set of keys that could not sign, or whose names are ambiguous."""
-        if [entry.state for entry in self.keys].count(KeyState.CURRENT) != 1:
+        if [entry.state for entry in self.keys].count(SigningKeyState.CURRENT) != 1:
             raise ValueError("exactly one key of an issuer is the current one")
         if len({entry.key.kid for entry in self.keys}) != len(self.keys):
             raise ValueError("one key stands in two states")
@@ -96,7 +96,7 @@ class TokenIssuer:
     @property
     def current(self) -> SigningKey:
         """The key that signs."""
-        return next(entry.key for entry in self.keys if entry.state is KeyState.CURRENT)
+        return next(entry.key for entry in self.keys if entry.state is SigningKeyState.CURRENT)
 
     def issue(
         self,
@@ -143,7 +143,7 @@ class TokenIssuer:
 
     def published(self, at: datetime) -> tuple[SigningKey, ...]:
         """Return the keys that a Relying Party needs at this moment: current, next, and retired ones in use."""
-        order = {KeyState.CURRENT: 0, KeyState.NEXT: 1, KeyState.RETIRED: 2}
+        order = {SigningKeyState.CURRENT: 0, SigningKeyState.NEXT: 1, SigningKeyState.RETIRED: 2}
         kept = [entry for entry in self.keys if entry.until is None or at < entry.until]
         return tuple(entry.key for entry in sorted(kept, key=lambda entry: order[entry.state]))
 
@@ -166,7 +166,7 @@ class TokenIssuer:
 
     def with_next(self, key: SigningKey) -> TokenIssuer:
         """Return the issuer that publishes one more key, which does not sign yet."""
-        return replace(self, keys=(*self.keys, IssuerKey(key=key, state=KeyState.NEXT)))
+        return replace(self, keys=(*self.keys, IssuerKey(key=key, state=SigningKeyState.NEXT)))
 
     def rotated(self, at: datetime) -> TokenIssuer:
         """Return the issuer that signs with its next key; the current one retires, and expired ones are dropped.
@@ -174,7 +174,7 @@ class TokenIssuer:
         Raises:
             ValueError: no next key, or several, were published before.
         """
-        upcoming = [entry for entry in self.keys if entry.state is KeyState.NEXT]
+        upcoming = [entry for entry in self.keys if entry.state is SigningKeyState.NEXT]
         if len(upcoming) != 1:
             raise ValueError("a rotation needs exactly one key that was published before")
         until = at + self.max_lifetime
@@ -182,8 +182,8 @@ class TokenIssuer:
         return replace(
             self,
             keys=(
-                IssuerKey(key=upcoming[0].key, state=KeyState.CURRENT),
-                IssuerKey(key=self.current, state=KeyState.RETIRED, until=until),
+                IssuerKey(key=upcoming[0].key, state=SigningKeyState.CURRENT),
+                IssuerKey(key=self.current, state=SigningKeyState.RETIRED, until=until),
                 *kept,
             ),
         )

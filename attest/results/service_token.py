@@ -23,7 +23,7 @@ from attest.results.jose import SignedToken, TokenKey, verify_token
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, claim_invalid
 from attest.results.token_refusal import tell_failed
 from attest.results.token_roots import certified_key
-from attest.results.token_services import Service, claimed_service, token_malformed, unverified_claims
+from attest.results.token_services import TokenServiceProfile, claimed_service, token_malformed, unverified_claims
 from attest.verification import Freshness
 
 __all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "verify_service_token"]
@@ -275,7 +275,7 @@ def _spellings(nonce: bytes) -> tuple[bytes, ...]:
 # -- the token
 
 
-def _signed(text: str, service: Service, keys: tuple[TokenKey, ...], *, certified: bool) -> SignedToken:
+def _signed(text: str, service: TokenServiceProfile, keys: tuple[TokenKey, ...], *, certified: bool) -> SignedToken:
     """Verify the signature.
 
     Raises:

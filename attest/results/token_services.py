@@ -17,13 +17,13 @@ from attest.results.jose import MAX_TOKEN_BYTES
 from attest.results.maa import maa_facts, maa_nonces
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
 
-__all__ = ["Service", "claimed_service", "service_of", "token_malformed", "unverified_claims"]
+__all__ = ["TokenServiceProfile", "claimed_service", "service_of", "token_malformed", "unverified_claims"]
 
 _CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class TokenServiceProfile:
     """How one service writes its tokens.
 
     Attributes:
@@ -51,8 +51,8 @@ class Service:
 
 
 # ``jku`` names an address and ``x5t`` a certificate. Neither is followed: a key is found by ``kid`` among trusted ones.
-_SERVICES: Mapping[TokenService, Service] = {
-    "maa": Service(
+_SERVICES: Mapping[TokenService, TokenServiceProfile] = {
+    "maa": TokenServiceProfile(
         title="Microsoft Azure Attestation",
         algorithms=frozenset({"RS256"}),
         ignored=frozenset({"jku", "x5t", "x5t#S256"}),
@@ -61,7 +61,7 @@ _SERVICES: Mapping[TokenService, Service] = {
         nonces=maa_nonces,
         facts=maa_facts,
     ),
-    "ita": Service(
+    "ita": TokenServiceProfile(
         title="Intel Trust Authority",
         algorithms=frozenset({"PS384", "RS256"}),
         ignored=frozenset({"jku"}),
@@ -75,7 +75,7 @@ _SERVICES: Mapping[TokenService, Service] = {
         nonces=ita_nonces,
         facts=ita_facts,
     ),
-    "google": Service(
+    "google": TokenServiceProfile(
         title="Google Cloud Attestation",
         algorithms=frozenset({"RS256"}),
         ignored=frozenset(),
@@ -84,7 +84,7 @@ _SERVICES: Mapping[TokenService, Service] = {
         facts=google_facts,
     ),
 }
-_BY_INTEL_FOR_GOOGLE = Service(
+_BY_INTEL_FOR_GOOGLE = TokenServiceProfile(
     title="Intel Trust Authority, for Google Cloud",
     algorithms=_SERVICES["ita"].algorithms,
     ignored=_SERVICES["ita"].ignored,
@@ -142,7 +142,7 @@ def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
     return found[0] if len(found) == 1 else None
 
 
-def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, Service, str]:
+def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, TokenServiceProfile, str]:
     """Return whose token this claims to be, and its issuer; the issuer of one service does not speak for another.
 
     Raises:

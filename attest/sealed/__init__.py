@@ -35,21 +35,22 @@ from attest.sealed.manifest import SealedEntry, SealedManifest
 from attest.sealed.model_sealer import SealedModel, SealingNames, seal_directory
 from attest.sealed.model_unsealer import UnsealedModel, unseal_directory, verify_plaintext
 from attest.sealed.oms import ModelResource, VerifiedModel, sign_model, verify_model
-from attest.sealed.ranges import Patience
+from attest.sealed.ranges import RetryPolicy
 from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.safetensors import load_model, load_tensors, open_model, open_tensors
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import FileSource, Source
-from attest.sealed.stores import FolderStore, Store
+from attest.sealed.stores import FileStore, FolderStore
 
 __all__ = [
     "FileHeader",
     "FileSource",
+    "FileStore",
     "FolderStore",
     "HttpSource",
     "HttpStore",
     "ModelResource",
-    "Patience",
+    "RetryPolicy",
     "S3Source",
     "S3Store",
     "SealedDirectory",
@@ -62,7 +63,6 @@ __all__ = [
     "SealingNames",
     "SegmentCipher",
     "Source",
-    "Store",
     "UnsealedModel",
     "VerifiedDirectory",
     "VerifiedModel",

@@ -10,7 +10,7 @@ from typing import Final
 from attest.errors import SealedTamperError
 from attest.sealed.oms import ModelResource
 from attest.sealed.sources import Source
-from attest.sealed.stores import Store
+from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread, thread_count
 
 __all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files", "require_size"]
@@ -62,7 +62,7 @@ def require_size(name: str, got: int, expected: int) -> None:
 
 
 def require_digests(
-    store: Store,
+    store: FileStore,
     resources: tuple[ModelResource, ...],
     *,
     sizes: Mapping[str, int] | None = None,

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
 from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files, require_size
-from attest.sealed.key_sources import Keyring, KeySource, key_source
+from attest.sealed.key_sources import KeyProvider, KeySource, key_source
 from attest.sealed.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -35,7 +35,7 @@ from attest.sealed.manifest import (
 )
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
 from attest.sealed.segment_reader import SealedReader
-from attest.sealed.stores import FolderStore, Store
+from attest.sealed.stores import FileStore, FolderStore
 
 __all__ = [
     "KeySource",
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-def as_store(place: Store | str | os.PathLike[str]) -> Store:
+def as_store(place: FileStore | str | os.PathLike[str]) -> FileStore:
     """Return a store: the place itself, or the folder that it names."""
     return FolderStore(place) if isinstance(place, (str, os.PathLike)) else place
 
@@ -65,12 +65,12 @@ class VerifiedDirectory:
         digests_verified: whether every byte of ciphertext was compared too.
     """
 
-    store: Store
+    store: FileStore
     manifest: SealedManifest
     model: VerifiedModel
     digests_verified: bool
 
-    def unlock(self, key: bytes | KeySource | Keyring, *, threads: int | None = None) -> SealedDirectory:
+    def unlock(self, key: bytes | KeySource | KeyProvider, *, threads: int | None = None) -> SealedDirectory:
         """Open it with the key that its manifest names.
 
         Args:
@@ -189,9 +189,9 @@ class SealedDirectory:
 
 
 def open_directory(
-    place: Store | str | os.PathLike[str],
+    place: FileStore | str | os.PathLike[str],
     *,
-    key: bytes | KeySource | Keyring,
+    key: bytes | KeySource | KeyProvider,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
     verify_digests: bool = False,
@@ -215,7 +215,7 @@ def open_directory(
 
 
 def verify_directory(
-    place: Store | str | os.PathLike[str],
+    place: FileStore | str | os.PathLike[str],
     *,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
@@ -252,7 +252,7 @@ def verify_directory(
     return VerifiedDirectory(store=store, manifest=manifest, model=signed, digests_verified=digests)
 
 
-def _another_model(store: Store, *, expected: bytes, got: bytes) -> SealedTamperError:
+def _another_model(store: FileStore, *, expected: bytes, got: bytes) -> SealedTamperError:
     return SealedTamperError(
         f"{store.name} is another model of its owner's than was asked for",
         code="sealed-model-mismatch",
@@ -264,7 +264,7 @@ def _another_model(store: Store, *, expected: bytes, got: bytes) -> SealedTamper
 
 
 def verify_manifest(
-    place: Store | str | os.PathLike[str],
+    place: FileStore | str | os.PathLike[str],
     *,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
@@ -292,7 +292,7 @@ def verify_manifest(
     return manifest, signed
 
 
-def unverified_manifest(place: Store | str | os.PathLike[str]) -> SealedManifest:
+def unverified_manifest(place: FileStore | str | os.PathLike[str]) -> SealedManifest:
     """Read what a directory says of itself. A stranger's word: nothing is verified.
 
     Raises:
@@ -302,7 +302,7 @@ def unverified_manifest(place: Store | str | os.PathLike[str]) -> SealedManifest
     return SealedManifest.parse(as_store(place).read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES))
 
 
-def _signature(store: Store) -> bytes:
+def _signature(store: FileStore) -> bytes:
     try:
         return store.read_small(SIGNATURE_NAME, MAX_BUNDLE_BYTES)
     except SealedSourceError as exc:
@@ -322,7 +322,7 @@ def _require_keys(trusted: object) -> None:
         raise TypeError(msg)
 
 
-def _signed_manifest(store: Store, model: VerifiedModel) -> SealedManifest:
+def _signed_manifest(store: FileStore, model: VerifiedModel) -> SealedManifest:
     listed = {one.name: one.digest for one in model.resources}
     if MANIFEST_NAME not in listed:
         raise _no_sealed_model(store)
@@ -336,7 +336,7 @@ def _signed_manifest(store: Store, model: VerifiedModel) -> SealedManifest:
     return manifest
 
 
-def _no_sealed_model(store: Store) -> SealedFileError:
+def _no_sealed_model(store: FileStore) -> SealedFileError:
     return SealedFileError(
         f"{store.name} is a signed model, but not a sealed one: {MANIFEST_NAME} is not among its files",
         code="sealed-manifest-malformed",
@@ -345,7 +345,7 @@ def _no_sealed_model(store: Store) -> SealedFileError:
     )
 
 
-def _require_sizes(store: Store, manifest: SealedManifest, model: VerifiedModel) -> None:
+def _require_sizes(store: FileStore, manifest: SealedManifest, model: VerifiedModel) -> None:
     expected = {one.sealed: one.sealed_size for one in manifest.files}
     found = store.sizes()
     if found is None:

@@ -24,11 +24,11 @@ from fsspec.spec import AbstractFileSystem
 from attest.errors import AttestError
 from attest.sealed.directory import KeySource, SealedDirectory, open_directory
 from attest.sealed.file_object import SealedFileObject, as_file
-from attest.sealed.key_sources import Keyring, key_source
+from attest.sealed.key_sources import KeyProvider, key_source
 from attest.sealed.locations import connections_of, store_of
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.signing_keys import read_trusted_key
-from attest.sealed.stores import Store
+from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread
 
 __all__ = ["SealedFileSystem"]
@@ -63,9 +63,9 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
 
     def __init__(
         self,
-        place: Store | str | os.PathLike[str] | None = None,
+        place: FileStore | str | os.PathLike[str] | None = None,
         *,
-        key: bytes | KeySource | Keyring | None = None,
+        key: bytes | KeySource | KeyProvider | None = None,
         trusted: Trusted = (),
         model_id: bytes | None = None,
         fo: str | None = None,
@@ -79,7 +79,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
             msg = "a sealed file system needs a place and a key: filesystem('sealed', place=…, key=…, trusted=…)"
             raise TypeError(msg)
         self._own_store = isinstance(place, (str, os.PathLike))
-        self._store: Store = store_of(place, **reaching) if isinstance(place, (str, os.PathLike)) else place
+        self._store: FileStore = store_of(place, **reaching) if isinstance(place, (str, os.PathLike)) else place
         self._key = key_source(key)
         self._trusted = tuple(_trusted_key(one) for one in trusted)
         self._model_id = model_id

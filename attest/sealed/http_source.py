@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 from attest.errors import ConfigurationError, SealedSourceError
-from attest.sealed.ranges import Interruption, Patience, RangeReader, read_at_most, unreachable
+from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, read_at_most, unreachable
 
 if TYPE_CHECKING:
     import httpx
@@ -73,10 +73,10 @@ class HttpConnections:
     """
 
     def __init__(
-        self, *, headers: HeaderSource | None = None, patience: Patience | None = None, trust_env: bool = True
+        self, *, headers: HeaderSource | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
     ) -> None:
         """Prepare; nothing is sent and httpx is not loaded before the first request."""
-        self.patience = patience or Patience()
+        self.patience = patience or RetryPolicy()
         self._headers = headers
         self._trust_env = trust_env
         self._lock = threading.Lock()
@@ -176,7 +176,7 @@ class HttpSource:
         url: str,
         *,
         headers: HeaderSource | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         trust_env: bool = True,
         over: HttpConnections | None = None,
     ) -> None:
@@ -273,7 +273,7 @@ class HttpStore:
         url: str,
         *,
         headers: HeaderSource | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         trust_env: bool = True,
     ) -> None:
         """Keep the address; nothing is sent yet."""

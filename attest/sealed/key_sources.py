@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from attest.sealed.manifest import SealedManifest
 
-__all__ = ["KeyMaterial", "KeySource", "Keyring", "key_source"]
+__all__ = ["KeyMaterial", "KeyProvider", "KeySource", "key_source"]
 
 KeySource = Callable[[SealedManifest], bytes]
 """Obtains the key that a verified manifest names: from a service, say."""
@@ -23,7 +23,7 @@ class KeyMaterial(Protocol):
 
 
 @runtime_checkable
-class Keyring(Protocol):
+class KeyProvider(Protocol):
     """Gives keys by their references; an ``attest.Session`` is one."""
 
     def key(self, name: str, /) -> bytes | KeyMaterial:
@@ -31,7 +31,7 @@ class Keyring(Protocol):
         ...
 
 
-def key_source(key: bytes | KeySource | Keyring) -> bytes | KeySource:
+def key_source(key: bytes | KeySource | KeyProvider) -> bytes | KeySource:
     """Return what ``open_directory`` takes as ``key``.
 
     Args:
@@ -42,7 +42,7 @@ def key_source(key: bytes | KeySource | Keyring) -> bytes | KeySource:
     """
     if isinstance(key, bytes):
         return key
-    if isinstance(key, Keyring):
+    if isinstance(key, KeyProvider):
         ring = key
 
         def from_keyring(manifest: SealedManifest) -> bytes:

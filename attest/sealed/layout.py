@@ -30,8 +30,8 @@ __all__ = [
     "PLAINTEXT_BYTES",
     "SEGMENT_BYTES",
     "TAG_BYTES",
-    "Part",
     "Segment",
+    "SegmentPart",
     "Split",
     "ciphertext_size",
     "plaintext_size",
@@ -80,7 +80,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SegmentPart:
     """What one segment gives to a range of the plaintext.
 
     Attributes:
@@ -167,7 +167,7 @@ def segment_place(index: int, ciphertext: int) -> Segment:
     return _place(index, count, ciphertext)
 
 
-class Split(Sequence[Part]):
+class Split(Sequence[SegmentPart]):
     """A range of the plaintext, split into what each segment gives to it, in their order.
 
     Each part is computed when it is asked for, so a range of a terabyte takes no more memory than one of a byte.
@@ -201,12 +201,12 @@ class Split(Sequence[Part]):
         return self._number
 
     @overload
-    def __getitem__(self, number: int) -> Part: ...
+    def __getitem__(self, number: int) -> SegmentPart: ...
 
     @overload
-    def __getitem__(self, number: slice) -> tuple[Part, ...]: ...
+    def __getitem__(self, number: slice) -> tuple[SegmentPart, ...]: ...
 
-    def __getitem__(self, number: int | slice) -> Part | tuple[Part, ...]:
+    def __getitem__(self, number: int | slice) -> SegmentPart | tuple[SegmentPart, ...]:
         if isinstance(number, slice):
             return tuple(self[n] for n in range(*number.indices(self._number)))
         if not -self._number <= number < self._number:
@@ -214,7 +214,7 @@ class Split(Sequence[Part]):
         segment = _place(self._first + number % self._number, self._count, self._ciphertext)
         begin = max(self._offset, segment.plaintext_offset)
         end = min(self._end, segment.plaintext_offset + segment.plaintext_size)
-        return Part(
+        return SegmentPart(
             segment=segment,
             begin=begin - segment.plaintext_offset,
             end=end - segment.plaintext_offset,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from attest.sealed.http_source import HttpSource, HttpStore
-from attest.sealed.ranges import Patience
+from attest.sealed.ranges import RetryPolicy
 from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FolderStore
@@ -21,7 +21,7 @@ def source_of(
     *,
     headers: Headers | None = None,
     endpoint_url: str | None = None,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
 ) -> Source:
     """Open a sealed file where it lies.
 
@@ -48,7 +48,7 @@ def store_of(
     *,
     headers: Headers | None = None,
     endpoint_url: str | None = None,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
 ) -> FolderStore | HttpStore | S3Store:
     """Return the store of a sealed model where it lies; nothing is read yet. Closing it is the caller's.
 

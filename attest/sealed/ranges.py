@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from attest.errors import AttestError, SealedSourceError
 
-__all__ = ["Interruption", "Patience", "RangeReader", "read_at_most", "unreachable"]
+__all__ = ["Interruption", "RangeReader", "RetryPolicy", "read_at_most", "unreachable"]
 
 SEGMENT_BYTES: Final = 1 << 20
 """Pieces are cut at multiples of this, which is where sealed segments begin (formats.md §1.2, rule 4)."""
@@ -30,7 +30,7 @@ PROGRESS_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """How much is asked at once, how long to wait, and with which clock and dice.
 
     Attributes:
@@ -111,7 +111,7 @@ class RangeReader:
         patience: how to go about it.
     """
 
-    def __init__(self, *, name: str, size: int, ask: Ask, patience: Patience) -> None:
+    def __init__(self, *, name: str, size: int, ask: Ask, patience: RetryPolicy) -> None:
         """Prepare; nothing is asked for and no thread is started yet."""
         self._name = name
         self._size = size

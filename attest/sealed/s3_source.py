@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
 from attest.sealed.http_source import answer_invalid, changed
-from attest.sealed.ranges import Interruption, Patience, RangeReader, read_at_most, unreachable
+from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, read_at_most, unreachable
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -66,7 +66,7 @@ class S3Address:
         return f"s3://{self.bucket}/{self.key}" if self.key else f"s3://{self.bucket}"
 
 
-def s3_client(*, patience: Patience, endpoint_url: str | None = None, region: str | None = None) -> Any:  # noqa: ANN401
+def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region: str | None = None) -> Any:  # noqa: ANN401
     """Return a client of boto3 that suits these sources; credentials come from where boto3 looks for them.
 
     Args:
@@ -120,13 +120,13 @@ class S3Source:
         *,
         client: Any = None,  # noqa: ANN401  boto3 has no types
         endpoint_url: str | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         """Ask for size, ETag and version."""
         self._address = S3Address.parse(url)
         if not self._address.key:
             raise ConfigurationError(f"{url} names no object", code="sealed-url-invalid", expected="s3://bucket/key")
-        patience = patience or Patience()
+        patience = patience or RetryPolicy()
         self._own_client = client is None
         self._client = s3_client(patience=patience, endpoint_url=endpoint_url) if client is None else client
         self.connections = patience.connections
@@ -285,11 +285,11 @@ class S3Store:
         *,
         client: Any = None,  # noqa: ANN401  boto3 has no types
         endpoint_url: str | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         """Make the client, which may look for credentials; the bucket is not asked yet."""
         self._address = S3Address.parse(url.rstrip("/") if url.count("/") > 2 else url)
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._own_client = client is None
         self._client = s3_client(patience=self._patience, endpoint_url=endpoint_url) if client is None else client
         self.connections = self._patience.connections

@@ -11,8 +11,8 @@ from attest.errors import SealedTamperError
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.layout import (
     HEADER_BYTES,
-    Part,
     Segment,
+    SegmentPart,
     Split,
     ciphertext_size,
     plaintext_size,
@@ -243,7 +243,7 @@ class SealedReader:
     def _place(self, index: int) -> Segment:
         return segment_place(index, self._file_size)
 
-    def _fill(self, part: Part, out: memoryview) -> None:
+    def _fill(self, part: SegmentPart, out: memoryview) -> None:
         wanted = out[part.at : part.at + part.end - part.begin]
         if self._from_cache(part, wanted):
             return
@@ -277,7 +277,7 @@ class SealedReader:
             raise
         return scratch
 
-    def _from_cache(self, part: Part, wanted: memoryview) -> bool:
+    def _from_cache(self, part: SegmentPart, wanted: memoryview) -> bool:
         with self._lock:
             if self._cached is None or self._cached[0] != part.segment.index:
                 return False

@@ -11,7 +11,7 @@ from attest.errors import SealedFileError, SealedSourceError
 from attest.sealed.names import MAX_FILES
 from attest.sealed.sources import FileSource, Source, unreadable
 
-__all__ = ["FolderStore", "Store", "read_whole"]
+__all__ = ["FileStore", "FolderStore", "read_whole"]
 
 _MAX_ENTRIES: Final = 4 * MAX_FILES
 """Of a folder, folders counted: what has more is no sealed model."""
@@ -20,7 +20,7 @@ _OF_GIT: Final = frozenset({".git", ".github"})
 
 
 @runtime_checkable
-class Store(Protocol):
+class FileStore(Protocol):
     """Files by name. ``FolderStore`` is one; anything with these members is."""
 
     @property
@@ -71,7 +71,7 @@ class FolderStore:
         return str(self.folder)
 
     def sizes(self) -> Mapping[str, int]:
-        """List the folder; see ``Store``. What git keeps at its top is passed over."""
+        """List the folder; see ``FileStore``. What git keeps at its top is passed over."""
         found: dict[str, int] = {}
         for count, entry in enumerate(self._entries(self.folder, top=True)):
             if count >= _MAX_ENTRIES:
@@ -106,7 +106,7 @@ class FolderStore:
         )
 
     def read_small(self, name: str, limit: int) -> bytes:
-        """Read a whole file; see ``Store``."""
+        """Read a whole file; see ``FileStore``."""
         source = self.open(name)
         try:
             return read_whole(source, limit=limit)
@@ -114,7 +114,7 @@ class FolderStore:
             source.close()
 
     def open(self, name: str) -> Source:
-        """Open a file; see ``Store``."""
+        """Open a file; see ``FileStore``."""
         return FileSource(self.folder / name)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ def read_whole(source: Source, *, limit: int) -> bytes:
     return bytes(buffer)
 
 
-def missing(store: Store, name: str) -> SealedSourceError:
+def missing(store: FileStore, name: str) -> SealedSourceError:
     """Say that a file is not there."""
     return SealedSourceError(
         f"{store.name} has no file {name!r}", code="sealed-file-missing", field=name, hint="is this a sealed model?"

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from attest.errors import AttestError
 from attest.policy.load import Policy
 from attest.release.exchange import Attester, Steps
-from attest.release.mutual import Answer, ProvenService, ServiceExpectation
+from attest.release.mutual import AttestationAnswer, ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
-from attest.release.transport import Patience, send_async
+from attest.release.transport import Timeouts, send_async
 from attest.session.connection import open_async_http
 from attest.session.errors import ServiceUnreachableError
 from attest.session.key import SessionKey
 from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings
 from attest.session.state import FORKS, Forkable, Given, OnLost, OnRenewed, SessionState, references_of
-from attest.session.steps import Received, Wanted, obtain, renew
+from attest.session.steps import KeyRequest, Received, obtain, renew
 
 if TYPE_CHECKING:
     import httpx
@@ -202,7 +202,7 @@ class AsyncSession(Forkable):
             self._keep_renewing()
             return tuple(held.key for held in done.value)
 
-    async def _asked(self, wanted: Wanted, deadline: Deadline) -> Received | None:
+    async def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Make one request, when no other is under way and it is still needed."""
         async with self._when_its_turn(deadline):
             self._state.require_open()
@@ -273,9 +273,9 @@ class AsyncSession(Forkable):
         self._task = None
 
 
-async def _driven(steps: Steps[_T], http: httpx.AsyncClient, *, patience: Patience) -> _T:
+async def _driven(steps: Steps[_T], http: httpx.AsyncClient, *, patience: Timeouts) -> _T:
     """Ask what the steps want to know. Each step is done in a thread: it may collect evidence, or write a file."""
-    answer: Answer | None = None
+    answer: AttestationAnswer | None = None
     while True:
         found = await asyncio.to_thread(_next, steps, answer)
         if isinstance(found, _Done):
@@ -284,7 +284,7 @@ async def _driven(steps: Steps[_T], http: httpx.AsyncClient, *, patience: Patien
         answer = await send_async(http, found, patience=patience)
 
 
-def _next(steps: Generator[Any, Any, Any], answer: Answer | None) -> Any:  # noqa: ANN401  an ``Ask``, or ``_Done``
+def _next(steps: Generator[Any, Any, Any], answer: AttestationAnswer | None) -> Any:  # noqa: ANN401  an ``Ask``, or ``_Done``
     try:
         return steps.send(answer)
     except StopIteration as done:

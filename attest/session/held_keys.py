@@ -16,7 +16,7 @@ from attest.release.refusals import LeaseLostError
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import WorkloadKey
 from attest.release.wire import MAX_KEYS
-from attest.session.key import Held, Lease
+from attest.session.key import Held, SessionLease
 from attest.session.retry import pause_after
 from attest.session.schedule import Moment, SessionTiming
 
@@ -73,7 +73,7 @@ class Holdings:
         soon = self._timing.renew_after
         if soon is not None and seconds > 0:
             share = min(share, soon / seconds)
-        lease = Lease(released=replace(one, material=b""), begun=begun, seconds=seconds, share=share)
+        lease = SessionLease(released=replace(one, material=b""), begun=begun, seconds=seconds, share=share)
         held = self._held.get(reference)
         if held is None:
             held = Held(reference=reference, moment=self._timing.moment, lease=lease, buffer=bytearray())

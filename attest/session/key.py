@@ -14,11 +14,11 @@ from attest.release.refusals import LeaseLostError
 from attest.release.released_key import ReleasedKey
 from attest.session.schedule import Moment
 
-__all__ = ["Held", "Lease", "SessionKey"]
+__all__ = ["Held", "SessionKey", "SessionLease"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class SessionLease:
     """One release of one key. Its material is apart, in a buffer that can be overwritten.
 
     Attributes:
@@ -58,7 +58,7 @@ class Held:
 
     reference: KeyReference
     moment: Callable[[], Moment]
-    lease: Lease
+    lease: SessionLease
     buffer: bytearray = field(repr=False)
     lost: LeaseLostError | None = None
     failures: int = 0

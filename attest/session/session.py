@@ -24,7 +24,7 @@ from attest.session.key import SessionKey
 from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings
 from attest.session.state import FORKS, Forkable, Given, OnLost, OnRenewed, SessionState, references_of
-from attest.session.steps import Received, Wanted, obtain, renew
+from attest.session.steps import KeyRequest, Received, obtain, renew
 
 if TYPE_CHECKING:
     import httpx
@@ -234,7 +234,7 @@ class Session(Forkable):
             self._keep_renewing()
             return tuple(held.key for held in done.value)
 
-    def _asked(self, wanted: Wanted, deadline: Deadline) -> Received | None:
+    def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Make one request, when no other is under way and it is still needed."""
         with self._turn(deadline):
             self._state.require_open()

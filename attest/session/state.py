@@ -20,14 +20,14 @@ from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.refusals import LeaseLostError
 from attest.release.released_key import ReleasedKey
-from attest.release.transport import CONNECT_SECONDS, Patience
+from attest.release.transport import CONNECT_SECONDS, Timeouts
 from attest.release.wire import MAX_KEYS
 from attest.session.connection import attester_of, expectation_of, guarded, watch_of
 from attest.session.held_keys import Holdings
 from attest.session.key import Held, SessionKey
 from attest.session.schedule import SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings, load_settings
-from attest.session.steps import Wanted
+from attest.session.steps import KeyRequest
 
 __all__ = ["Given", "OnLost", "OnRenewed", "SessionState", "log", "references_of"]
 
@@ -109,16 +109,16 @@ class SessionState:
         """What the service proved of its machine; None before that, or where nothing is expected."""
         return self.exchange.proven
 
-    def release(self, wanted: Wanted) -> Steps[tuple[ReleasedKey, ...]]:
+    def release(self, wanted: KeyRequest) -> Steps[tuple[ReleasedKey, ...]]:
         """Return the steps of the protocol for one request."""
         return self.exchange.release(
             wanted.key_ids, attester=self._attester, key=self.holdings.recipient, renews=wanted.renews
         )
 
-    def patience(self, deadline: Deadline) -> Patience:
+    def patience(self, deadline: Deadline) -> Timeouts:
         """Return how long one request may take within a deadline."""
         seconds = self.settings.timeout_seconds
-        return Patience(seconds=seconds, connect_seconds=min(CONNECT_SECONDS, seconds), left=deadline.left)
+        return Timeouts(seconds=seconds, connect_seconds=min(CONNECT_SECONDS, seconds), left=deadline.left)
 
     def deadline(self, timeout: float | None = None, *, at_most: float | None = None) -> Deadline:
         """Return the end of a call that begins now."""

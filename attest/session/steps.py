@@ -1,8 +1,8 @@
-"""What a session does, without asking anybody: each step says what it wants, and is told what came of it.
+"""The steps of a session, without a network.
 
-As in ``attest.release.exchange``, a step is a generator. It yields a ``Wanted`` and is sent what was released for it,
-or has the error thrown in; or it yields a number, the seconds to wait. ``session.py`` and ``async_session.py`` drive
-the same steps.
+As in ``attest.release.exchange``, a step is a generator. It yields a ``KeyRequest`` and is sent the released keys, or
+the error is thrown in; or it yields the number of seconds to wait. ``session.py`` and ``async_session.py`` drive the
+same steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from attest.session.key import Held
 from attest.session.retry import Attempts
 from attest.session.schedule import Deadline, Moment
 
-__all__ = ["Obtaining", "Received", "Renewing", "Wanted", "obtain", "renew"]
+__all__ = ["KeyRequest", "Obtaining", "Received", "Renewing", "obtain", "renew"]
 
 LEAST_SECONDS: Final = 1.0
 """For a renewal of a lease that ends now."""
@@ -45,7 +45,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class KeyRequest:
     """Keys that are to be asked for in one request.
 
     Attributes:
@@ -66,9 +66,9 @@ class Wanted:
         return tuple(map(str, self.references))
 
 
-Obtaining = Generator[Wanted | float, Received | None, tuple[Held, ...]]
+Obtaining = Generator[KeyRequest | float, Received | None, tuple[Held, ...]]
 """Is sent None where nothing was needed any more, and after a wait."""
-Renewing = Generator[Wanted, Received | None, None]
+Renewing = Generator[KeyRequest, Received | None, None]
 OnLost = Callable[[Held, LeaseLostError], None]
 OnRenewed = Callable[[Held], None]
 
@@ -98,7 +98,7 @@ def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str
 
     while wanted := missing():
         try:
-            received = yield Wanted(references=wanted, needed=partial(still, wanted))
+            received = yield KeyRequest(references=wanted, needed=partial(still, wanted))
         except AttestError as exc:
             try:
                 pause = attempts.after(exc)
@@ -136,7 +136,7 @@ def _renew_group(
     try:
         # Who is told of a lost lease has to hear of it when the lease ends, and not after waiting for an answer.
         seconds = max(LEAST_SECONDS, min(one.left() for one in group))
-        received = yield from _asked(Wanted(references=references, renews=leases, seconds=seconds))
+        received = yield from _asked(KeyRequest(references=references, renews=leases, seconds=seconds))
     except AttestError as exc:
         if not _is_final(exc):
             for held in holdings.delay(group, told(exc, url=url)):
@@ -154,14 +154,14 @@ def _renew_group(
             renewed(held)
 
 
-def _asked(wanted: Wanted) -> Generator[Wanted, Received | None, Received | None]:
+def _asked(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Received | None]:
     """Ask, and once more as if for the first time where the leases are there no more."""
     try:
         return (yield wanted)
     except ReleaseRefusedError as exc:
         if exc.code not in _GONE:
             raise
-    return (yield Wanted(references=wanted.references, seconds=wanted.seconds))
+    return (yield KeyRequest(references=wanted.references, seconds=wanted.seconds))
 
 
 def _is_final(error: AttestError) -> bool:

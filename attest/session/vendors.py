@@ -14,11 +14,11 @@ from attest.fetch import (
     PCS_URL,
     RIM_URL,
     EndorsementCache,
+    FetchClocks,
     KdsClient,
     OcspClient,
     PcsClient,
     RimServiceClient,
-    Timing,
     VendorServices,
     can_be_fetched,
     default_cache_directory,
@@ -41,7 +41,7 @@ def fetch_from_vendors(
     """
     if not can_be_fetched(evidence):
         return NO_ENDORSEMENTS
-    timing = Timing(now=now)
+    timing = FetchClocks(now=now)
     with (
         KdsClient(timing=timing, base_url=KDS_URL) as amd,
         PcsClient(timing=timing, base_url=PCS_URL) as intel,

@@ -31,13 +31,13 @@ from kms.auth.authorisation import require
 from kms.auth.names import identity_text
 from kms.domain.actors import Actor
 from kms.domain.errors import ForbiddenError
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation, may
 from kms.domain.proposals import read_approval
 from kms.keys.vault import Vault
-from kms.quorum.admin import Desk, Standing, approve, change_now, execute, find, propose, standing, withdraw
+from kms.quorum.admin import Desk, ProposalStatus, approve, change_now, execute, find, propose, standing, withdraw
 from kms.quorum.break_glass import BreakGlassOpen
-from kms.quorum.change_context import Change
+from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
@@ -51,7 +51,7 @@ _CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
 _SERVICE_WIDE: Final = {QuorumSet.action: Operation.QUORUM_CHANGE, "anchors-approve": Operation.ANCHORS_CHANGE}
 
 
-def demanded_by(change: Change) -> tuple[Operation, str | None] | None:
+def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
     """Return which operation a change is, and whose; None for one that this API does not make."""
     match change:
         case KeyPolicySet(name=name):
@@ -204,7 +204,7 @@ def _desk(caller: Caller, vault: Vault) -> Desk:
     )
 
 
-def _require_change(reader: Reader, *, identity: Actor, change: Change) -> None:
+def _require_change(reader: Reader, *, identity: Actor, change: ProposedChange) -> None:
     demanded = demanded_by(change)
     if demanded is None:
         raise ForbiddenError(
@@ -216,7 +216,7 @@ def _require_change(reader: Reader, *, identity: Actor, change: Change) -> None:
     operation, tenant = demanded
     require(reader, identity, operation, tenant=tenant)
     # Whoever sets up the first rule says who agrees to everything later. That is no matter of the network (MC-31).
-    if isinstance(change, QuorumSet) and reader.quorum().rule(Kind.QUORUM) is None:
+    if isinstance(change, QuorumSet) and reader.quorum().rule(ChangeKind.QUORUM) is None:
         raise ForbiddenError(
             "who agrees to changes is first set up on the service's machine",
             code="not-permitted",
@@ -240,7 +240,7 @@ def _require_proposal(reader: Reader, *, identity: Actor, digest: str, seeing: b
     _require_change(reader, identity=identity, change=read_change(proposal.action, proposal.arguments))
 
 
-def _model(one: Standing) -> ProposalModel:
+def _model(one: ProposalStatus) -> ProposalModel:
     return ProposalModel(
         digest=one.proposal.digest,
         document=json.loads(one.proposal.raw),

@@ -18,7 +18,7 @@ from attest.errors import ConfigurationError
 from kms.admin_api.app import create_admin_app
 from kms.api.observation import Watching
 from kms.auth.authentication import Authenticator
-from kms.auth.issuers import Issuer, read_issuers
+from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.auth.keysets import KeySets, Noted, read_key_set
 from kms.config.settings import Settings
 from kms.config.tls import ServerTls, parse_certificates
@@ -186,5 +186,5 @@ def _client_ca(path: Path | None, *, at: datetime) -> bytes | None:
     return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)
 
 
-def _issuers(settings: Settings) -> tuple[Issuer, ...]:
+def _issuers(settings: Settings) -> tuple[BearerIssuer, ...]:
     return () if settings.admin_issuers_file is None else read_issuers(settings.admin_issuers_file)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from attest.errors import ConfigurationError
 
-__all__ = ["Issuer", "JtiUse", "read_issuers"]
+__all__ = ["BearerIssuer", "JtiUse", "read_issuers"]
 
 MAX_ISSUERS: Final = 16
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -25,7 +25,7 @@ Algorithm = Literal["RS256", "PS256", "ES256", "ES384", "EdDSA"]
 JtiUse = Literal["optional", "required", "single-use"]
 
 
-class Issuer(BaseModel):
+class BearerIssuer(BaseModel):
     """One party whose tokens say who somebody is.
 
     Attributes:
@@ -81,7 +81,7 @@ class Issuer(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _one_key_set(self) -> Issuer:
+    def _one_key_set(self) -> BearerIssuer:
         if (self.jwks_file is None) == (self.jwks_url is None):
             msg = "expected jwks_file or jwks_url, and one of them"
             raise ValueError(msg)
@@ -94,7 +94,7 @@ class Issuer(BaseModel):
         return self
 
 
-def read_issuers(path: Path) -> tuple[Issuer, ...]:
+def read_issuers(path: Path) -> tuple[BearerIssuer, ...]:
     """Read the file; relative paths in it are meant from where it lies.
 
     Raises:
@@ -118,7 +118,7 @@ def read_issuers(path: Path) -> tuple[Issuer, ...]:
     return found
 
 
-def _issuer(path: Path, number: int, table: object) -> Issuer:
+def _issuer(path: Path, number: int, table: object) -> BearerIssuer:
     if not isinstance(table, dict):
         raise _invalid(path, f"issuer[{number}]: expected a table")
     values: dict[str, object] = {
@@ -128,7 +128,7 @@ def _issuer(path: Path, number: int, table: object) -> Issuer:
         if isinstance(given := values.get(name), str):
             values[name] = path.absolute().parent / given
     try:
-        return Issuer.model_validate(values)
+        return BearerIssuer.model_validate(values)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -13,7 +13,7 @@ import httpx
 
 from attest.errors import AttestError, ConfigurationError
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
-from kms.auth.issuers import Issuer
+from kms.auth.issuers import BearerIssuer
 from kms.auth.tokens import usable_keys
 from kms.clock import Clock
 from kms.domain.errors import UnavailableError
@@ -25,12 +25,12 @@ CLOCK_SECONDS: Final = 60
 """How far our own clock may go back before what was read under it counts no more."""
 _OK: Final = 200
 
-Fetch = Callable[[Issuer], bytes]
+Fetch = Callable[[BearerIssuer], bytes]
 """Returns the key set of an issuer as it stands in its file or at its address.
 
 Raises OSError when it cannot be had."""
 
-Noted = Callable[[str, tuple[Issuer, ...]], object]
+Noted = Callable[[str, tuple[BearerIssuer, ...]], object]
 """Takes the setting that names issuers, and the issuers, when a file of keys of theirs says something new."""
 
 
@@ -54,7 +54,7 @@ class KeySets:
 
     def __init__(
         self,
-        issuers: tuple[Issuer, ...],
+        issuers: tuple[BearerIssuer, ...],
         *,
         fetch: Fetch,
         clock: Clock,
@@ -74,11 +74,11 @@ class KeySets:
         self._thread: threading.Thread | None = None
 
     @property
-    def issuers(self) -> tuple[Issuer, ...]:
+    def issuers(self) -> tuple[BearerIssuer, ...]:
         """Whose tokens are accepted."""
         return self._issuers
 
-    def keys(self, issuer: Issuer, *, at: datetime) -> tuple[TokenKey, ...]:
+    def keys(self, issuer: BearerIssuer, *, at: datetime) -> tuple[TokenKey, ...]:
         """Return the keys that sign tokens of an issuer.
 
         Raises:
@@ -114,7 +114,7 @@ class KeySets:
                 self._tried[issuer.issuer] = at
                 self._refresh(issuer, at)
 
-    def _refresh(self, issuer: Issuer, at: datetime) -> None:
+    def _refresh(self, issuer: BearerIssuer, at: datetime) -> None:
         try:
             content = self._fetch(issuer)
             keys = parse_key_set(content, issuer)
@@ -148,7 +148,7 @@ class KeySets:
             self._thread.join(FETCH_SECONDS)
 
 
-def parse_key_set(content: bytes, issuer: Issuer) -> tuple[TokenKey, ...]:
+def parse_key_set(content: bytes, issuer: BearerIssuer) -> tuple[TokenKey, ...]:
     """Return the keys of a set that may sign tokens of an issuer.
 
     Raises:
@@ -161,7 +161,7 @@ def parse_key_set(content: bytes, issuer: Issuer) -> tuple[TokenKey, ...]:
     return keys
 
 
-def read_key_set(issuer: Issuer) -> bytes:
+def read_key_set(issuer: BearerIssuer) -> bytes:
     """Read a key set from its file or its configured address; redirections are not followed.
 
     Raises:

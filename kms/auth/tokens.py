@@ -17,7 +17,7 @@ from typing import Final
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value
 from attest.errors import EndorsementError, EvidenceError, SignatureError
 from attest.results.jose import TokenKey, verify_token
-from kms.auth.issuers import Issuer
+from kms.auth.issuers import BearerIssuer
 from kms.auth.names import MAX_NAME_CHARACTERS, jwt_identity
 from kms.domain.actors import Actor
 from kms.domain.errors import UnauthenticatedError
@@ -48,7 +48,7 @@ class VerifiedBearer:
     expires_at: datetime
 
 
-def issuer_of(text: str, issuers: tuple[Issuer, ...]) -> Issuer:
+def issuer_of(text: str, issuers: tuple[BearerIssuer, ...]) -> BearerIssuer:
     """Return the configured issuer that a token names; nothing of the token is trusted yet.
 
     Raises:
@@ -68,7 +68,7 @@ def issuer_of(text: str, issuers: tuple[Issuer, ...]) -> Issuer:
     return found
 
 
-def usable_keys(keys: tuple[TokenKey, ...], issuer: Issuer) -> tuple[TokenKey, ...]:
+def usable_keys(keys: tuple[TokenKey, ...], issuer: BearerIssuer) -> tuple[TokenKey, ...]:
     """Return the keys of a key set that may sign tokens of this issuer; keys for encryption stand there too."""
     allowed = (None, *_algorithms(issuer))
     return tuple(
@@ -78,7 +78,7 @@ def usable_keys(keys: tuple[TokenKey, ...], issuer: Issuer) -> tuple[TokenKey, .
     )
 
 
-def _algorithms(issuer: Issuer) -> frozenset[str]:
+def _algorithms(issuer: BearerIssuer) -> frozenset[str]:
     """Return the names that may stand in a header; EdDSA has two."""
     return frozenset(issuer.algorithms) | ({"Ed25519"} if "EdDSA" in issuer.algorithms else frozenset())
 
@@ -88,7 +88,7 @@ def _may_verify(operations: JsonValue) -> bool:
 
 
 def verify_bearer(
-    text: str, *, issuer: Issuer, keys: tuple[TokenKey, ...], certificate: bytes | None, at: datetime
+    text: str, *, issuer: BearerIssuer, keys: tuple[TokenKey, ...], certificate: bytes | None, at: datetime
 ) -> VerifiedBearer:
     """Check a token of an issuer.
 
@@ -129,7 +129,7 @@ def verify_bearer(
     )
 
 
-def _signed(text: str, issuer: Issuer, keys: tuple[TokenKey, ...]) -> Mapping[str, JsonValue]:
+def _signed(text: str, issuer: BearerIssuer, keys: tuple[TokenKey, ...]) -> Mapping[str, JsonValue]:
     try:
         token = verify_token(text, keys=keys, algorithms=_algorithms(issuer), what=_WHAT)
     except EvidenceError as exc:
@@ -154,7 +154,7 @@ def _require_text(claims: Mapping[str, JsonValue], name: str, wanted: str, code:
         raise _refused(f"its {name} is another one", code, field=name)
 
 
-def _require_time(claims: Mapping[str, JsonValue], issuer: Issuer, at: datetime) -> datetime:
+def _require_time(claims: Mapping[str, JsonValue], issuer: BearerIssuer, at: datetime) -> datetime:
     """Compare whole seconds: ``iat``, ``nbf`` <= now + skew, now < ``exp`` + skew, and ``exp`` - ``iat`` bounded."""
     skew = timedelta(seconds=issuer.skew_seconds)
     issued, expires = (_moment(claims, name) for name in ("iat", "exp"))
@@ -199,7 +199,7 @@ def _require_confirmed(cnf: JsonValue, certificate: bytes | None) -> None:
         )
 
 
-def _identity(subject: JsonValue, issuer: Issuer) -> Actor:
+def _identity(subject: JsonValue, issuer: BearerIssuer) -> Actor:
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_CHARACTERS:
         raise _refused("it names nobody", "token-claim-missing", field="sub")
     identity = jwt_identity(issuer.issuer, subject)
@@ -208,7 +208,7 @@ def _identity(subject: JsonValue, issuer: Issuer) -> Actor:
     return identity
 
 
-def _use_digest(issuer: Issuer, token_id: str) -> bytes:
+def _use_digest(issuer: BearerIssuer, token_id: str) -> bytes:
     """Return what stands for a token among what was used; a challenge's nonce is never its preimage."""
     name = issuer.issuer.encode()
     return sha256(b"kms bearer token v1\0" + len(name).to_bytes(2, "big") + name + token_id.encode()).digest()

@@ -27,12 +27,12 @@ def anchors() -> None:
 @with_options(*SETTINGS, _FILE, AS_JSON)
 def anchors_show(config: Path | None, as_json: bool, **flags: object) -> None:
     """Show the trust anchors of the settings, and whether they are those that were approved."""
-    from kms.domain.people import Kind
+    from kms.domain.people import ChangeKind
     from kms.quorum.approved_anchors import APPROVED_ANCHORS
 
     change = _change(config, flags)
     with vault(config, flags).store.reading() as reader:
-        approved, rule = reader.fact(APPROVED_ANCHORS), reader.quorum().rule(Kind.ANCHORS)
+        approved, rule = reader.fact(APPROVED_ANCHORS), reader.quorum().rule(ChangeKind.ANCHORS)
     if as_json:
         known = {"anchors": list(change.lines), "sha256": change.digest.hex()}
         print_json({"schema": "kms.anchors/1", **known, "approved": approved == change.digest, "rule": bool(rule)})

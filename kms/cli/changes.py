@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kms.domain.proposals import Proposal
     from kms.quorum.admin import Desk
-    from kms.quorum.change_context import Change
+    from kms.quorum.change_context import ProposedChange
 
 __all__ = ["CHANGING", "PROPOSING", "TELLING", "carry_out", "desk", "tell_change", "tell_proposal", "wants_json"]
 
@@ -82,7 +82,7 @@ def desk(config: Path | None, flags: dict[str, object]) -> Desk:
 
 
 def carry_out(
-    change: Change,
+    change: ProposedChange,
     *,
     at_desk: Desk,
     reason: str,

@@ -13,7 +13,7 @@ from typing import Literal
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError
 from kms.admin_api.listener import admin_tls, require_administrator
-from kms.auth.issuers import Issuer, read_issuers
+from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.auth.keysets import parse_key_set, read_key_set
 from kms.clock import Clock
 from kms.config.callers import read_callers
@@ -29,13 +29,13 @@ from kms.release.verifiers import read_verifiers
 from kms.store import open_store
 from kms.store.audit_queries import max_connections
 
-__all__ = ["Finding", "FindingOutcome", "check_settings"]
+__all__ = ["ConfigFinding", "FindingOutcome", "check_settings"]
 
 FindingOutcome = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ConfigFinding:
     """What one check found.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Looking:
 
 def check_settings(
     settings: Settings, *, config: Path | None, clock: Clock, random: RandomBytes, warn_days: int
-) -> Iterator[Finding]:
+) -> Iterator[ConfigFinding]:
     """Look at everything that the settings name, one check after the other; one that fails does not stop the next.
 
     Args:
@@ -75,7 +75,7 @@ def check_settings(
     looking = _Looking(
         settings=settings, config=config, clock=clock, random=random, warn_before=timedelta(days=warn_days)
     )
-    checks: tuple[tuple[str, Callable[[_Looking], Iterable[Finding]]], ...] = (
+    checks: tuple[tuple[str, Callable[[_Looking], Iterable[ConfigFinding]]], ...] = (
         ("settings-file", _settings_file),
         ("profile", _profile),
         ("database", _database),
@@ -93,14 +93,14 @@ def check_settings(
         try:
             yield from look(looking)
         except AttestError as exc:
-            yield Finding(check=name, outcome="failed", text=f"{exc.message} [{exc.code}]", hint=exc.hint)
+            yield ConfigFinding(check=name, outcome="failed", text=f"{exc.message} [{exc.code}]", hint=exc.hint)
 
 
-def _found(check: str, outcome: FindingOutcome, text: str, hint: str | None = None) -> Finding:
-    return Finding(check=check, outcome=outcome, text=text, hint=hint)
+def _found(check: str, outcome: FindingOutcome, text: str, hint: str | None = None) -> ConfigFinding:
+    return ConfigFinding(check=check, outcome=outcome, text=text, hint=hint)
 
 
-def _settings_file(looking: _Looking) -> Iterator[Finding]:
+def _settings_file(looking: _Looking) -> Iterator[ConfigFinding]:
     """See who may write the settings and what they name: he decides what is released."""
     found = partial(_found, "settings-file")
     if looking.config is None:
@@ -112,7 +112,7 @@ def _settings_file(looking: _Looking) -> Iterator[Finding]:
         yield found("ok", f"{looking.config}; of {count} files with what is believed, others may write none")
 
 
-def _profile(looking: _Looking) -> Iterator[Finding]:
+def _profile(looking: _Looking) -> Iterator[ConfigFinding]:
     found = partial(_found, "profile")
     require_strict(looking.settings)
     for one in relaxed_switches(looking.settings):
@@ -120,7 +120,7 @@ def _profile(looking: _Looking) -> Iterator[Finding]:
     yield found("ok", looking.settings.profile)
 
 
-def _database(looking: _Looking) -> Iterator[Finding]:
+def _database(looking: _Looking) -> Iterator[ConfigFinding]:
     """See that the database answers and has this version's schema."""
     settings, found = looking.settings, partial(_found, "database")
     with ExitStack() as stack:
@@ -135,7 +135,7 @@ def _database(looking: _Looking) -> Iterator[Finding]:
         yield found("warning", f"{text} that the server allows", "raise max_connections, or lower one of the settings")
 
 
-def _kek(looking: _Looking) -> Iterator[Finding]:
+def _kek(looking: _Looking) -> Iterator[ConfigFinding]:
     """See that the key-encryption key is the database's and opens the service's own key."""
     vault = open_vault(looking.settings, random=looking.random)
     try:
@@ -145,7 +145,7 @@ def _kek(looking: _Looking) -> Iterator[Finding]:
     yield _found("key-encryption-key", "ok", f"opens the keys of {identity.public.text}")
 
 
-def _clock(looking: _Looking) -> Iterator[Finding]:
+def _clock(looking: _Looking) -> Iterator[ConfigFinding]:
     """See that the clock is not behind the newest entry of the log."""
     settings, now = looking.settings, looking.clock()
     store = open_store(settings.database, access=settings.database_access)
@@ -157,7 +157,7 @@ def _clock(looking: _Looking) -> Iterator[Finding]:
     yield _found("clock", "ok", rfc3339_text(now.replace(microsecond=0)))
 
 
-def _endorsements(looking: _Looking) -> Iterator[Finding]:
+def _endorsements(looking: _Looking) -> Iterator[ConfigFinding]:
     settings, now, found = looking.settings, looking.clock(), partial(_found, "endorsements")
     warnings: list[str] = []
     desk = open_desk(settings, clock=looking.clock, random=looking.random, report=warnings.append)
@@ -177,19 +177,19 @@ def _endorsements(looking: _Looking) -> Iterator[Finding]:
     yield found("ok", f"{len(ends)} with an end" + (f"; the soonest {_date(ends[0].ends)}" if ends else ""))
 
 
-def _anchors(looking: _Looking) -> Iterator[Finding]:
+def _anchors(looking: _Looking) -> Iterator[ConfigFinding]:
     anchors = read_anchors(looking.settings)
     changed = "" if looking.settings.anchors_file is None else f", changed by {looking.settings.anchors_file}"
     yield _found("anchors", "ok", f"{len(anchors.anchors)} roots{changed}")
 
 
-def _witnesses(looking: _Looking) -> Iterator[Finding]:
+def _witnesses(looking: _Looking) -> Iterator[ConfigFinding]:
     panel = read_panel(looking.settings)
     text = ", ".join(one.key.name for one in panel) if panel else "none is asked"
     yield _found("witnesses", "ok", text)
 
 
-def _tls(looking: _Looking) -> Iterator[Finding]:
+def _tls(looking: _Looking) -> Iterator[ConfigFinding]:
     """See that certificate and key could be served, and how others reach the service without them."""
     settings, now, found = looking.settings, looking.clock(), partial(_found, "tls")
     said: list[str] = []
@@ -206,7 +206,7 @@ def _tls(looking: _Looking) -> Iterator[Finding]:
     yield found("ok", f"counts until {_date(ends)}; SPKI SHA-256 {tls.material.spki_sha256.hex()}")
 
 
-def _administration(looking: _Looking) -> Iterator[Finding]:
+def _administration(looking: _Looking) -> Iterator[ConfigFinding]:
     """See that administrators could be served, and that there is one; issuers on the network are not asked."""
     settings, now, found = looking.settings, looking.clock(), partial(_found, "administration")
     if settings.admin_port is None:
@@ -226,14 +226,14 @@ def _administration(looking: _Looking) -> Iterator[Finding]:
     yield found("ok", f"certificate counts until {_date(tls.material.not_after)}; issuers of tokens: {len(issuers)}")
 
 
-def _callers(looking: _Looking) -> Iterator[Finding]:
+def _callers(looking: _Looking) -> Iterator[ConfigFinding]:
     """See that those who ask for keys could be known, where that is wanted; issuers on the network are not asked."""
     issuers, found = read_callers(looking.settings), partial(_found, "callers")
     yield from _key_sets("callers", issuers)
     yield found("ok", f"issuers of tokens: {len(issuers)}" if issuers else "anybody may ask")
 
 
-def _key_sets(check: str, issuers: Iterable[Issuer]) -> Iterator[Finding]:
+def _key_sets(check: str, issuers: Iterable[BearerIssuer]) -> Iterator[ConfigFinding]:
     """See that the key sets that lie in files have keys."""
     for one in issuers:
         if one.jwks_file is None:
@@ -245,7 +245,7 @@ def _key_sets(check: str, issuers: Iterable[Issuer]) -> Iterator[Finding]:
             yield _found(check, "failed", f"the key set of {one.issuer} cannot be used: {problem}")
 
 
-def _verifiers(looking: _Looking) -> Iterator[Finding]:
+def _verifiers(looking: _Looking) -> Iterator[ConfigFinding]:
     file, found = looking.settings.verifiers_file, partial(_found, "verifiers")
     verifiers = () if file is None else read_verifiers(file)
     keys = sum(len(one.keys) for one in verifiers)

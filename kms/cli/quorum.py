@@ -12,9 +12,9 @@ from kms.cli.changes import CHANGING, TELLING, carry_out, desk, tell_change
 from kms.cli.options import AS_JSON, SETTINGS, moment, print_json, read_input, say, vault, with_options, write_output
 
 if TYPE_CHECKING:
-    from kms.domain.people import Kind, Quorum
+    from kms.domain.people import ChangeKind, Quorum
     from kms.domain.proposals import Proposal
-    from kms.quorum.admin import Desk, Standing
+    from kms.quorum.admin import Desk, ProposalStatus
     from kms.store import Reader
 
 __all__ = ["people", "proposal", "quorum"]
@@ -91,7 +91,7 @@ def people_remove(
 @with_options(*SETTINGS, AS_JSON)
 def quorum_show(config: Path | None, as_json: bool, **flags: object) -> None:
     """Show what each kind of change takes."""
-    from kms.domain.people import Kind
+    from kms.domain.people import ChangeKind
 
     with vault(config, flags).store.reading() as reader:
         found = reader.quorum()
@@ -99,7 +99,7 @@ def quorum_show(config: Path | None, as_json: bool, **flags: object) -> None:
         print_json(found.members() | {"sha256": found.digest})
         return
     click.echo(f"version {found.version}  {found.digest}")
-    for kind in Kind:
+    for kind in ChangeKind:
         rule = found.rule(kind)
         apart = "" if rule is None or rule.proposer_counts else ", not counting the proposer"
         click.echo(f"{kind:12} {'no rule' if rule is None else f'{rule.threshold} of {_names(rule.people)}'}{apart}")
@@ -126,10 +126,10 @@ def quorum_set(
     **flags: object,
 ) -> None:
     """Set what a kind of change takes: key-policy, anchors, kek, thaw, break-glass or quorum (first of all)."""
-    from kms.domain.people import Rule
+    from kms.domain.people import QuorumRule
 
     at_desk = desk(config, flags)
-    rule = Rule(kind=_kind(kind), threshold=threshold, people=names, proposer_counts=not proposer_apart)
+    rule = QuorumRule(kind=_kind(kind), threshold=threshold, people=names, proposer_counts=not proposer_apart)
     _set(_now(at_desk).with_rule(rule), at_desk, reason=reason, propose=propose, hours=hours, person=person)
 
 
@@ -146,12 +146,12 @@ def quorum_clear(
     _set(then, at_desk, reason=reason, propose=propose, hours=hours, person=person)
 
 
-def _kind(text: str) -> Kind:
-    from kms.domain.people import Kind
+def _kind(text: str) -> ChangeKind:
+    from kms.domain.people import ChangeKind
 
-    if text not in set(Kind):
-        raise click.UsageError(f"there is no kind of change {text!r}: {', '.join(Kind)}")
-    return Kind(text)
+    if text not in set(ChangeKind):
+        raise click.UsageError(f"there is no kind of change {text!r}: {', '.join(ChangeKind)}")
+    return ChangeKind(text)
 
 
 def _now(at_desk: Desk) -> Quorum:
@@ -337,13 +337,13 @@ def _serial(one: Proposal) -> dict[str, object]:
     return {"serial": one.serial, "sha256": one.digest}
 
 
-def _standing(reader: Reader, at_desk: Desk, digest: str) -> Standing:
+def _standing(reader: Reader, at_desk: Desk, digest: str) -> ProposalStatus:
     from kms.quorum.admin import find, standing
 
     return standing(reader, find(reader, digest), alone=at_desk.alone, at=moment())
 
 
-def _members(one: Standing) -> dict[str, object]:
+def _members(one: ProposalStatus) -> dict[str, object]:
     document = json.loads(one.proposal.raw)
     more = {"digest": one.proposal.digest, "state": one.state, "signed": one.signed, "missing": one.missing}
     return {"document": document, **more}

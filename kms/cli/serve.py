@@ -28,12 +28,12 @@ def serve(config: Path | None, **flags: object) -> None:
     from kms.clock import system_clock
     from kms.config.file_ownership import require_guarded
     from kms.running.logs import report_to_log
-    from kms.server import Surroundings, run
+    from kms.server import ProcessContext, run
 
     settings = load(config, flags).settings
     require_guarded(settings, config_file(config))
     report = say if settings.log_format == "text" else report_to_log
-    surroundings = Surroundings(
+    surroundings = ProcessContext(
         clock=system_clock,
         random=secrets.token_bytes,
         report=report,

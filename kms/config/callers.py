@@ -8,7 +8,7 @@ from functools import partial
 
 from attest.errors import ConfigurationError
 from kms.auth.authentication import Authenticator
-from kms.auth.issuers import Issuer, read_issuers
+from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.auth.keysets import KeySets, Noted, read_key_set
 from kms.clock import Clock
 from kms.config.settings import Settings
@@ -52,7 +52,7 @@ def identified_callers(
         key_sets.stop()
 
 
-def read_callers(settings: Settings) -> tuple[Issuer, ...]:
+def read_callers(settings: Settings) -> tuple[BearerIssuer, ...]:
     """Return whose tokens are accepted of those who ask for keys; none where anybody may.
 
     Raises:

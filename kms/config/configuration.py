@@ -18,7 +18,7 @@ import rfc8785
 from attest import TrustAnchors, __version__
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
-from kms.auth.issuers import Issuer, read_issuers
+from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
@@ -171,7 +171,7 @@ def _of_issuers(path: Path, name: str) -> JsonValue:
     return with_key_sets(_digest_of(path, name), read_issuers(path), name)
 
 
-def with_key_sets(digest: JsonValue, issuers: Iterable[Issuer], name: str) -> JsonValue:
+def with_key_sets(digest: JsonValue, issuers: Iterable[BearerIssuer], name: str) -> JsonValue:
     """Put the digests of the files that issuers name behind that of the file which names the issuers.
 
     Raises:

@@ -24,7 +24,15 @@ from attest.endorsements.bundle import (
 )
 from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import ConfigurationError, EndorsementError
-from attest.fetch import EndorsementCache, KdsClient, OcspClient, PcsClient, RimServiceClient, Timing, VendorServices
+from attest.fetch import (
+    EndorsementCache,
+    FetchClocks,
+    KdsClient,
+    OcspClient,
+    PcsClient,
+    RimServiceClient,
+    VendorServices,
+)
 from kms.clock import Clock
 from kms.config.settings import Settings
 from kms.domain.kek import RandomBytes
@@ -105,7 +113,7 @@ def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> Fet
         require_usable_cache(settings.cache_directory)
     cache = NotedCache(settings.cache_directory, clock=clock)
     amd, intel, rims, ocsp = (
-        Timing(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
+        FetchClocks(now=clock, sleep=partial(_wait_briefly, f"{service}-throttled"))
         for service in ("kds", "pcs", "rim", "ocsp")
     )
     vendors = VendorServices(

@@ -12,7 +12,7 @@ from kms.config.settings import Settings
 from kms.config.tls.opening import is_plain_beyond_this_machine
 from kms.store import locate
 
-__all__ = ["SWITCHES", "Relaxed", "relaxed_switches", "require_strict"]
+__all__ = ["SWITCHES", "InsecureSwitch", "relaxed_switches", "require_strict"]
 
 SWITCHES: Final = {
     "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
@@ -27,7 +27,7 @@ _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relaxed:
+class InsecureSwitch:
     """A switch that is on.
 
     Attributes:
@@ -39,7 +39,7 @@ class Relaxed:
     text: str
 
 
-def relaxed_switches(settings: Settings) -> tuple[Relaxed, ...]:
+def relaxed_switches(settings: Settings) -> tuple[InsecureSwitch, ...]:
     """List what these settings relax, in the order of ``SWITCHES``."""
     on = {
         "allow_simulated": settings.allow_simulated,
@@ -48,7 +48,7 @@ def relaxed_switches(settings: Settings) -> tuple[Relaxed, ...]:
         "plain_http": is_plain_beyond_this_machine(settings),
         "database_tls": _database_unproved(settings.database),
     }
-    return tuple(Relaxed(name=name, text=text) for name, text in SWITCHES.items() if on[name])
+    return tuple(InsecureSwitch(name=name, text=text) for name, text in SWITCHES.items() if on[name])
 
 
 def require_strict(settings: Settings) -> None:

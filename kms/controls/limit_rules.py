@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from kms.domain.decide import KeyState, Reason
+from kms.domain.decide import DenialReason, KeyState
 from kms.domain.devices import Shown, device_chips
 from kms.domain.keys import KeyName
 from kms.domain.leases import Attester
@@ -23,7 +23,7 @@ def limit_objections(
     attester: Attester,
     verified: Iterable[Shown],
     at: datetime,
-) -> Iterator[Reason]:
+) -> Iterator[DenialReason]:
     """Yield what the limits of the keys of a release say against it.
 
     Args:

@@ -22,15 +22,15 @@ from kms.domain.devices import products_of
 from kms.domain.passports import PassportResult
 
 __all__ = [
-    "Demand",
+    "DenialReason",
     "Hindrance",
     "KeyState",
     "OpenGlass",
-    "Reason",
     "ReferenceState",
     "ReleaseDecision",
+    "ReleaseOutcome",
+    "ReleaseTerms",
     "Result",
-    "Verdict",
     "decide",
 ]
 
@@ -39,7 +39,7 @@ Result: TypeAlias = AttestationResult | PassportResult
 """What a key's policy says of verified evidence, or of another Verifier's word."""
 
 
-class Verdict(enum.StrEnum):
+class ReleaseOutcome(enum.StrEnum):
     """How a decision came out."""
 
     ALLOW = "allow"
@@ -116,7 +116,7 @@ class KeyState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class ReleaseTerms:
     """What the service asked for and is willing to do; none of it comes from the request.
 
     Attributes:
@@ -137,7 +137,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class DenialReason:
     """One reason against a release.
 
     Attributes:
@@ -166,13 +166,13 @@ class ReleaseDecision:
 
     keys: tuple[KeyState, ...]
     recipient: bytes | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[DenialReason, ...]
     at: datetime
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ReleaseOutcome:
         """Allow needs both: no reason against, and somebody to release to."""
-        return Verdict.DENY if self.reasons or self.recipient is None else Verdict.ALLOW
+        return ReleaseOutcome.DENY if self.reasons or self.recipient is None else ReleaseOutcome.ALLOW
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition."""
@@ -185,9 +185,9 @@ def decide(
     requested: tuple[str, ...],
     keys: Mapping[str, KeyState],
     results: Mapping[str, Result],
-    demand: Demand,
+    demand: ReleaseTerms,
     at: datetime,
-    objections: tuple[Reason, ...] = (),
+    objections: tuple[DenialReason, ...] = (),
 ) -> ReleaseDecision:
     """Decide on the release of all requested keys together.
 
@@ -211,14 +211,16 @@ def decide(
     for key_id in dict.fromkeys(requested):
         state = keys.get(key_id)
         if state is None:
-            reasons.append(Reason(code="key-unknown", key_id=key_id, text=f"there is no key {key_id!r}"))
+            reasons.append(DenialReason(code="key-unknown", key_id=key_id, text=f"there is no key {key_id!r}"))
             continue
         reasons += _about_key(key_id, state, demand)
         reasons += _about_result(state, results.get(key_id), demand, at)
     # (3) All results speak of one and the same evidence, and so of one recipient.
     recipients = {_recipient(results[key_id]) for key_id in requested if key_id in results}
     if len({results[key_id].verified.evidence.digest for key_id in requested if key_id in results}) > 1:
-        reasons.append(Reason(code="results-differ", key_id=None, text="the results are about different evidence"))
+        reasons.append(
+            DenialReason(code="results-differ", key_id=None, text="the results are about different evidence")
+        )
     # (4) Nothing else stands against it.
     reasons += objections
     return ReleaseDecision(
@@ -229,41 +231,43 @@ def decide(
     )
 
 
-def _about_request(requested: tuple[str, ...]) -> list[Reason]:
+def _about_request(requested: tuple[str, ...]) -> list[DenialReason]:
     if not requested:
-        return [Reason(code="nothing-requested", key_id=None, text="no key was asked for")]
+        return [DenialReason(code="nothing-requested", key_id=None, text="no key was asked for")]
     if len(set(requested)) != len(requested):
-        return [Reason(code="key-repeated", key_id=None, text="a key was asked for twice")]
+        return [DenialReason(code="key-repeated", key_id=None, text="a key was asked for twice")]
     return []
 
 
-def _about_key(key_id: str, state: KeyState, demand: Demand) -> list[Reason]:
-    reasons: list[Reason] = []
+def _about_key(key_id: str, state: KeyState, demand: ReleaseTerms) -> list[DenialReason]:
+    reasons: list[DenialReason] = []
     exact = f"{state.name}@{state.version}"
     if state.asked != key_id or key_id not in {str(state.name), exact}:
-        reasons.append(Reason(code="key-mismatch", key_id=key_id, text=f"the state is that of {exact!r}"))
+        reasons.append(DenialReason(code="key-mismatch", key_id=key_id, text=f"the state is that of {exact!r}"))
     if not state.enabled:
-        reasons.append(Reason(code="key-disabled", key_id=key_id, text=f"the key {key_id!r} is disabled"))
+        reasons.append(DenialReason(code="key-disabled", key_id=key_id, text=f"the key {key_id!r} is disabled"))
     if state.purpose not in demand.purposes:
         text = f"a key for {state.purpose!r} is not released to a workload"
-        reasons.append(Reason(code="purpose-mismatch", key_id=key_id, text=text))
-    return reasons + [Reason(code=one.code, key_id=key_id, text=one.text) for one in state.hindrances]
+        reasons.append(DenialReason(code="purpose-mismatch", key_id=key_id, text=text))
+    return reasons + [DenialReason(code=one.code, key_id=key_id, text=one.text) for one in state.hindrances]
 
 
-def _about_result(state: KeyState, result: Result | None, demand: Demand, at: datetime) -> list[Reason]:
+def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, at: datetime) -> list[DenialReason]:
     """No result, a result of another policy or of another moment: each is a no."""
     if result is None:
-        return [Reason(code="not-appraised", key_id=state.asked, text="the workload was not appraised for this key")]
+        return [
+            DenialReason(code="not-appraised", key_id=state.asked, text="the workload was not appraised for this key")
+        ]
     found = [(code, text) for holds, code, text in _demands_on(state, result, demand, at) if not holds]
-    reasons = [Reason(code=code, key_id=state.asked, text=text) for code, text in found]
+    reasons = [DenialReason(code=code, key_id=state.asked, text=text) for code, text in found]
     frozen = _frozen(state, result) if state.frozen_products else []
     if frozen:
         text = f"evidence of {', '.join(frozen)} opens no key now: the product is frozen"
-        reasons.append(Reason(code="product-frozen", key_id=state.asked, text=text))
+        reasons.append(DenialReason(code="product-frozen", key_id=state.asked, text=text))
     if not result.affirmed:
         failed = ", ".join(check.id for check in result.failed)
         text = f"the workload does not meet policy {result.policy.name!r} version {result.policy.version}: {failed}"
-        reasons.append(Reason(code="policy-not-met", key_id=state.asked, text=text, checks=result.failed))
+        reasons.append(DenialReason(code="policy-not-met", key_id=state.asked, text=text, checks=result.failed))
     return reasons
 
 
@@ -273,7 +277,9 @@ def _frozen(state: KeyState, result: Result) -> list[str]:
     return sorted(state.frozen_products & products)
 
 
-def _demands_on(state: KeyState, result: Result, demand: Demand, at: datetime) -> tuple[tuple[bool, str, str], ...]:
+def _demands_on(
+    state: KeyState, result: Result, demand: ReleaseTerms, at: datetime
+) -> tuple[tuple[bool, str, str], ...]:
     """List what must hold of every result, whatever the policy says."""
     verified, policy = result.verified, result.policy
     allowed = {entry.check for entry in policy.unchecked}
@@ -312,7 +318,7 @@ def _tolerated_beyond(kind: str, given: GpuTolerances, allowed: GpuTolerances) -
     return [f"{kind} measurement {index}" for index in sorted(extra)] + [f"{kind} RIM signers on hold"] * held
 
 
-def _is_bound(result: Result, demand: Demand) -> bool:
+def _is_bound(result: Result, demand: ReleaseTerms) -> bool:
     """Compare the binding again: a release does not rest on one comparison in another package."""
     binding = result.verified.binding
     return (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from attest.checks import Check
-from kms.domain.decide import Reason, ReleaseDecision
+from kms.domain.decide import DenialReason, ReleaseDecision
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure
 
@@ -59,7 +59,7 @@ def told(
     return error
 
 
-def _words(reasons: tuple[Reason, ...], checks: tuple[Check, ...], level: Disclosure) -> str:
+def _words(reasons: tuple[DenialReason, ...], checks: tuple[Check, ...], level: Disclosure) -> str:
     if level is Disclosure.FULL:
         return "; ".join(dict.fromkeys(reason.text for reason in reasons))
     codes = f"the release is refused: {', '.join(dict.fromkeys(reason.code for reason in reasons))}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from attest.release import KeyName
-from kms.domain.decide import Reason
+from kms.domain.decide import DenialReason
 from kms.domain.leases import Attester, LeaseState, LeaseStop
 
 __all__ = ["lease_objections"]
@@ -24,7 +24,7 @@ def lease_objections(
     requested: Iterable[KeyName],
     attester: Attester,
     at: datetime,
-) -> tuple[Reason, ...]:
+) -> tuple[DenialReason, ...]:
     """List every reason against.
 
     Args:
@@ -47,28 +47,28 @@ def _about(
     requested: Iterable[KeyName],
     attester: Attester,
     at: datetime,
-) -> Reason | None:
+) -> DenialReason | None:
     """Return the first thing that is wrong with renewing a lease. Another tenant's is as unknown as none."""
     if state is None or state.lease.name.tenant not in {name.tenant for name in requested}:
-        return Reason(code="lease-unknown", key_id=None, text=f"there is no lease {lease_id}")
+        return DenialReason(code="lease-unknown", key_id=None, text=f"there is no lease {lease_id}")
     lease = state.lease
     if lease.name not in requested:
         text = f"the lease {lease_id} is of a key that is not asked for"
-        return Reason(code="lease-of-another-key", key_id=None, text=text)
+        return DenialReason(code="lease-of-another-key", key_id=None, text=text)
     # The machine, the image and the key are those of the lease; a copied id is of no use elsewhere.
     if lease.holder != attester.holder:
         text = f"the lease {lease_id} is of another machine, image or recipient key"
-        return Reason(code="lease-of-another-holder", key_id=str(lease.name), text=text)
+        return DenialReason(code="lease-of-another-holder", key_id=str(lease.name), text=text)
     if state.end is not None:
         text = f"the lease {lease_id} has ended: {state.end.reason}"
-        return Reason(code="lease-ended", key_id=str(lease.name), text=text)
+        return DenialReason(code="lease-ended", key_id=str(lease.name), text=text)
     if lease.expired(at):
         text = f"the lease {lease_id} expired at {lease.until}; ask for the key anew"
-        return Reason(code="lease-expired", key_id=str(lease.name), text=text)
+        return DenialReason(code="lease-expired", key_id=str(lease.name), text=text)
     return None
 
 
-def _stopped(stops: Iterable[LeaseStop]) -> Iterator[Reason]:
+def _stopped(stops: Iterable[LeaseStop]) -> Iterator[DenialReason]:
     for stop in stops:
         text = f"the key {str(stop.name)!r} is not released to this machine with this image any more: {stop.reason}"
-        yield Reason(code="lease-stopped", key_id=str(stop.name), text=text)
+        yield DenialReason(code="lease-stopped", key_id=str(stop.name), text=text)

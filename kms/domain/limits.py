@@ -13,7 +13,7 @@ import rfc8785
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from kms.domain.decide import Reason
+from kms.domain.decide import DenialReason
 from kms.domain.windows import Window
 
 __all__ = [
@@ -189,7 +189,7 @@ class Usage:
     to_chip: int
 
 
-def limit_reasons(limits: Limits, *, asked: str, asking: Asking, usage: Usage, at: datetime) -> Iterator[Reason]:
+def limit_reasons(limits: Limits, *, asked: str, asking: Asking, usage: Usage, at: datetime) -> Iterator[DenialReason]:
     """Yield every limit that stands against a release.
 
     Args:
@@ -200,8 +200,8 @@ def limit_reasons(limits: Limits, *, asked: str, asking: Asking, usage: Usage, a
         at: the moment of the decision.
     """
 
-    def reason(code: str, text: str) -> Reason:
-        return Reason(code=code, key_id=asked, text=text)
+    def reason(code: str, text: str) -> DenialReason:
+        return DenialReason(code=code, key_id=asked, text=text)
 
     if limits.windows is not None and not any(window.holds(at) for window in limits.windows):
         windows = "; ".join(map(str, limits.windows)) or "never"

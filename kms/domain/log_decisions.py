@@ -11,7 +11,7 @@ from typing import Protocol
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from kms.domain.decide import KeyState, ReleaseDecision, Result, Verdict
+from kms.domain.decide import KeyState, ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.leases import Lease
 from kms.domain.passports import VerifiedPassport
 
@@ -105,7 +105,7 @@ def refusal_body(
     """Describe a refusal that came before any appraisal: malformed, not genuine, or nothing to seal to."""
     return {
         **_head(nonce_digest, evidence, requested, at, allow_simulated=allow_simulated),
-        "outcome": str(Verdict.DENY),
+        "outcome": str(ReleaseOutcome.DENY),
         "simulated": None,
         "binding_sha256": None,
         "recipient_sha256": None,

@@ -17,7 +17,7 @@ from kms.domain.secret import EXPORT, SecretBytes
 __all__ = [
     "ALGORITHMS",
     "DEFAULT_ALGORITHMS",
-    "Algorithm",
+    "KeyAlgorithm",
     "new_material",
     "public_half",
     "require_algorithm",
@@ -26,7 +26,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Algorithm:
+class KeyAlgorithm:
     """What the material of a key can be.
 
     Attributes:
@@ -41,9 +41,9 @@ class Algorithm:
 
 
 ALGORITHMS: Final = {
-    SYMMETRIC_256: Algorithm(purpose=KeyPurpose.MODEL_KEY, size=SYMMETRIC_KEY_BYTES),
+    SYMMETRIC_256: KeyAlgorithm(purpose=KeyPurpose.MODEL_KEY, size=SYMMETRIC_KEY_BYTES),
     **{
-        name: Algorithm(purpose=KeyPurpose.PROMPT_KEY, size=MATERIAL_BYTES[kem], kem=kem)
+        name: KeyAlgorithm(purpose=KeyPurpose.PROMPT_KEY, size=MATERIAL_BYTES[kem], kem=kem)
         for name, kem in PROMPT_ALGORITHMS.items()
     },
 }

@@ -19,14 +19,14 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy.authoring.signatures import PolicyPublicKey, key_id, read_public_key
 
-__all__ = ["MAX_PEOPLE", "NOBODY", "Kind", "Person", "Quorum", "Rule", "canonical", "read_quorum"]
+__all__ = ["MAX_PEOPLE", "NOBODY", "ChangeKind", "Person", "Quorum", "QuorumRule", "canonical", "read_quorum"]
 
 SCHEMA: Final = "kms.quorum/1"
 MAX_PEOPLE: Final = 64
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 
 
-class Kind(enum.StrEnum):
+class ChangeKind(enum.StrEnum):
     """Kinds of changes that can take a quorum."""
 
     KEY_POLICY = "key-policy"
@@ -62,7 +62,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class QuorumRule:
     """What one kind of change takes.
 
     Attributes:
@@ -73,7 +73,7 @@ class Rule:
             it, that person has to sign it too, and so many others.
     """
 
-    kind: Kind
+    kind: ChangeKind
     threshold: int
     people: tuple[str, ...]
     proposer_counts: bool = True
@@ -91,14 +91,14 @@ class Quorum:
 
     version: int
     people: tuple[Person, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[QuorumRule, ...]
 
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical document, hex."""
         return sha256(canonical(self.members())).hexdigest()
 
-    def rule(self, kind: Kind) -> Rule | None:
+    def rule(self, kind: ChangeKind) -> QuorumRule | None:
         """Return the rule for a kind of change, or None."""
         return next((one for one in self.rules if one.kind is kind), None)
 
@@ -145,18 +145,18 @@ class Quorum:
             _refuse(f"there is nobody called {name[:80]!r}", "one of the registered people")
         return self._next(people=tuple(one for one in self.people if one.name != name))
 
-    def with_rule(self, rule: Rule) -> Quorum:
+    def with_rule(self, rule: QuorumRule) -> Quorum:
         """Set what a kind of change takes, in place of what it took."""
         others = (one for one in self.rules if one.kind is not rule.kind)
         return self._next(rules=(*others, replace(rule, people=tuple(sorted(rule.people)))))
 
-    def without_rule(self, kind: Kind) -> Quorum:
+    def without_rule(self, kind: ChangeKind) -> Quorum:
         """Let a kind of change be without a rule."""
         if self.rule(kind) is None:
             _refuse(f"there is no rule for {kind}", "a kind with a rule")
         return self._next(rules=tuple(one for one in self.rules if one.kind is not kind))
 
-    def _next(self, *, people: tuple[Person, ...] | None = None, rules: tuple[Rule, ...] | None = None) -> Quorum:
+    def _next(self, *, people: tuple[Person, ...] | None = None, rules: tuple[QuorumRule, ...] | None = None) -> Quorum:
         changed = replace(
             self,
             version=self.version + 1,
@@ -165,7 +165,7 @@ class Quorum:
         )
         return read_quorum(changed.members())
 
-    def demanded(self, kind: Kind, *, then: Quorum | None = None) -> tuple[Rule, ...]:
+    def demanded(self, kind: ChangeKind, *, then: Quorum | None = None) -> tuple[QuorumRule, ...]:
         """Return every rule that a change has to meet.
 
         A change of people and rules meets the rule for that, and each rule that is another one after it: so a rule is
@@ -180,7 +180,7 @@ class Quorum:
             found += [one for one in self.rules if one not in found and not self._same(one, then)]
         return tuple(found)
 
-    def _same(self, rule: Rule, then: Quorum) -> bool:
+    def _same(self, rule: QuorumRule, then: Quorum) -> bool:
         """Say whether a rule and the keys of everybody it names stay as they are."""
         keys, later = ({one.name: one.public_key for one in each.people} for each in (self, then))
         return then.rule(rule.kind) == rule and all(keys[name] == later.get(name) for name in rule.people)
@@ -215,7 +215,7 @@ def read_quorum(document: JsonValue) -> Quorum:
     _require_once([one.kind for one in found.rules], "rules")
     for rule in found.rules:
         _require_reachable(rule, names)
-    if found.rules and found.rule(Kind.QUORUM) is None:
+    if found.rules and found.rule(ChangeKind.QUORUM) is None:
         _refuse(
             "a rule without one for 'quorum' could be taken away by one person",
             "a rule for 'quorum' beside every other one",
@@ -224,7 +224,7 @@ def read_quorum(document: JsonValue) -> Quorum:
     return found
 
 
-def _require_reachable(rule: Rule, names: list[str]) -> None:
+def _require_reachable(rule: QuorumRule, names: list[str]) -> None:
     unknown = [one for one in rule.people if one not in names]
     if unknown:
         _refuse(f"the rule for {rule.kind} names {unknown[0]!r}, who is not registered", "registered people")
@@ -252,14 +252,14 @@ def _person(document: JsonValue) -> Person:
     return person
 
 
-def _rule(document: JsonValue) -> Rule:
+def _rule(document: JsonValue) -> QuorumRule:
     members = _object(document, {"kind", "threshold", "people", "proposer_counts"}, "a rule")
     kind, threshold, counts = members["kind"], members["threshold"], members["proposer_counts"]
     people = _list(members["people"], "people of a rule")
-    if kind not in set(Kind) or not _is_count(threshold) or not isinstance(counts, bool):
-        _refuse(f"a rule for {str(kind)[:40]!r} that cannot be read", f"one of {', '.join(Kind)}")
-    return Rule(
-        kind=Kind(str(kind)),
+    if kind not in set(ChangeKind) or not _is_count(threshold) or not isinstance(counts, bool):
+        _refuse(f"a rule for {str(kind)[:40]!r} that cannot be read", f"one of {', '.join(ChangeKind)}")
+    return QuorumRule(
+        kind=ChangeKind(str(kind)),
         threshold=int(cast("int", threshold)),
         people=tuple(str(one) for one in people),
         proposer_counts=bool(counts),

@@ -18,7 +18,7 @@ from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339, rfc333
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
 from attest.policy.authoring.signatures import PolicyPrivateKey, key_id
 from attest.policy.authoring.signing_keys import algorithm_of, is_signed, raw_signature
-from kms.domain.people import Kind, Person, Quorum, Rule, canonical
+from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule, canonical
 
 __all__ = [
     "DEFAULT_LIFETIME",
@@ -66,7 +66,7 @@ class Proposal:
 
     audience: str
     serial: int
-    kind: Kind
+    kind: ChangeKind
     action: str
     arguments: Mapping[str, JsonValue]
     state: Mapping[str, JsonValue]
@@ -141,7 +141,7 @@ def read_proposal(raw: bytes) -> Proposal:
     serial, person = document["serial"], document["person"]
     if (
         not all(isinstance(one, str) for one in texts.values())
-        or texts["kind"] not in set(Kind)
+        or texts["kind"] not in set(ChangeKind)
         or not isinstance(serial, int)
         or not (person is None or isinstance(person, str))
     ):
@@ -150,7 +150,7 @@ def read_proposal(raw: bytes) -> Proposal:
         found = Proposal(
             audience=str(texts["audience"]),
             serial=serial,
-            kind=Kind(str(texts["kind"])),
+            kind=ChangeKind(str(texts["kind"])),
             action=str(texts["action"]),
             arguments=_object(objects["arguments"]),
             state=_object(objects["state"]),
@@ -230,7 +230,7 @@ def signers(proposal: Proposal, approvals: Iterable[Approval], quorum: Quorum) -
     return tuple(found.values())
 
 
-def missing(rule: Rule, proposal: Proposal, people: Iterable[Person]) -> str | None:
+def missing(rule: QuorumRule, proposal: Proposal, people: Iterable[Person]) -> str | None:
     """Say what a rule still lacks, or None when it is met."""
     signed = {one.name for one in people}
     counted = signed & set(rule.people)

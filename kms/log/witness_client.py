@@ -21,7 +21,7 @@ from attest.errors import AttestError, ConfigurationError
 from attest.release.tlog import Checkpoint, WitnessKey
 from kms.clock import Clock
 
-__all__ = ["ASK_SECONDS", "Answer", "Came", "Witness", "WitnessPanel", "poster", "read_witnesses"]
+__all__ = ["ASK_SECONDS", "Came", "Witness", "WitnessAnswer", "WitnessPanel", "poster", "read_witnesses"]
 
 ASK_SECONDS: Final = 2.0
 """How long a release waits for witnesses."""
@@ -48,7 +48,7 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WitnessAnswer:
     """What came back.
 
     Attributes:
@@ -73,7 +73,7 @@ class Came:
     behind: bool
 
 
-Post = Callable[[str, bytes], Answer]
+Post = Callable[[str, bytes], WitnessAnswer]
 """Sends a body to an address.
 
 Raises:
@@ -88,7 +88,7 @@ def poster(http: httpx.Client) -> Post:
         http: a client whose time limit is ``ASK_SECONDS``.
     """
 
-    def post(url: str, body: bytes) -> Answer:
+    def post(url: str, body: bytes) -> WitnessAnswer:
         try:
             with http.stream("POST", url, content=body) as answer:
                 content = b""
@@ -97,7 +97,7 @@ def poster(http: httpx.Client) -> Post:
                     if len(content) > MAX_ANSWER_BYTES:
                         msg = f"an answer of more than {MAX_ANSWER_BYTES} bytes"
                         raise OSError(msg)
-                return Answer(status=answer.status_code, content=content)
+                return WitnessAnswer(status=answer.status_code, content=content)
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise OSError(str(exc)) from exc
 
@@ -217,7 +217,7 @@ class WitnessPanel:
         self._sizes[name] = checkpoint.size
         return line
 
-    def _sent(self, witness: Witness, checkpoint: Checkpoint, old: int, prove: Prove) -> Answer:
+    def _sent(self, witness: Witness, checkpoint: Checkpoint, old: int, prove: Prove) -> WitnessAnswer:
         proof = "".join(f"{b64encode(one).decode()}\n" for one in prove(old, checkpoint.size))
         return self._post(f"{witness.url}/add-checkpoint", f"old {old}\n{proof}\n{checkpoint.note}".encode())
 

@@ -30,13 +30,13 @@ from kms.references.resolution import find_guard
 from kms.store import Reader
 from kms.store.audit_queries import loose_rows, schema_differences, storage_problems, unprotected, weak_durability
 
-__all__ = ["Finding", "examine"]
+__all__ = ["FsckFinding", "examine"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class FsckFinding:
     """What one check found.
 
     Attributes:
@@ -52,7 +52,7 @@ class Finding:
     warning: str | None = None
 
 
-def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> Iterator[Finding]:
+def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> Iterator[FsckFinding]:
     """Look at everything, in one transaction, and go on behind what is wrong.
 
     Args:
@@ -63,7 +63,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
     Raises:
         UnavailableError: the database is in use, or away.
     """
-    checks: tuple[tuple[str, Callable[[Reader], Finding]], ...] = (
+    checks: tuple[tuple[str, Callable[[Reader], FsckFinding]], ...] = (
         ("schema", _schema),
         ("storage", _storage),
         ("foreign-keys", _foreign_keys),
@@ -87,38 +87,38 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
             yield _found(name, check, reader)
 
 
-def _found(name: str, check: Callable[[Reader], Finding], reader: Reader) -> Finding:
+def _found(name: str, check: Callable[[Reader], FsckFinding], reader: Reader) -> FsckFinding:
     """Make a finding of a refusal as well; only a database that does not answer ends the examination."""
     try:
         return check(reader)
     except UnavailableError:
         raise
     except AttestError as exc:
-        return Finding(check=name, looked_at=0, problems=(_line(exc),))
+        return FsckFinding(check=name, looked_at=0, problems=(_line(exc),))
 
 
-def _schema(reader: Reader) -> Finding:
+def _schema(reader: Reader) -> FsckFinding:
     problems = (*reader.examined(schema_differences), *reader.examined(unprotected))
-    return Finding(check="schema", looked_at=1, problems=problems)
+    return FsckFinding(check="schema", looked_at=1, problems=problems)
 
 
-def _storage(reader: Reader) -> Finding:
+def _storage(reader: Reader) -> FsckFinding:
     problems, warning = reader.examined(storage_problems), reader.examined(weak_durability)
-    return Finding(check="storage", looked_at=1, problems=problems, warning=warning)
+    return FsckFinding(check="storage", looked_at=1, problems=problems, warning=warning)
 
 
-def _foreign_keys(reader: Reader) -> Finding:
+def _foreign_keys(reader: Reader) -> FsckFinding:
     counts = reader.examined(loose_rows)
     problems = tuple(f"{name}: {number} rows refer to nothing" for name, number in counts.items() if number)
-    return Finding(check="foreign-keys", looked_at=len(counts), problems=problems)
+    return FsckFinding(check="foreign-keys", looked_at=len(counts), problems=problems)
 
 
-def _log(reader: Reader, *, noted: Sequence[LogState | bytes]) -> Finding:
+def _log(reader: Reader, *, noted: Sequence[LogState | bytes]) -> FsckFinding:
     """Check every entry, and that the stored tree is theirs."""
-    return Finding(check="log", looked_at=verify_log(reader, noted=noted).size, problems=())
+    return FsckFinding(check="log", looked_at=verify_log(reader, noted=noted).size, problems=())
 
 
-def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
+def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> FsckFinding:
     """Open the service's own keys; one that is missing does not open either."""
 
     def opens(name: str) -> None:
@@ -129,7 +129,7 @@ def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> Finding:
     return _each("own-keys", expected | dict.fromkeys(reader.own_names()), opens)
 
 
-def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
+def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> FsckFinding:
     """Open every version of every key, and load the policy that guards it."""
     records, tenants = reader.all_keys(), reader.tenants()
     opened = _each("keys", records, lambda record: _open_key(record, kek, reader))
@@ -141,7 +141,7 @@ def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> Finding:
     blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
     unlike = setting_problems(records, (entry.document() for entry in reader.log()))
     problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys, *unlike)
-    return Finding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
+    return FsckFinding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
 
 
 def _open_key(record: KeyRecord, kek: KeyEncryptionKey, reader: Reader) -> None:
@@ -158,77 +158,79 @@ def _open_key(record: KeyRecord, kek: KeyEncryptionKey, reader: Reader) -> None:
         )
 
 
-def _prompt_keys(reader: Reader) -> Finding:
+def _prompt_keys(reader: Reader) -> FsckFinding:
     """Compare every published key with the entry of the log that published it."""
     number = sum(1 for _ in reader.all_prompt_keys())
-    return Finding(check="prompt-keys", looked_at=number, problems=tuple(publication_problems(reader)))
+    return FsckFinding(check="prompt-keys", looked_at=number, problems=tuple(publication_problems(reader)))
 
 
-def _policies(reader: Reader) -> Finding:
+def _policies(reader: Reader) -> FsckFinding:
     """Load every policy, also those that guard no key any more, and compare it with its digest."""
     return _each("policies", reader.policy_digests(), lambda digest: find_guard(reader, digest))
 
 
-def _references(reader: Reader) -> Finding:
+def _references(reader: Reader) -> FsckFinding:
     """Verify every signature over every document."""
-    return Finding(check="references", looked_at=len(list_documents(reader)), problems=())
+    return FsckFinding(check="references", looked_at=len(list_documents(reader)), problems=())
 
 
-def _grants(reader: Reader) -> Finding:
+def _grants(reader: Reader) -> FsckFinding:
     """Compare who may do what with what the log says was granted and revoked."""
     found = tuple(reader.all_grants())
-    return Finding(check="grants", looked_at=len(found), problems=tuple(differences(found, reader.log())))
+    return FsckFinding(check="grants", looked_at=len(found), problems=tuple(differences(found, reader.log())))
 
 
-def _freezes(reader: Reader) -> Finding:
+def _freezes(reader: Reader) -> FsckFinding:
     """Compare what is frozen with what the log says was frozen and not thawed since."""
     there, logged = {one.target for one in reader.freezes()}, logged_freezes(entry.document() for entry in reader.log())
     lost = [f"{one} was frozen and not thawed, and is not frozen" for one in sorted(map(str, logged - there))]
     stray = [f"{one} is frozen, and the log does not say so" for one in sorted(map(str, there - logged))]
-    return Finding(check="freezes", looked_at=len(there), problems=(*lost, *stray))
+    return FsckFinding(check="freezes", looked_at=len(there), problems=(*lost, *stray))
 
 
-def _leases(reader: Reader) -> Finding:
+def _leases(reader: Reader) -> FsckFinding:
     """Compare every lease with the entry of the log that granted it, and the claims with their digests."""
     seen: list[str] = []
     problems = tuple(lease_problems(reader, seen))
-    return Finding(check="leases", looked_at=len(seen), problems=problems)
+    return FsckFinding(check="leases", looked_at=len(seen), problems=problems)
 
 
-def _configuration(reader: Reader) -> Finding:
+def _configuration(reader: Reader) -> FsckFinding:
     """Compare what is remembered of the settings with the log."""
-    return Finding(check="configuration", looked_at=examine_configuration(reader), problems=())
+    return FsckFinding(check="configuration", looked_at=examine_configuration(reader), problems=())
 
 
-def _keks(reader: Reader) -> Finding:
+def _keks(reader: Reader) -> FsckFinding:
     """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
     records, under = reader.keks(), reader.wrapped_under()
     wrapping = sum(record.wraps for record in records)
     problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]
     retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]
     problems += [f"{record.short_id} is retired, and something is wrapped under it" for record in retired]
-    return Finding(check="keks", looked_at=len(records), problems=tuple(problems))
+    return FsckFinding(check="keks", looked_at=len(records), problems=tuple(problems))
 
 
-def _quorum(reader: Reader) -> Finding:
+def _quorum(reader: Reader) -> FsckFinding:
     """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
     found = len(reader.quorum_versions()) + reader.proposal_count()
-    return Finding(check="quorum", looked_at=found, problems=tuple(quorum_differences(reader)))
+    return FsckFinding(check="quorum", looked_at=found, problems=tuple(quorum_differences(reader)))
 
 
-def _break_glass(reader: Reader) -> Finding:
+def _break_glass(reader: Reader) -> FsckFinding:
     """Compare relaxations with those that the log says were opened and closed."""
     found = reader.all_glasses()
-    return Finding(check="break-glass", looked_at=len(found), problems=tuple(glass_differences(found, reader.log())))
+    return FsckFinding(
+        check="break-glass", looked_at=len(found), problems=tuple(glass_differences(found, reader.log()))
+    )
 
 
-def _limits(reader: Reader) -> Finding:
+def _limits(reader: Reader) -> FsckFinding:
     """Compare the limits of keys with those that the log says were set."""
     found = reader.all_limits()
-    return Finding(check="limits", looked_at=len(found), problems=tuple(limit_differences(found, reader.log())))
+    return FsckFinding(check="limits", looked_at=len(found), problems=tuple(limit_differences(found, reader.log())))
 
 
-def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Finding:
+def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> FsckFinding:
     problems: list[str] = []
     number = 0
     for thing in things:
@@ -237,7 +239,7 @@ def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> Findin
             look(thing)
         except IntegrityError as exc:
             problems.append(_line(exc))
-    return Finding(check=name, looked_at=number, problems=tuple(problems))
+    return FsckFinding(check=name, looked_at=number, problems=tuple(problems))
 
 
 def _line(error: AttestError) -> str:

@@ -21,7 +21,7 @@ from kms.domain.proposals import (
     signers,
 )
 from kms.keys.vault import Vault
-from kms.quorum.change_context import Change, Changing, Prepared
+from kms.quorum.change_context import Changing, Prepared, ProposedChange
 from kms.quorum.changes import read_change
 from kms.store import Reader, Writer
 
@@ -31,7 +31,7 @@ __all__ = [
     "PROPOSAL_EXECUTED",
     "PROPOSAL_WITHDRAWN",
     "Desk",
-    "Standing",
+    "ProposalStatus",
     "approve",
     "change_now",
     "execute",
@@ -65,7 +65,7 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ProposalStatus:
     """How a proposal stands.
 
     Attributes:
@@ -81,7 +81,7 @@ class Standing:
     missing: tuple[str, ...]
 
 
-def change_now(desk: Desk, change: Change, *, actor: Actor, at: datetime) -> str:
+def change_now(desk: Desk, change: ProposedChange, *, actor: Actor, at: datetime) -> str:
     """Make a change for which one person suffices.
 
     Raises:
@@ -98,7 +98,7 @@ def change_now(desk: Desk, change: Change, *, actor: Actor, at: datetime) -> str
         return change.apply(_changing(desk, writer, actor=actor, at=at, approval={}, prepared=prepared))
 
 
-def _require_alone(change: Change, quorum: Quorum, desk: Desk) -> None:
+def _require_alone(change: ProposedChange, quorum: Quorum, desk: Desk) -> None:
     rules = change.demanded(quorum, alone=desk.alone)
     if rules:
         first = rules[0]
@@ -113,7 +113,7 @@ def _require_alone(change: Change, quorum: Quorum, desk: Desk) -> None:
 
 def propose(
     desk: Desk,
-    change: Change,
+    change: ProposedChange,
     *,
     reason: str,
     actor: Actor,
@@ -166,7 +166,7 @@ def propose(
     return proposal
 
 
-def approve(desk: Desk, approval: Approval, *, actor: Actor, at: datetime) -> Standing:
+def approve(desk: Desk, approval: Approval, *, actor: Actor, at: datetime) -> ProposalStatus:
     """Take a signature in. Who brings it does not matter, only who made it.
 
     Raises:
@@ -271,7 +271,7 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
     return done
 
 
-def standing(reader: Reader, proposal: Proposal, *, alone: bool, at: datetime) -> Standing:
+def standing(reader: Reader, proposal: Proposal, *, alone: bool, at: datetime) -> ProposalStatus:
     """Say how a proposal stands."""
     quorum = reader.quorum()
     people = signers(proposal, reader.approvals(proposal.digest), quorum)
@@ -281,7 +281,7 @@ def standing(reader: Reader, proposal: Proposal, *, alone: bool, at: datetime) -
         lacking = _lacking(change, proposal, people, quorum, alone=alone)
     except QuorumRequiredError as exc:
         lacking = (exc.message,)
-    return Standing(
+    return ProposalStatus(
         proposal=proposal,
         state=ended or ("expired" if at >= proposal.expires else "open"),
         signed=tuple(sorted(one.name for one in people)),
@@ -290,7 +290,7 @@ def standing(reader: Reader, proposal: Proposal, *, alone: bool, at: datetime) -
 
 
 def _lacking(
-    change: Change, proposal: Proposal, people: tuple[Person, ...], quorum: Quorum, *, alone: bool
+    change: ProposedChange, proposal: Proposal, people: tuple[Person, ...], quorum: Quorum, *, alone: bool
 ) -> tuple[str, ...]:
     rules = change.demanded(quorum, alone=alone)
     found = (missing(rule, proposal, people) for rule in rules)

@@ -7,7 +7,7 @@ from typing import Final
 
 from attest.encoding import JsonValue
 from kms.domain.anchors import anchors_digest
-from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
 from kms.quorum.approved_anchors import APPROVED_ANCHORS
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
@@ -28,7 +28,7 @@ class AnchorsApprove:
 
     lines: tuple[str, ...]
 
-    kind = Kind.ANCHORS
+    kind = ChangeKind.ANCHORS
     action = "anchors-approve"
 
     @property
@@ -45,7 +45,7 @@ class AnchorsApprove:
         before = reader.fact(APPROVED_ANCHORS)
         return {"approved_sha256": None if before is None else before.hex()}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule, if there is one."""
         del alone
         return quorum.demanded(self.kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from attest.errors import ConfigurationError
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.store import Reader
 
 __all__ = ["APPROVED_ANCHORS", "require_approved"]
@@ -21,7 +21,7 @@ def require_approved(reader: Reader, digest: bytes) -> None:
         ConfigurationError: ``anchors-not-approved``.
     """
     approved = reader.fact(APPROVED_ANCHORS)
-    if reader.quorum().rule(Kind.ANCHORS) is None or approved == digest:
+    if reader.quorum().rule(ChangeKind.ANCHORS) is None or approved == digest:
         return
     raise ConfigurationError(
         "the trust anchors of these settings are not those that were approved",

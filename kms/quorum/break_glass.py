@@ -20,7 +20,7 @@ from kms.domain.errors import KeyConflictError, QuorumRequiredError, Unavailable
 from kms.domain.freezes import Target, require_reason
 from kms.domain.keys import KeyName
 from kms.domain.log_entries import LogEntry
-from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import require_key
 from kms.keys.publication import require_policy_open
@@ -53,7 +53,7 @@ class BreakGlassOpen:
     reason: str
     until: datetime
 
-    kind = Kind.BREAK_GLASS
+    kind = ChangeKind.BREAK_GLASS
     action = "break-glass-open"
 
     def arguments(self) -> dict[str, JsonValue]:
@@ -89,7 +89,7 @@ class BreakGlassOpen:
             "freeze": None if self.lifts is None else require_frozen(reader, self.lifts).members(),
         }
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule, and nothing instead of it.
 
         Raises:

@@ -10,11 +10,11 @@ from typing import Final, Protocol
 from attest.encoding import JsonValue
 from kms.domain.actors import Actor
 from kms.domain.keys import Wrapped
-from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
 from kms.store import Reader, Writer
 
-__all__ = ["NOTHING_PREPARED", "Change", "Changing", "Prepared", "Rewrapped"]
+__all__ = ["NOTHING_PREPARED", "Changing", "Prepared", "ProposedChange", "Rewrapped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +72,11 @@ class Changing:
         self.writer.append(self.writer.prepare(kind=kind, at=self.at, body=whole))
 
 
-class Change(Protocol):
+class ProposedChange(Protocol):
     """One change."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ChangeKind:
         """Which rule it has to meet."""
         ...
 
@@ -93,7 +93,7 @@ class Change(Protocol):
         """Return what it builds on; refuse what could not be done now."""
         ...
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
         ...
 

@@ -14,11 +14,11 @@ from kms.domain.errors import KeyConflictError, QuorumRequiredError
 from kms.domain.freezes import Target, require_reason, target
 from kms.domain.keys import KeyName
 from kms.domain.limits import read_limits
-from kms.domain.people import Kind, Quorum, Rule, read_quorum
+from kms.domain.people import ChangeKind, Quorum, QuorumRule, read_quorum
 from kms.keys.vault import Vault
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
-from kms.quorum.change_context import NOTHING_PREPARED, Change, Changing, Prepared
+from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared, ProposedChange
 from kms.quorum.keks import KekRetirement, KekRotation
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
@@ -39,7 +39,7 @@ class QuorumSet:
 
     then: Quorum
 
-    kind = Kind.QUORUM
+    kind = ChangeKind.QUORUM
     action = "quorum-set"
 
     def arguments(self) -> dict[str, JsonValue]:
@@ -74,10 +74,10 @@ class QuorumSet:
             )
         return {"version": now.version, "sha256": now.digest}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule for this, and every rule that is another one afterwards."""
         del alone
-        return quorum.demanded(Kind.QUORUM, then=self.then)
+        return quorum.demanded(ChangeKind.QUORUM, then=self.then)
 
     def prepare(self, vault: Vault) -> Prepared:
         """Prepare nothing."""
@@ -106,7 +106,7 @@ class Thaw:
     target: Target
     reason: str
 
-    kind = Kind.THAW
+    kind = ChangeKind.THAW
     action = "thaw"
 
     def arguments(self) -> dict[str, JsonValue]:
@@ -122,13 +122,13 @@ class Thaw:
         found = require_frozen(reader, self.target)
         return {"freeze": found.members()}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule, or without one the setting.
 
         Raises:
             QuorumRequiredError: ``quorum-required``.
         """
-        found = quorum.demanded(Kind.THAW)
+        found = quorum.demanded(ChangeKind.THAW)
         if not found and not alone:
             raise QuorumRequiredError(
                 "one person does not thaw what was frozen, and no quorum is set up for it",
@@ -249,7 +249,7 @@ def _anchors_approve(arguments: Mapping[str, JsonValue]) -> AnchorsApprove:
     return found
 
 
-CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
+CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], ProposedChange]]] = {
     QuorumSet.action: _quorum_set,
     Thaw.action: _thaw,
     KeyLimitsSet.action: _key_limits_set,
@@ -262,7 +262,7 @@ CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], Change]]] = {
 """Everything that can be proposed, by the name of its action."""
 
 
-def read_change(action: str, arguments: Mapping[str, JsonValue]) -> Change:
+def read_change(action: str, arguments: Mapping[str, JsonValue]) -> ProposedChange:
     """Make a change from what a proposal says.
 
     Raises:

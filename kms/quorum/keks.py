@@ -8,7 +8,7 @@ from typing import Final
 from attest.encoding import JsonValue
 from kms.domain.errors import KeyConflictError
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
 from kms.store import Reader
@@ -29,7 +29,7 @@ class KekRotation:
 
     kek_id: bytes
 
-    kind = Kind.KEK
+    kind = ChangeKind.KEK
     action = "kek-rotate"
 
     def arguments(self) -> dict[str, JsonValue]:
@@ -59,7 +59,7 @@ class KekRotation:
             )
         return {"wraps": [one.id.hex() for one in reader.keks() if one.wraps]}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule for key-encryption keys, if there is one."""
         del alone
         return quorum.demanded(self.kind)
@@ -94,7 +94,7 @@ class KekRetirement:
 
     kek_id: bytes
 
-    kind = Kind.KEK
+    kind = ChangeKind.KEK
     action = "kek-retire"
 
     def arguments(self) -> dict[str, JsonValue]:
@@ -126,7 +126,7 @@ class KekRetirement:
             )
         return {"state": str(record.state)}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule for key-encryption keys, if there is one."""
         del alone
         return quorum.demanded(self.kind)

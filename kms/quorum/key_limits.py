@@ -11,7 +11,7 @@ from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyName
 from kms.domain.limits import NO_LIMITS, Limits, canonical_limits
 from kms.domain.log_entries import LogEntry
-from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.admin import name_members, require_key
 from kms.keys.vault import Vault
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
@@ -34,7 +34,7 @@ class KeyLimitsSet:
     name: KeyName
     limits: Limits
 
-    kind = Kind.KEY_POLICY
+    kind = ChangeKind.KEY_POLICY
     action = "key-limits-set"
 
     def arguments(self) -> dict[str, JsonValue]:
@@ -61,7 +61,7 @@ class KeyLimitsSet:
             )
         return {"limits": now.members()}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule for policies of keys, if there is one."""
         del alone
         return quorum.demanded(self.kind)

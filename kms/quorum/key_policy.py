@@ -14,7 +14,7 @@ from attest.policy.document import read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument
 from kms.domain.errors import UnavailableError
 from kms.domain.keys import KeyName, KeyRecord
-from kms.domain.people import Kind, Quorum, Rule
+from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.domain.references import StoredDocument
 from kms.keys.admin import name_members, require_key
 from kms.keys.policy_trials import difference_members, policy_difference
@@ -54,7 +54,7 @@ class KeyPolicySet:
     policy: bytes
     references: tuple[StoredDocument, ...] = ()
 
-    kind = Kind.KEY_POLICY
+    kind = ChangeKind.KEY_POLICY
     action = "key-policy-set"
 
     @property
@@ -86,7 +86,7 @@ class KeyPolicySet:
         named_by(self.policy)
         return {"policy": before.name, "policy_version": before.version, "policy_sha256": before.digest.hex()}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[Rule, ...]:
+    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule for policies of keys, if there is one."""
         del alone
         return quorum.demanded(self.kind)

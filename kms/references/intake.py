@@ -17,7 +17,7 @@ from attest.policy.authoring.signatures import (
     read_public_key,
     read_signature,
 )
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
@@ -230,7 +230,7 @@ def require_current(document: ReferenceDocument, *, at: datetime) -> None:
     if state is DocumentState.CURRENT:
         return
     end = document.expires.value
-    until = "without an end" if isinstance(end, Relaxed) else f"to {rfc3339_text(end)}"
+    until = "without an end" if isinstance(end, RelaxedDemand) else f"to {rfc3339_text(end)}"
     raise KeyConflictError(
         f"document {document.name!r} version {document.version} is {state}",
         code="references-not-current",

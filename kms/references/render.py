@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from kms.references.intake import InForce
 
 __all__ = ["in_force_members"]
@@ -21,7 +21,7 @@ def in_force_members(one: InForce, *, at: datetime) -> dict[str, JsonValue]:
         "sha256": document.digest.hex(),
         "state": str(document.state(at)),
         "issued": rfc3339_text(document.issued),
-        "expires": None if isinstance(end, Relaxed) else rfc3339_text(end),
+        "expires": None if isinstance(end, RelaxedDemand) else rfc3339_text(end),
         "signers": [signer.hex() for signer in sorted(document.signers)],
         "keys": list(one.keys),
     }

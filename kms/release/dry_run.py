@@ -16,7 +16,7 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from attest.evidence.binding import NONCE_BYTES, parse_binding
 from attest.evidence.envelope import MEDIA_BINDING
-from kms.domain.decide import ReleaseDecision, Result, Verdict
+from kms.domain.decide import ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.log_decisions import check_members
 
 __all__ = ["TRIAL_SCHEMA", "Trial", "assumed_nonce"]
@@ -47,7 +47,7 @@ class Trial:
     @property
     def would_release(self) -> bool:
         """Whether the keys would be released; told, and granting nothing."""
-        return self.decision is not None and self.decision.verdict is Verdict.ALLOW
+        return self.decision is not None and self.decision.verdict is ReleaseOutcome.ALLOW
 
     def members(self) -> dict[str, JsonValue]:
         """Return everything as JSON members."""

@@ -13,9 +13,9 @@ from typing import Final
 
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import AttestError, EndorsementError
-from attest.fetch import Answer, EndorsementSource, VendorServices, describe, refresh_endorsement
+from attest.fetch import CheckedAnswer, EndorsementSource, VendorServices, describe, refresh_endorsement
 from kms.clock import Clock
-from kms.release.vendor_cache import NotedCache, Wanted
+from kms.release.vendor_cache import CachedRequest, NotedCache
 
 __all__ = ["LOOK_SECONDS", "OUTCOMES", "Refresher", "is_due", "retry_seconds"]
 
@@ -32,7 +32,7 @@ LONGEST_UNCHANGED_SECONDS: Final = 6 * 3600.0
 OUTCOMES: Final = ("fetched", "unchanged", "failed")
 
 
-def is_due(answer: Answer, *, at: datetime) -> bool:
+def is_due(answer: CheckedAnswer, *, at: datetime) -> bool:
     """Say whether an answer ends so soon that a newer one should be fetched."""
     return not answer.is_current(at + lead_of(answer.request))
 
@@ -108,7 +108,7 @@ class Refresher:
         self._jitter = jitter
         self._told = told
         self._report = report
-        self._unchanged: dict[Wanted, _Patience] = {}
+        self._unchanged: dict[CachedRequest, _Patience] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -134,7 +134,7 @@ class Refresher:
                 return
             self._look_at(one)
 
-    def _look_at(self, wanted: Wanted) -> None:
+    def _look_at(self, wanted: CachedRequest) -> None:
         now, service = self._clock(), self._services.get(wanted.service)
         if service is None or service.patience.is_waiting(now):
             return
@@ -150,7 +150,7 @@ class Refresher:
         except AttestError as exc:
             self._failed(None, exc, wanted, now)
 
-    def _fetch(self, wanted: Wanted, service: _Service, earlier: Answer, now: datetime) -> None:
+    def _fetch(self, wanted: CachedRequest, service: _Service, earlier: CheckedAnswer, now: datetime) -> None:
         newer = refresh_endorsement(wanted.request, source=service.source, cache=self._cache, at=now)
         service.patience = _Patience()
         if newer.data != earlier.data or not is_due(newer, at=now):
@@ -160,7 +160,7 @@ class Refresher:
         self._leave_alone(wanted, now)
         self._told(service.name, "unchanged")
 
-    def _leave_alone(self, wanted: Wanted, now: datetime) -> float:
+    def _leave_alone(self, wanted: CachedRequest, now: datetime) -> float:
         """Put one question off, since asking it brought nothing."""
         failures = self._unchanged.get(wanted, _Patience()).failures + 1
         wait = retry_seconds(
@@ -169,7 +169,7 @@ class Refresher:
         self._unchanged[wanted] = _Patience(failures=failures, again_at=now + timedelta(seconds=wait))
         return wait
 
-    def _failed(self, away: _Service | None, error: AttestError, wanted: Wanted, now: datetime) -> None:
+    def _failed(self, away: _Service | None, error: AttestError, wanted: CachedRequest, now: datetime) -> None:
         """Put off a service that is away, with all that is wanted of it, or one question that it cannot answer."""
         name = self._services[wanted.service].name
         if away is None:

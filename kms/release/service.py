@@ -32,7 +32,7 @@ from kms.controls.limit_rules import limit_objections
 from kms.domain.actors import Actor
 from kms.domain.attesters import attester_of, passport_attester
 from kms.domain.break_glass import within_glass
-from kms.domain.decide import Demand, KeyState, Reason, ReleaseDecision, Result, Verdict, decide
+from kms.domain.decide import DenialReason, KeyState, ReleaseDecision, ReleaseOutcome, ReleaseTerms, Result, decide
 from kms.domain.disclosure import hides, told
 from kms.domain.errors import UnavailableError
 from kms.domain.keys import KeyPurpose, KeyReference
@@ -265,7 +265,7 @@ class ReleaseService:
         exchange: _Exchange,
         snapshot: Snapshot,
         results: Mapping[str, Result],
-        objections: tuple[Reason, ...] = (),
+        objections: tuple[DenialReason, ...] = (),
     ) -> ReleaseDecision:
         return decide(
             requested=exchange.request.key_ids,
@@ -312,8 +312,8 @@ class ReleaseService:
                 raise
         return verify_with(endorsements=pool.merged(more))
 
-    def _demand(self, exchange: _Exchange) -> Demand:
-        return Demand(
+    def _demand(self, exchange: _Exchange) -> ReleaseTerms:
+        return ReleaseTerms(
             context=CONTEXT,
             role=ROLE,
             audience=self._audience,
@@ -323,7 +323,7 @@ class ReleaseService:
         )
 
     def _unwrapped(self, decision: ReleaseDecision, snapshot: Snapshot) -> dict[str, SecretBytes]:
-        if decision.verdict is not Verdict.ALLOW:
+        if decision.verdict is not ReleaseOutcome.ALLOW:
             return {}
         records = {state.asked: snapshot.records[state.asked] for state in decision.keys}
         return {one: self._services.kek.unwrap(r.wrapped, context=r.context) for one, r in records.items()}
@@ -356,7 +356,7 @@ class ReleaseService:
         outcome, entry, sealed = written.outcome, written.entry, written.sealed
         if any(state.break_glass for state in outcome.decision.keys):
             _log.warning("BREAK-GLASS: a decision was made under it, see entry %d of the log", entry.seq)
-        if outcome.decision.verdict is not Verdict.ALLOW:
+        if outcome.decision.verdict is not ReleaseOutcome.ALLOW:
             raise self._told(exchange, outcome)
         # (7) The log's word for it: the entry is there, and whoever keeps the proof can show it.
         with stage("prove"):
@@ -392,7 +392,7 @@ class ReleaseService:
         _use_up(writer, exchange)
         self._require_unchanged(writer, exchange, outcome.snapshot)
         outcome = self._objected(writer, exchange, outcome)
-        if outcome.decision.verdict is not Verdict.ALLOW and isinstance(outcome.strictly, EndorsementError):
+        if outcome.decision.verdict is not ReleaseOutcome.ALLOW and isinstance(outcome.strictly, EndorsementError):
             raise outcome.strictly  # as for an unknown key: nothing was decided, and the challenge still counts
         granted = self._leases(writer, exchange, outcome)
         entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))

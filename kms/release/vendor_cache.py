@@ -12,11 +12,11 @@ from typing import Final
 
 from attest import Endorsements
 from attest.endorsements.requests import EndorsementRequest
-from attest.fetch import Answer, EndorsementCache, EndorsementSource
+from attest.fetch import CheckedAnswer, EndorsementCache, EndorsementSource
 from attest.fetch.client import Progress
 from kms.clock import Clock
 
-__all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "NotedCache", "SharedSource", "Wanted"]
+__all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "CachedRequest", "NotedCache", "SharedSource"]
 
 MAX_NOTED: Final = 8192
 """Requests that are remembered, and answers that are kept in memory; the one used longest ago goes first."""
@@ -25,7 +25,7 @@ FORGOTTEN_AFTER: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CachedRequest:
     """A request that workloads need an answer to.
 
     Attributes:
@@ -51,12 +51,12 @@ class NotedCache(EndorsementCache):
         self._on_disk = directory is not None
         self._clock = clock
         self._lock = threading.Lock()
-        self._noted: OrderedDict[Wanted, datetime] = OrderedDict()
-        self._kept: OrderedDict[Wanted, Answer] = OrderedDict()
+        self._noted: OrderedDict[CachedRequest, datetime] = OrderedDict()
+        self._kept: OrderedDict[CachedRequest, CheckedAnswer] = OrderedDict()
 
-    def read(self, request: EndorsementRequest, *, service: str) -> Answer | None:
+    def read(self, request: EndorsementRequest, *, service: str) -> CheckedAnswer | None:
         """Return the answer to a request, and note that it is needed."""
-        wanted = Wanted(request=request, service=service)
+        wanted = CachedRequest(request=request, service=service)
         with self._lock:
             self._noted[wanted] = self._clock()
             self._noted.move_to_end(wanted)
@@ -64,7 +64,7 @@ class NotedCache(EndorsementCache):
                 self._noted.popitem(last=False)
         return self.look(wanted)
 
-    def look(self, wanted: Wanted) -> Answer | None:
+    def look(self, wanted: CachedRequest) -> CheckedAnswer | None:
         """Return the answer to a request, without a note."""
         if self._on_disk:
             return super().read(wanted.request, service=wanted.service)
@@ -72,19 +72,19 @@ class NotedCache(EndorsementCache):
             answer = self._kept.get(wanted)
         return None if answer is None else replace(answer, cached=True)
 
-    def write(self, answer: Answer, *, service: str) -> None:
+    def write(self, answer: CheckedAnswer, *, service: str) -> None:
         """Keep an answer, in place of an earlier one."""
         if self._on_disk:
             super().write(answer, service=service)
             return
-        wanted = Wanted(request=answer.request, service=service)
+        wanted = CachedRequest(request=answer.request, service=service)
         with self._lock:
             self._kept[wanted] = answer
             self._kept.move_to_end(wanted)
             if len(self._kept) > MAX_NOTED:
                 self._kept.popitem(last=False)
 
-    def wanted(self) -> tuple[Wanted, ...]:
+    def wanted(self) -> tuple[CachedRequest, ...]:
         """Return what was needed lately, and forget the rest."""
         oldest = self._clock() - FORGOTTEN_AFTER
         with self._lock:

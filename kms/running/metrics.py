@@ -26,7 +26,7 @@ from kms.release.services import Services
 from kms.store.audit_queries import waiting_nonces
 from kms.telemetry import Outcome, Stage
 
-__all__ = ["CONTENT_TYPE", "NAMES", "Meter", "Seldom", "share_between_workers"]
+__all__ = ["CONTENT_TYPE", "NAMES", "Meter", "SlowGauge", "share_between_workers"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_CODES: Final = 512
@@ -180,7 +180,7 @@ class _Passed(Collector):
         yield from self._own.collect()
 
 
-class Seldom:
+class SlowGauge:
     """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most.
 
     Args:
@@ -213,7 +213,7 @@ class _State(Collector):
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings
         self._services = services
-        self._live = Seldom(self._count_leases)
+        self._live = SlowGauge(self._count_leases)
 
     def _count_leases(self) -> int:
         with self._services.store.reading() as reader:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from attest.errors import ConfigurationError
-from kms.auth.issuers import Issuer
+from kms.auth.issuers import BearerIssuer
 from kms.auth.keysets import KeySets
 from kms.config.configuration import Configuration, log_configuration, read_configuration, with_key_sets
 from kms.config.file_ownership import require_guarded, require_guarded_file
@@ -61,7 +61,7 @@ class Meaning:
         """Return what they mean now, as the log has it."""
         return self._configuration
 
-    def key_sets(self, name: str, issuers: tuple[Issuer, ...]) -> None:
+    def key_sets(self, name: str, issuers: tuple[BearerIssuer, ...]) -> None:
         """Note what the files of these issuers say now.
 
         Args:

@@ -12,34 +12,34 @@ Neither sends a word before the machine has met its user's policy.
     chat.py       ``python -m rag_demo.client URL --policy FILE``
 """
 
-from rag_demo.client.answers import Answer, Citation, Document, Passage, Progress, Reply, ServiceState, Text
-from rag_demo.client.client import Asking, RagClient, Stored
+from rag_demo.client.answers import Answer, AnswerText, Citation, Document, Passage, Reply, ServiceState, UploadProgress
+from rag_demo.client.client import RagClient, ReplyStream, Stored
 from rag_demo.client.demands import Demands, read_demands
 from rag_demo.client.errors import RagAnswerError, RagRefusedError, RagUnreachableError
 from rag_demo.client.monitor import Watch
 from rag_demo.client.token import UserToken, default_token_file, token_in
-from rag_demo.client.trust import SentTo, Standing
+from rag_demo.client.trust import SentTo, TrustStatus
 from rag_demo.client.uploads import Sent
 
 __all__ = [
     "Answer",
-    "Asking",
+    "AnswerText",
     "Citation",
     "Demands",
     "Document",
     "Passage",
-    "Progress",
     "RagAnswerError",
     "RagClient",
     "RagRefusedError",
     "RagUnreachableError",
     "Reply",
+    "ReplyStream",
     "Sent",
     "SentTo",
     "ServiceState",
-    "Standing",
     "Stored",
-    "Text",
+    "TrustStatus",
+    "UploadProgress",
     "UserToken",
     "Watch",
     "default_token_file",

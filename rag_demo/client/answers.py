@@ -14,13 +14,13 @@ from rag_demo.client.events import Event, malformed
 
 __all__ = [
     "Answer",
+    "AnswerText",
     "Citation",
     "Document",
     "Passage",
-    "Progress",
     "Reply",
     "ServiceState",
-    "Text",
+    "UploadProgress",
     "answer_of",
     "document_of",
     "documents_of",
@@ -76,7 +76,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class UploadProgress:
     """How far an upload is.
 
     Attributes:
@@ -133,7 +133,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class AnswerText:
     """The next piece of an answer that is being written.
 
     Attributes:
@@ -160,7 +160,7 @@ class Answer:
     citations: tuple[Citation, ...]
 
 
-Reply: TypeAlias = Passage | Text | Answer
+Reply: TypeAlias = Passage | AnswerText | Answer
 
 
 class _Members:
@@ -269,11 +269,13 @@ def document_of(document: JsonValue) -> Document:
     )
 
 
-def progress_of(event: Event) -> Progress:
+def progress_of(event: Event) -> UploadProgress:
     """Read how far an upload is; errors as ``state_of``."""
     members = _Members(event.members, "progress")
     of, of_passages = (None if members.get(name) is None else members.count(name) for name in ("of", "of_passages"))
-    return Progress(pages=members.count("pages"), of=of, passages=members.count("passages"), of_passages=of_passages)
+    return UploadProgress(
+        pages=members.count("pages"), of=of, passages=members.count("passages"), of_passages=of_passages
+    )
 
 
 def reply_of(event: Event) -> Reply:
@@ -282,7 +284,7 @@ def reply_of(event: Event) -> Reply:
         case "passage":
             return _passage(_Members(event.members, "passage"))
         case "text":
-            return Text(delta=_Members(event.members, "text").text("delta"))
+            return AnswerText(delta=_Members(event.members, "text").text("delta"))
         case "answer":
             return answer_of(event.members)
         case _:

@@ -10,8 +10,8 @@ from typing import Final, TextIO
 
 from attest.cli.boundary import ReaderGoneError
 from attest.errors import AttestError, ConfigurationError
-from rag_demo.client.answers import Document, ServiceState, Text
-from rag_demo.client.client import Asking, RagClient
+from rag_demo.client.answers import AnswerText, Document, ServiceState
+from rag_demo.client.client import RagClient, ReplyStream
 from rag_demo.client.monitor import Watch
 from rag_demo.client.screen import Screen, facts_of
 
@@ -124,10 +124,10 @@ class Chat:
         with self._client.ask(question) as asking:
             self._show(asking)
 
-    def _show(self, asking: Asking) -> None:
+    def _show(self, asking: ReplyStream) -> None:
         written = False
         for reply in asking:
-            if isinstance(reply, Text):
+            if isinstance(reply, AnswerText):
                 written = True
                 self._screen.piece(reply.delta)
         if written:

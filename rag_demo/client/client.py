@@ -33,9 +33,9 @@ from attest.session.connection import trusting
 from rag_demo.client.answers import (
     Answer,
     Document,
-    Progress,
     Reply,
     ServiceState,
+    UploadProgress,
     documents_of,
     is_document_id,
     reply_of,
@@ -45,9 +45,9 @@ from rag_demo.client.clock import now
 from rag_demo.client.demands import Demands
 from rag_demo.client.errors import RagRefusedError, refused
 from rag_demo.client.events import malformed
-from rag_demo.client.exchange import Exchange, Messenger
+from rag_demo.client.exchange import ClientExchange, Messenger
 from rag_demo.client.token import UserToken
-from rag_demo.client.trust import MachineTrust, SentTo, Standing
+from rag_demo.client.trust import MachineTrust, SentTo, TrustStatus
 from rag_demo.client.uploads import (
     Sent,
     document_name,
@@ -60,7 +60,7 @@ from rag_demo.client.uploads import (
     unheard,
 )
 
-__all__ = ["Asking", "RagClient", "Stored", "checked_url"]
+__all__ = ["RagClient", "ReplyStream", "Stored", "checked_url"]
 
 TIMEOUT: Final = httpx.Timeout(connect=10.0, read=150.0, write=60.0, pool=10.0)
 _HOST: Final = re.compile(r"(?:[a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -80,14 +80,14 @@ class Stored:
     sent_to: SentTo
 
 
-class Asking:
+class ReplyStream:
     """The replies to one question, as they come. Iterate to the end; what came before it may not be all.
 
     Args:
         exchange: the question, sent.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ClientExchange) -> None:
         """Wait for the first reply."""
         self._exchange = exchange
         self._replies = _until_answered(exchange)
@@ -182,7 +182,7 @@ class RagClient:
     # -- the machine
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> TrustStatus:
         """What is known of the machine, by the last proof."""
         return self._trust.standing
 
@@ -207,7 +207,7 @@ class RagClient:
     # -- documents
 
     def upload(
-        self, file: Path, *, name: str | None = None, progress: Callable[[Sent | Progress], object] | None = None
+        self, file: Path, *, name: str | None = None, progress: Callable[[Sent | UploadProgress], object] | None = None
     ) -> Stored:
         """Send a document, after the machine has proved itself anew.
 
@@ -274,7 +274,7 @@ class RagClient:
 
     # -- questions
 
-    def ask(self, question: str) -> Asking:
+    def ask(self, question: str) -> ReplyStream:
         """Ask, and return the replies as they come.
 
         Args:
@@ -284,7 +284,7 @@ class RagClient:
             RagRefusedError: the service does not answer it.
             AttestError: as ``check``.
         """
-        return Asking(self._messenger.open("POST", "/v1/questions", {"question": question}))
+        return ReplyStream(self._messenger.open("POST", "/v1/questions", {"question": question}))
 
     # -- life
 
@@ -321,7 +321,7 @@ class _Upload:
     file: Path
     name: str
     size: int
-    told: Callable[[Sent | Progress], object]
+    told: Callable[[Sent | UploadProgress], object]
 
 
 def checked_url(url: str) -> str:
@@ -364,7 +364,7 @@ def _authority(name: str) -> str:
 # -- what comes back
 
 
-def _until_answered(exchange: Exchange) -> Generator[Reply]:
+def _until_answered(exchange: ClientExchange) -> Generator[Reply]:
     over = False
     with exchange:
         for event in exchange.events():

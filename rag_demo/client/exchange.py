@@ -20,7 +20,7 @@ from rag_demo.client.events import Event, malformed, read_events
 from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustView
 
-__all__ = ["MAX_WHOLE_BYTES", "Exchange", "Messenger"]
+__all__ = ["MAX_WHOLE_BYTES", "ClientExchange", "Messenger"]
 
 MAX_WHOLE_BYTES: Final = 8 * 1024 * 1024
 """An answer that is no stream: a list of documents, say."""
@@ -28,7 +28,7 @@ _EVENTS: Final = "text/event-stream"
 _REFUSED: Final = 400
 
 
-class Exchange:
+class ClientExchange:
     """A message that was answered; close it, or read it to its end.
 
     Attributes:
@@ -140,7 +140,7 @@ class Messenger:
         *,
         media_type: str = "application/octet-stream",
         anew: bool = False,
-    ) -> Exchange:
+    ) -> ClientExchange:
         """Send a message, and return its answer with the content still to come.
 
         Args:
@@ -160,7 +160,7 @@ class Messenger:
         transport = ChannelTransport(self.url, view, clock=self.clock, transport=self.network)
         with self._noted(view), _told(self.url):
             response = transport.handle_request(self._request(view, method, target, content, media_type))
-        exchange = Exchange(response, _known(view), url=self.url)
+        exchange = ClientExchange(response, _known(view), url=self.url)
         try:
             exchange.require_accepted()
         except BaseException:

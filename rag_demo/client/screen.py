@@ -17,8 +17,8 @@ from attest.cli.boundary import ReaderGoneError
 from attest.cli.terminal_text import visible
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from rag_demo.client.answers import Answer, Document, Progress
-from rag_demo.client.trust import Standing
+from rag_demo.client.answers import Answer, Document, UploadProgress
+from rag_demo.client.trust import TrustStatus
 from rag_demo.client.uploads import Sent
 
 __all__ = ["Screen", "facts_of", "status_of", "word_of"]
@@ -35,7 +35,7 @@ _OUTCOMES: Final = {
 }
 
 
-def word_of(standing: Standing) -> tuple[str, str, str, str]:
+def word_of(standing: TrustStatus) -> tuple[str, str, str, str]:
     """Return sign, sign in ASCII, word and colour of a standing. Nothing that is unknown looks like success."""
     if standing.affirmed:
         word = "AFFIRMED, SIMULATED" if standing.simulated else "AFFIRMED"
@@ -45,7 +45,7 @@ def word_of(standing: Standing) -> tuple[str, str, str, str]:
     return ("?", "?", "NOT CHECKED", "odd")
 
 
-def status_of(standing: Standing) -> Iterator[tuple[str, str]]:
+def status_of(standing: TrustStatus) -> Iterator[tuple[str, str]]:
     """Yield what is known of the machine, as names and values."""
     if standing.checked is not None:
         yield "asked", rfc3339_text(standing.checked.replace(microsecond=0))
@@ -138,7 +138,7 @@ class Screen:
 
     # -- the machine
 
-    def sign(self, standing: Standing) -> str:
+    def sign(self, standing: TrustStatus) -> str:
         """Return the standing in one coloured phrase."""
         pretty, plain, word, colour = word_of(standing)
         return self._painted(f"{pretty if self.pretty else plain} {word}", colour)
@@ -148,13 +148,13 @@ class Screen:
         with self._lock:
             self._write(text)
 
-    def headline(self, standing: Standing) -> None:
+    def headline(self, standing: TrustStatus) -> None:
         """Write the standing in one line."""
         with self._lock:
             self._clear_bar()
             self._write(self.sign(standing) + "\n")
 
-    def standing(self, standing: Standing) -> None:
+    def standing(self, standing: TrustStatus) -> None:
         """Write the standing with what is known."""
         self.headline(standing)
         self.facts(status_of(standing))
@@ -199,7 +199,7 @@ class Screen:
         told = "sentences of your documents" if answer.kind == "passages" else "written by a language model"
         self.line(f"  ({told})", "dim")
 
-    def progress(self, step: Sent | Progress) -> None:
+    def progress(self, step: Sent | UploadProgress) -> None:
         """Show how far an upload is: a bar on a terminal, nothing elsewhere."""
         if not self.terminal:
             return

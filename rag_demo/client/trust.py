@@ -20,7 +20,7 @@ from attest.encoding import base64url_text, json_value
 from attest.errors import AttestError, VerificationError
 from attest.evidence.binding import NONCE_BYTES
 
-__all__ = ["MachineTrust", "SentTo", "Standing", "TrustView"]
+__all__ = ["MachineTrust", "SentTo", "TrustStatus", "TrustView"]
 
 _SHORT: Final = 16
 
@@ -43,7 +43,7 @@ class SentTo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class TrustStatus:
     """What is known of the machine now.
 
     Attributes:
@@ -85,10 +85,10 @@ class MachineTrust:
         self._random = random
         self._lock = threading.Lock()
         self._record: ChannelRecord | None = None
-        self._standing = Standing()
+        self._standing = TrustStatus()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> TrustStatus:
         """What is known of the machine now."""
         with self._lock:
             return self._standing
@@ -145,7 +145,7 @@ class MachineTrust:
             raise
         with self._lock:
             self._record = record
-            self._standing = Standing(
+            self._standing = TrustStatus(
                 result=record.result, sent_to=sent_to(record), expires=record.expires, checked=question.at
             )
         return record
@@ -165,7 +165,7 @@ class MachineTrust:
         """Take note of why nothing is sent. Of what was known before, nothing counts any more."""
         with self._lock:
             self._record = None
-            self._standing = Standing(error=error, checked=at)
+            self._standing = TrustStatus(error=error, checked=at)
 
     def require_still(self, used: ChannelRecord) -> None:
         """Make sure that nothing spoke against the machine since a message began: a long one is sent for minutes.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError
-from rag_demo.client.answers import Document, Progress, document_of, progress_of
+from rag_demo.client.answers import Document, UploadProgress, document_of, progress_of
 from rag_demo.client.errors import RagAnswerError, refused
 from rag_demo.client.events import Event, malformed
 
@@ -83,7 +83,7 @@ def size_of(file: Path) -> int:
     return facts.st_size
 
 
-def pieces_of(file: Path, size: int, told: Callable[[Sent | Progress], object]) -> Iterator[bytes]:
+def pieces_of(file: Path, size: int, told: Callable[[Sent | UploadProgress], object]) -> Iterator[bytes]:
     """Yield a file as it is read, and tell how far that is; errors as ``size_of``."""
     sent = 0
     try:
@@ -100,12 +100,12 @@ def _unreadable(file: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(f"{file} cannot be read: {problem}", code="file-unreadable", field=str(file), got=problem)
 
 
-def unheard(step: Sent | Progress) -> None:
+def unheard(step: Sent | UploadProgress) -> None:
     """Be told, and tell nobody."""
     del step
 
 
-def stored_by(events: Iterable[Event], told: Callable[[Sent | Progress], object]) -> Document:
+def stored_by(events: Iterable[Event], told: Callable[[Sent | UploadProgress], object]) -> Document:
     """Read to the end: a document counts as stored when its stream is whole.
 
     Raises:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from attest.errors import AppraisalError, AttestError
-from rag_demo.client import Asking, Passage, RagClient, RagRefusedError, token_in
+from rag_demo.client import Passage, RagClient, RagRefusedError, ReplyStream, token_in
 from rag_demo.demo.document import (
     ANSWER_HAS,
     DOCUMENT_NAME,
@@ -169,7 +169,7 @@ def _still_nothing(out: Narrator, stage: Stage) -> None:
 def _refused(out: Narrator, owner: RagClient) -> None:
     """Make sure that a client with the new policy sends nothing."""
     try:
-        asking: Asking = owner.ask(QUESTION)
+        asking: ReplyStream = owner.ask(QUESTION)
     except AppraisalError as exc:
         failed = ", ".join(one.id for one in exc.checks if one.outcome == "fail")
         out.good(f"the client sends nothing any more: {failed}")

@@ -10,7 +10,7 @@ import click
 
 from attest.errors import AttestError
 from attest.page import page_files
-from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.composition import bench_of
 from rag_demo.enclave.service.config import load_config
 from rag_demo.enclave.service.process import listen, prepare, serve
@@ -67,7 +67,7 @@ def main(  # noqa: PLR0917  click hands over one for each option
 
 
 def _serve(settings: EnclaveSettings) -> None:
-    service = Service(settings, open_bench=bench_of(settings), pages=page_files())
+    service = RagService(settings, open_bench=bench_of(settings), pages=page_files())
     sock = listen(settings.host, settings.port)
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host

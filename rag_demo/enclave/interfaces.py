@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Document", "Embedder", "Found", "Page", "Passage", "Store", "Vectors"]
+__all__ = ["DocumentStore", "Embedder", "Found", "IndexedDocument", "IndexedPassage", "Page", "Vectors"]
 
 Vectors: TypeAlias = NDArray[np.float32]
 """One row for each text, each of length 1, so that a product of two is their cosine."""
@@ -30,7 +30,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class IndexedPassage:
     """A stretch of one page that is found as a whole.
 
     Attributes:
@@ -45,7 +45,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class IndexedDocument:
     """What is known of a stored document.
 
     Attributes:
@@ -81,7 +81,7 @@ class Found:
 
     document: str
     name: str
-    passage: Passage
+    passage: IndexedPassage
     similarity: float
     score: float
 
@@ -108,15 +108,15 @@ class Embedder(Protocol):
         ...
 
 
-class Store(Protocol):
+class DocumentStore(Protocol):
     """Documents by collection. A collection is a user's; nothing that names one reaches another.
 
     ``collection`` is 32 bytes that the service derives from what the user showed.
     """
 
     def add(
-        self, collection: bytes, document: Document, parts: Iterable[tuple[Sequence[Passage], Vectors]]
-    ) -> Document:
+        self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
+    ) -> IndexedDocument:
         """Store a document with its passages and vectors: all of it, or nothing, whenever it ends.
 
         Args:
@@ -129,7 +129,7 @@ class Store(Protocol):
         """
         ...
 
-    def documents(self, collection: bytes) -> tuple[Document, ...]:
+    def documents(self, collection: bytes) -> tuple[IndexedDocument, ...]:
         """Return the documents of a collection, oldest first."""
         ...
 

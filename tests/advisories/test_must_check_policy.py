@@ -16,11 +16,11 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.errors import ConfigurationError, SignatureError, VerificationError
 from attest.policy import Policy, load_policy
 from attest.policy.authoring.signatures import DocumentIdentity, require_newer
-from attest.policy.rule_tree import All
+from attest.policy.rule_tree import AllBranch
 from attest.release import KeyName
 from attest.results.document import appraised_document
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
-from kms.domain.decide import Demand, KeyState, Verdict, decide
+from kms.domain.decide import KeyState, ReleaseOutcome, ReleaseTerms, decide
 from tests.policy.documents import STRICT, policy_of
 from tests.policy.mixed import HIGH_TCB, gpu, hopper, mixed, policy_with, snp, snp_cpu
 from tests.policy.random_pairs import pool
@@ -198,7 +198,7 @@ def _all(policy: Policy) -> list[Any]:
 
 # -- 22: default deny
 
-DEMAND = Demand(
+DEMAND = ReleaseTerms(
     context="kms-release/v1",
     role="workload",
     audience="kms",
@@ -224,7 +224,7 @@ def released(policy: Policy, *, key_policy: Policy | None = None, appraised: boo
     decision = decide(
         requested=("k",), keys={"k": state}, results={"k": result} if appraised else {}, demand=DEMAND, at=AT
     )
-    assert (decision.verdict is Verdict.ALLOW) is (not decision.reasons)
+    assert (decision.verdict is ReleaseOutcome.ALLOW) is (not decision.reasons)
     return [reason.code for reason in decision.reasons]
 
 
@@ -244,7 +244,7 @@ def test_must_check_22_an_empty_list_matches_nothing() -> None:
     for parts in [*nothing, {"at_least": {"count": 1, "of": []}}]:
         with pytest.raises(ConfigurationError):
             policy_of(policy_with(**parts))
-    silent = replace(policy_of(policy_with(snp=snp())), tree=All(path="", members=()))
+    silent = replace(policy_of(policy_with(snp=snp())), tree=AllBranch(path="", members=()))
     assert released(silent) == ["policy-not-met"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from attest.agent.client import AgentClient
-from attest.agent.config import AgentConfig, Limits, ServedKey, ServedModel, SocketConfig
+from attest.agent.config import AgentConfig, AgentLimits, ServedKey, ServedModel, SocketConfig
 from attest.agent.peers import PeerRule
 from attest.agent.server import Agent
 from attest.agent.unix_socket import AgentSocket
@@ -37,7 +37,7 @@ FILES = {
 }
 ME = PeerRule(name="me", uid=os.geteuid(), gid=None)
 NOT_ME = PeerRule(name="not-me", uid=os.geteuid() + 12345, gid=None)
-QUICK = Limits(head_seconds=20, idle_seconds=20, stall_seconds=20, drain_seconds=20)
+QUICK = AgentLimits(head_seconds=20, idle_seconds=20, stall_seconds=20, drain_seconds=20)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Running:
         place: Place,
         *,
         config: AgentConfig | None = None,
-        limits: Limits = QUICK,
+        limits: AgentLimits = QUICK,
         own_uid: int | None = None,
         wait: bool = True,
     ) -> Iterator["Running"]:

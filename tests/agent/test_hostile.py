@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attest.agent.answers import Request
+from attest.agent.answers import AgentRequest
 from attest.agent.concurrency import Turns
-from attest.agent.config import Limits
+from attest.agent.config import AgentLimits
 from attest.agent.http import MAX_HEAD_BYTES
-from attest.agent.keys import Keyring
-from attest.agent.logs import Seldom
+from attest.agent.keys import AgentKeys
+from attest.agent.logs import RateLimitedLog
 from attest.agent.models import Model
 from attest.agent.peers import Peer
 from attest.agent.routes import Routes
@@ -213,7 +213,7 @@ def test_one_user_does_not_take_the_turns_of_others() -> None:
 
 def test_messages_that_somebody_can_cause_are_seldom() -> None:
     now = [0.0]
-    seldom = Seldom(lambda: now[0], times=2, seconds=10)
+    seldom = RateLimitedLog(lambda: now[0], times=2, seconds=10)
     assert [seldom.admits() for _ in range(5)] == [1, 1, 0, 0, 0]
     now[0] = 10
     assert [seldom.admits() for _ in range(3)] == [4, 1, 0]
@@ -236,7 +236,7 @@ def test_whoever_is_turned_away_again_and_again_fills_no_log(
 @pytest.fixture(scope="module")
 def routes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Routes]:
     made = Place.make(tmp_path_factory.mktemp("sealed"))
-    keyring = Keyring(FakeSession({KEY: MATERIAL, "model@1": made.key}), ticks=lambda: 0.0)
+    keyring = AgentKeys(FakeSession({KEY: MATERIAL, "model@1": made.key}), ticks=lambda: 0.0)
     config = usual(made)
     models = {one.name: Model(config=one, keyring=keyring, service=None) for one in config.models}
     yield Routes(config, keyring=keyring, models=models, own_uid=0)
@@ -262,7 +262,7 @@ def test_every_request_is_answered_or_refused(
     routes: Routes, method: str, target: str, headers: dict[str, str]
 ) -> None:
     peer = Peer(uid=ME.uid or 0, gid=0, pid=1)
-    answer = routes.answer(peer, Request(method=method, target=target, headers=headers))
+    answer = routes.answer(peer, AgentRequest(method=method, target=target, headers=headers))
     answer.close()
     assert 200 <= answer.status < 600
     assert answer.status == 200 or MATERIAL not in bytes(answer.body)
@@ -286,4 +286,4 @@ def test_limits_have_the_defaults_that_the_page_states() -> None:
 
     page = (Path(__file__).resolve().parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
     document = tomllib.loads(page.split("```toml\n")[1].split("```")[0])
-    assert Limits(**document["limits"]) == Limits()
+    assert AgentLimits(**document["limits"]) == AgentLimits()

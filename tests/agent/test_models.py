@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attest.agent.config import ServedModel
-from attest.agent.keys import Keyring
+from attest.agent.keys import AgentKeys
 from attest.agent.models import MAX_IDLE_READERS, Model, verified_place
 from attest.errors import ConfigurationError
 from attest.release.names import KeyReference
@@ -16,7 +16,7 @@ from tests.agent.running import BIG, FILES, ME, MODEL_KEY, FakeSession, Place
 
 
 def made(place: Place, session: FakeSession, **more: object) -> Model:
-    keyring = Keyring(session, ticks=lambda: 0.0)
+    keyring = AgentKeys(session, ticks=lambda: 0.0)
     session.on_lost = keyring.lost
     return Model(config=place.served(ME), keyring=keyring, service=None, **more)  # type: ignore[arg-type]  # as it is called
 

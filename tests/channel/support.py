@@ -11,18 +11,18 @@ from typing import Any
 from attest.channel import (
     AnswerOpener,
     ChannelExpectation,
+    ChannelKey,
     ChannelRecord,
-    Exchange,
-    Form,
+    ChannelRefusal,
     Gateway,
     KeyDocument,
     KeyOffer,
     MemoryReplayWindow,
-    Refusal,
+    MessageForm,
     Request,
     RequestSealer,
     Response,
-    ServiceKey,
+    ServedExchange,
     ServiceKeys,
     channel_binding,
     verify_offer,
@@ -90,7 +90,7 @@ def offer_of(document: KeyDocument, nonce: bytes, **changes: Any) -> KeyOffer:  
 class Service:
     """A gateway with a key that was born at ``AT``, and what its clients believe."""
 
-    key: ServiceKey = field(default_factory=lambda: ServiceKey.born(random=os.urandom, at=AT))
+    key: ChannelKey = field(default_factory=lambda: ChannelKey.born(random=os.urandom, at=AT))
     window: MemoryReplayWindow = field(default_factory=MemoryReplayWindow)
     options: dict[str, Any] = field(default_factory=dict)  # Any: arguments of the gateway
 
@@ -98,7 +98,7 @@ class Service:
         usual: dict[str, Any] = {"replays": self.window, "authorities": {AUTHORITY}, "random": os.urandom}
         self.gateway = Gateway(ServiceKeys(self.key), **usual | self.options)
 
-    def record(self, *, key: ServiceKey | None = None, nonce: bytes = NONCE, at: datetime = AT) -> ChannelRecord:
+    def record(self, *, key: ChannelKey | None = None, nonce: bytes = NONCE, at: datetime = AT) -> ChannelRecord:
         """Attest, verify and appraise, as a client does."""
         key = key or self.key
         offer = KeyOffer.from_json(offer_of(key.document, nonce).to_json())
@@ -106,11 +106,11 @@ class Service:
         return verify_offer(offer, expect=expectation(), nonce=nonce, at=at)
 
     def receive(
-        self, body: bytes, *, form: Form = Form.CHUNKED, at: datetime = AT, step: int = 0
-    ) -> tuple[Exchange, Request | Refusal]:
+        self, body: bytes, *, form: MessageForm = MessageForm.CHUNKED, at: datetime = AT, step: int = 0
+    ) -> tuple[ServedExchange, Request | ChannelRefusal]:
         """Take a request in one piece, or in steps."""
         exchange = self.gateway.exchange("POST", form.request_type)
-        assert isinstance(exchange, Exchange)
+        assert isinstance(exchange, ServedExchange)
         for one in [body[i : i + step] for i in range(0, len(body), step)] if step else [body]:
             exchange.feed(one, at=at)
         return exchange, exchange.finish(at=at)
@@ -138,5 +138,5 @@ def opened(opener: AnswerOpener, body: bytes | Iterable[bytes]) -> Response:
     return Response(status=head.status, fields=head.fields, content=content, trailers=opener.trailers)
 
 
-def opener_of(sealer: RequestSealer, form: Form = Form.CHUNKED) -> AnswerOpener:
+def opener_of(sealer: RequestSealer, form: MessageForm = MessageForm.CHUNKED) -> AnswerOpener:
     return sealer.answer(200, form.answer_type)

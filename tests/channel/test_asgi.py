@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from attest.channel import Form, Limits, Response
+from attest.channel import MessageForm, MessageLimits, Response
 from attest.channel.asgi import GATEWAY_PATH, MAX_REFUSED_BYTES, MAX_WAITING_BYTES, ChannelGateway
 from attest.channel.client import RequestSealer
 from attest.channel.fields import refusal_code
@@ -51,7 +51,7 @@ def run(
         "method": "POST",
         "path": GATEWAY_PATH,
         "query_string": b"",
-        "headers": [(b"Content-Type", Form.CHUNKED.request_type.encode())],
+        "headers": [(b"Content-Type", MessageForm.CHUNKED.request_type.encode())],
     }
     asyncio.run(gateway(usual | (scope or {}), receive, send))
     return sent
@@ -162,7 +162,7 @@ def test_an_application_without_a_proper_answer_is_told_as_failed(messages: list
         sent.append(message)
 
     scope = {"type": "http", "asgi": {}, "method": "POST", "path": GATEWAY_PATH, "query_string": b""}
-    scope["headers"] = [(b"content-type", Form.CHUNKED.request_type.encode())]
+    scope["headers"] = [(b"content-type", MessageForm.CHUNKED.request_type.encode())]
     with pytest.raises(RuntimeError, match="application behind the channel failed: ChannelError"):
         asyncio.run(gateway(scope, receive, send))
     answer = whole(sealer, sent)
@@ -235,7 +235,7 @@ def test_an_event_stream_is_sent_on_when_the_clock_ticks() -> None:
             ticked.set()
 
     scope = {"type": "http", "asgi": {}, "method": "POST", "path": GATEWAY_PATH, "query_string": b""}
-    scope["headers"] = [(b"content-type", Form.CHUNKED.request_type.encode())]
+    scope["headers"] = [(b"content-type", MessageForm.CHUNKED.request_type.encode())]
     asyncio.run(gateway(scope, receive, send))
     text = whole(sealer, SENT).content.decode()
     assert [line for line in text.splitlines() if line.startswith("data")] == ["data: 1", "data: 2"]
@@ -251,14 +251,14 @@ def test_a_stream_is_collected_for_who_takes_single_messages() -> None:
         await send(body_of(b"one ", more=True))
         await send(body_of(b"two"))
 
-    body, sealer = sealed(SERVICE.record(), form=Form.SINGLE)
-    headers = [(b"content-type", Form.SINGLE.request_type.encode())]
+    body, sealer = sealed(SERVICE.record(), form=MessageForm.SINGLE)
+    headers = [(b"content-type", MessageForm.SINGLE.request_type.encode())]
     sent = run(streaming, request_of(body), scope={"headers": headers})
-    assert opened(opener_of(sealer, Form.SINGLE), sent[1]["body"]).content == b"one two"
+    assert opened(opener_of(sealer, MessageForm.SINGLE), sent[1]["body"]).content == b"one two"
 
 
 def test_a_refused_request_is_read_to_its_end_but_not_for_ever() -> None:
-    service = Service(options={"limits": Limits(content=10)})
+    service = Service(options={"limits": MessageLimits(content=10)})
     body, sealer = sealed(service.record(), replace(ASK, content=bytes(100_000)))
     endless = [request_of(bytes(1 << 20), more=True) for _ in range(MAX_REFUSED_BYTES // (1 << 20) + 10)]
     sent = run(answering, request_of(body, more=True), *endless, service=service)

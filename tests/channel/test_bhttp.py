@@ -17,7 +17,7 @@ from attest.channel.bhttp import (
     written_content,
 )
 from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
-from attest.channel.messages import LIMITS, Fields, Limits, Request, Response, field_values
+from attest.channel.messages import LIMITS, Fields, MessageLimits, Request, Response, field_values
 from attest.errors import ChannelError
 from tests.channel.support import vectors
 
@@ -363,7 +363,7 @@ def test_each_size_is_taken_up_to_its_limit(what: str, indeterminate: bool) -> N
 
 @pytest.mark.parametrize("indeterminate", [False, True])
 def test_the_number_of_fields_their_sum_and_the_interim_responses_are_limited(indeterminate: bool) -> None:
-    limits = Limits(fields=3, section=34, interim=2)
+    limits = MessageLimits(fields=3, section=34, interim=2)
     many = ((b"n", b"v"),) * 4
     long = ((b"n" * 8, b"v" * 8),) * 3
     interim = ((100, ()),) * 3
@@ -383,13 +383,13 @@ def test_a_section_of_known_length_is_limited_as_a_whole() -> None:
     line = ((b"n", b"v" * 10),)
     size = len(section(line, indeterminate=False)) - 1
     raw = encode_response(Response(status=200, fields=line))
-    decode_response(raw, limits=Limits(section=size))
-    assert code_of(lambda: decode_response(raw, limits=Limits(section=size - 1))) == "bhttp-too-long"
+    decode_response(raw, limits=MessageLimits(section=size))
+    assert code_of(lambda: decode_response(raw, limits=MessageLimits(section=size - 1))) == "bhttp-too-long"
 
 
 def test_a_name_that_leaves_no_room_in_its_section_is_refused() -> None:
     raw = encode_response(Response(status=200, fields=((b"n" * 20, b""),)), indeterminate=True)
-    assert code_of(lambda: decode_response(raw, limits=Limits(section=19))) == "bhttp-too-long"
+    assert code_of(lambda: decode_response(raw, limits=MessageLimits(section=19))) == "bhttp-too-long"
 
 
 def test_padding_is_limited() -> None:
@@ -415,11 +415,11 @@ def test_a_content_length_over_the_limit_is_refused_before_anything_is_awaited(k
 
 def test_the_sum_of_content_chunks_is_limited() -> None:
     raw = b"\x02\x03GET\x05https\x01a\x01/\x00" + written_content(b"12345") * 2 + b"\x00"
-    assert decode_request(raw, limits=Limits(content=10)).content == b"1234512345"
-    assert code_of(lambda: decode_request(raw, limits=Limits(content=9))) == "bhttp-too-long"
+    assert decode_request(raw, limits=MessageLimits(content=10)).content == b"1234512345"
+    assert code_of(lambda: decode_request(raw, limits=MessageLimits(content=9))) == "bhttp-too-long"
 
 
 def test_every_limit_has_a_test() -> None:
     tested = {"method", "scheme", "authority", "path", "name", "value", "content"} | {"fields", "section", "interim"}
-    assert {field.name for field in fields(Limits)} == tested | {"padding"}
+    assert {field.name for field in fields(MessageLimits)} == tested | {"padding"}
     assert LIMITS.message > LIMITS.content

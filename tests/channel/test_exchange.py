@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from attest.channel import (
     KEM_HYBRID,
     KEM_X25519,
-    Form,
+    ChannelKey,
+    ChannelRefusal,
     Gateway,
-    Limits,
     MemoryReplayWindow,
-    Refusal,
+    MessageForm,
+    MessageLimits,
     Request,
     RequestSealer,
     Response,
-    ServiceKey,
     ServiceKeys,
 )
 from attest.channel.bhttp import encode_request
@@ -43,7 +43,7 @@ from attest.errors import (
 from tests.channel.support import ASK, AUTHORITY, SAID, SECOND, Service, opened, opener_of, sealed
 from tests.samples import AT
 
-FORMS = tuple(Form)
+FORMS = tuple(MessageForm)
 BIG = replace(ASK, content=os.urandom(3 * PIECE_BYTES + 77))
 
 
@@ -52,17 +52,17 @@ def service() -> Service:
     return Service()
 
 
-def refusal_of(service: Service, body: bytes, **options: object) -> Refusal:
+def refusal_of(service: Service, body: bytes, **options: object) -> ChannelRefusal:
     found = service.receive(body, **options)[1]  # type: ignore[arg-type]
-    assert isinstance(found, Refusal), found
+    assert isinstance(found, ChannelRefusal), found
     return found
 
 
-def inner(service: Service, request: Request, *, form: Form = Form.CHUNKED) -> bytes:
+def inner(service: Service, request: Request, *, form: MessageForm = MessageForm.CHUNKED) -> bytes:
     """Seal a message as it is, without what a client of ours adds."""
     sealing = begin_sealing(choose(service.key.document), form)
     message = encode_request(request)
-    if form is Form.SINGLE:
+    if form is MessageForm.SINGLE:
         return sealing.prefix + sealing.context.seal(message)
     return sealing.prefix + ChunkSealer(sealing.context).final(message)
 
@@ -78,8 +78,8 @@ def dated(**changes: object) -> Request:
 @pytest.mark.parametrize("padding", [True, False])
 @pytest.mark.parametrize("kem", [KEM_HYBRID, KEM_X25519])
 @pytest.mark.parametrize("request_", [ASK, BIG, replace(ASK, content=b"")])
-def test_a_request_and_its_answer_arrive(form: Form, padding: bool, kem: int, request_: Request) -> None:
-    key = ServiceKey.born(random=os.urandom, at=AT, kems=(kem,))
+def test_a_request_and_its_answer_arrive(form: MessageForm, padding: bool, kem: int, request_: Request) -> None:
+    key = ChannelKey.born(random=os.urandom, at=AT, kems=(kem,))
     service = Service(key=key, options={"padding": padding})
     body, sealer = sealed(service.record(), request_, form=form, kems=(kem,), padding=padding)
     exchange, found = service.receive(body, form=form, step=1000)
@@ -133,7 +133,7 @@ def test_text_is_read_while_the_answer_is_made(service: Service) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_byte_of_a_request_can_be_altered(service: Service, form: Form) -> None:
+def test_no_byte_of_a_request_can_be_altered(service: Service, form: MessageForm) -> None:
     body, _ = sealed(service.record(), form=form)
     for at in range(len(body)):
         altered = body[:at] + bytes((body[at] ^ 1 << at % 8,)) + body[at + 1 :]
@@ -143,7 +143,7 @@ def test_no_byte_of_a_request_can_be_altered(service: Service, form: Form) -> No
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_byte_of_an_answer_can_be_altered_or_missing(service: Service, form: Form) -> None:
+def test_no_byte_of_an_answer_can_be_altered_or_missing(service: Service, form: MessageForm) -> None:
     body, sealer = sealed(service.record(), form=form)
     answer = service.receive(body, form=form)[0].answer(SAID)
     for at in range(len(answer)):
@@ -156,7 +156,7 @@ def test_no_byte_of_an_answer_can_be_altered_or_missing(service: Service, form: 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_request_that_is_cut_anywhere_is_refused(service: Service, form: Form) -> None:
+def test_a_request_that_is_cut_anywhere_is_refused(service: Service, form: MessageForm) -> None:
     body, _ = sealed(service.record(), form=form)
     for size in range(1, len(body)):
         found = refusal_of(service, body[:size], form=form)
@@ -212,10 +212,10 @@ def test_a_request_to_another_key_is_refused(service: Service) -> None:
 
 
 def test_one_form_cannot_be_sent_as_the_other(service: Service) -> None:
-    single, _ = sealed(service.record(), form=Form.SINGLE)
+    single, _ = sealed(service.record(), form=MessageForm.SINGLE)
     chunked, _ = sealed(service.record())
-    assert refusal_of(service, single, form=Form.CHUNKED).status == 422
-    assert refusal_of(service, chunked, form=Form.SINGLE).status == 422
+    assert refusal_of(service, single, form=MessageForm.CHUNKED).status == 422
+    assert refusal_of(service, chunked, form=MessageForm.SINGLE).status == 422
 
 
 def test_a_downgraded_suite_is_refused(service: Service) -> None:
@@ -228,12 +228,12 @@ def test_a_downgraded_suite_is_refused(service: Service) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_request_is_answered_once(form: Form) -> None:
+def test_a_request_is_answered_once(form: MessageForm) -> None:
     service = Service()
     body, sealer = sealed(service.record(), form=form)
     assert isinstance(service.receive(body, form=form)[1], Request)
     exchange, found = service.receive(body, form=form, at=AT + WINDOW)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, ChannelRefusal)
     assert (found.status, found.code, found.inside) == (409, "request-replayed", True)
     answer = opened(opener_of(sealer, form), exchange.refuse(found, at=AT))
     assert (answer.status, refusal_code(answer.fields)) == (409, "request-replayed")
@@ -308,7 +308,7 @@ def test_a_clock_that_is_moved_on_and_back_lets_nothing_be_answered_twice() -> N
 
 
 def test_a_replicated_key_needs_a_window_that_is_shared() -> None:
-    key = replace(ServiceKey.born(random=os.urandom, at=AT), replicated=True)
+    key = replace(ChannelKey.born(random=os.urandom, at=AT), replicated=True)
     with pytest.raises(ValueError, match="shared replay window"):
         Service(key=key)
     with pytest.raises(ValueError, match="say why"):
@@ -327,7 +327,7 @@ def test_a_replicated_key_needs_a_window_that_is_shared() -> None:
 def test_a_date_outside_the_window_is_refused_with_the_services_own(service: Service, off: timedelta) -> None:
     body, sealer = sealed(service.record(at=AT + off), at=AT + off)
     exchange, found = service.receive(body)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, ChannelRefusal)
     answer = opened(opener_of(sealer), exchange.refuse(found, at=AT))
     assert answer.status == 400
     assert json.loads(answer.content)["type"] == "https://iana.org/assignments/http-problem-types#date"
@@ -396,7 +396,7 @@ def test_whom_a_request_is_for_is_said_once_or_twice_the_same(
 ) -> None:
     fields = (*dated().fields, *((b"host", host) for host in hosts))
     found = service.receive(inner(service, dated(authority=authority, fields=fields)))[1]
-    assert (found.code if isinstance(found, Refusal) else None) == code
+    assert (found.code if isinstance(found, ChannelRefusal) else None) == code
 
 
 @pytest.mark.parametrize(
@@ -422,48 +422,48 @@ def test_a_content_length_that_agrees_is_taken_and_fields_of_a_connection_are_no
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("message", [b"", b"\x09", b"\x00\x03GET", bytes(300)])
-def test_what_opens_and_is_no_http_is_refused_inside(service: Service, form: Form, message: bytes) -> None:
+def test_what_opens_and_is_no_http_is_refused_inside(service: Service, form: MessageForm, message: bytes) -> None:
     sealing = begin_sealing(choose(service.key.document), form)
     sealed_message = (
-        sealing.context.seal(message) if form is Form.SINGLE else ChunkSealer(sealing.context).final(message)
+        sealing.context.seal(message) if form is MessageForm.SINGLE else ChunkSealer(sealing.context).final(message)
     )
     found = refusal_of(service, sealing.prefix + sealed_message, form=form)
     assert (found.status, found.code, found.inside) == (400, "request-malformed", True)
 
 
 def test_a_content_over_the_limit_is_refused_inside_and_the_rest_passed_over() -> None:
-    service = Service(options={"limits": Limits(content=1000)})
+    service = Service(options={"limits": MessageLimits(content=1000)})
     assert isinstance(service.receive(sealed(service.record(), replace(ASK, content=bytes(1000)))[0])[1], Request)
     for size in (1001, 500_000):
         for form in FORMS:
             body, _ = sealed(service.record(), replace(ASK, content=bytes(size)), form=form)
             found = refusal_of(service, body, form=form, step=4000)
             assert found.status == 413
-            assert found.inside == (form is Form.CHUNKED or size == 1001)
+            assert found.inside == (form is MessageForm.CHUNKED or size == 1001)
 
 
 def test_more_chunks_than_a_message_could_need_are_refused() -> None:
-    service = Service(options={"limits": Limits(content=10, padding=10)})
-    sealing = begin_sealing(choose(service.key.document), Form.CHUNKED)
+    service = Service(options={"limits": MessageLimits(content=10, padding=10)})
+    sealing = begin_sealing(choose(service.key.document), MessageForm.CHUNKED)
     sealer = ChunkSealer(sealing.context)
-    exchange = service.gateway.exchange("POST", Form.CHUNKED.request_type)
-    assert not isinstance(exchange, Refusal)
+    exchange = service.gateway.exchange("POST", MessageForm.CHUNKED.request_type)
+    assert not isinstance(exchange, ChannelRefusal)
     exchange.feed(sealing.prefix + sealer.piece(b"\x02"), at=AT)
     exchange.feed(sealer.piece(b"\x03GET\x05https\x01a\x01/\x00" + b"\x01a" * 11), at=AT)
     assert exchange.refused
     found = exchange.finish(at=AT)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, ChannelRefusal)
     assert (found.status, found.inside) == (413, True)
 
 
 def test_every_refusal_inside_has_one_length() -> None:
     lengths: set[int] = set()
-    service = Service(window=MemoryReplayWindow(3), options={"limits": Limits(content=100)})
+    service = Service(window=MemoryReplayWindow(3), options={"limits": MessageLimits(content=100)})
     first = inner(service, dated())
     service.receive(first)
     for body in (first, inner(service, ASK), inner(service, dated(authority="x")), inner(service, dated())):
         exchange, found = service.receive(body)
-        assert isinstance(found, Refusal)
+        assert isinstance(found, ChannelRefusal)
         lengths.add(len(exchange.refuse(found, at=AT)))
     assert len(lengths) == 1
     assert lengths.pop() > REFUSAL_BYTES
@@ -480,12 +480,12 @@ def test_what_is_no_encrypted_request_is_refused_in_the_clear(
     service: Service, method: str, media_type: str | None, status: int
 ) -> None:
     found = service.gateway.exchange(method, media_type)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, ChannelRefusal)
     assert (found.status, found.inside) == (status, False)
 
 
 def test_a_media_type_counts_without_case_and_parameters(service: Service) -> None:
-    assert not isinstance(service.gateway.exchange("POST", " Message/OHTTP-Req ; a=b"), Refusal)
+    assert not isinstance(service.gateway.exchange("POST", " Message/OHTTP-Req ; a=b"), ChannelRefusal)
 
 
 def test_an_empty_body_is_refused_in_the_clear(service: Service) -> None:
@@ -530,7 +530,7 @@ def test_an_exchange_answers_once_and_only_what_opened(service: Service) -> None
         with pytest.raises(ValueError, match="answered"):
             again()
     exchange, found = service.receive(body[:-1])
-    assert isinstance(found, Refusal)
+    assert isinstance(found, ChannelRefusal)
     with pytest.raises(ValueError, match="did not open"):
         exchange.answer(SAID)
     with pytest.raises(ValueError, match="in the clear"):
@@ -538,8 +538,8 @@ def test_an_exchange_answers_once_and_only_what_opened(service: Service) -> None
 
 
 def test_a_single_message_is_not_streamed(service: Service) -> None:
-    body, _ = sealed(service.record(), form=Form.SINGLE)
-    exchange, _ = service.receive(body, form=Form.SINGLE)
+    body, _ = sealed(service.record(), form=MessageForm.SINGLE)
+    exchange, _ = service.receive(body, form=MessageForm.SINGLE)
     assert not exchange.streams
     with pytest.raises(ValueError, match="as a whole"):
         exchange.stream(SAID)
@@ -568,16 +568,16 @@ def test_nothing_is_sealed_by_a_record_that_does_not_count_now(service: Service,
 
 
 def test_x25519_alone_is_sealed_to_only_where_it_is_allowed_by_name() -> None:
-    service = Service(key=ServiceKey.born(random=os.urandom, at=AT, kems=(KEM_X25519,)))
+    service = Service(key=ChannelKey.born(random=os.urandom, at=AT, kems=(KEM_X25519,)))
     with pytest.raises(ChannelError) as refused:
         RequestSealer(service.record(), ASK, at=AT)
     assert refused.value.code == "channel-keys-unsupported"
 
 
 def test_an_answer_of_the_single_form_is_bounded(service: Service) -> None:
-    body, sealer = sealed(service.record(), form=Form.SINGLE)
-    service.receive(body, form=Form.SINGLE)
-    opener = sealer.answer(200, Form.SINGLE.answer_type, limits=Limits(content=10))
+    body, sealer = sealed(service.record(), form=MessageForm.SINGLE)
+    service.receive(body, form=MessageForm.SINGLE)
+    opener = sealer.answer(200, MessageForm.SINGLE.answer_type, limits=MessageLimits(content=10))
     opener.feed(bytes(100_000))
     with pytest.raises(ChannelError) as refused:
         opener.feed(bytes(1_000_000))
@@ -586,9 +586,9 @@ def test_an_answer_of_the_single_form_is_bounded(service: Service) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @given(data=st.binary(max_size=1500))
-def test_any_bytes_are_refused_by_the_gateway(form: Form, data: bytes) -> None:
+def test_any_bytes_are_refused_by_the_gateway(form: MessageForm, data: bytes) -> None:
     found = _SHARED.receive(b"\x00\x64\x7a\x00\x01\x00\x02" + data, form=form, step=100)[1]
-    assert isinstance(found, Refusal)
+    assert isinstance(found, ChannelRefusal)
     assert found.status == 422
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.channel.chunked import MAX_CHUNK_BYTES, PIECE_BYTES, ChunkOpener, ChunkSealer
-from attest.channel.config import OFFERED, Choice, KeyConfig, parse_key_config
+from attest.channel.config import OFFERED, KeyChoice, KeyConfig, parse_key_config
 from attest.channel.hpke import (
     AES_128_GCM,
     AES_256_GCM,
@@ -24,7 +24,7 @@ from attest.channel.hpke import (
     extract,
 )
 from attest.channel.ohttp import (
-    Form,
+    MessageForm,
     Opening,
     Sealing,
     begin_opening,
@@ -48,8 +48,8 @@ def service(kem: int = KEM_HYBRID, *, key_id: int = 1, seed: bytes = SEED) -> tu
     return KeyConfig(key_id=key_id, kem=kem, public_key=key.public), key
 
 
-def choice(config: KeyConfig, aead: int = AES_256_GCM) -> Choice:
-    return Choice(config=config, suite=Suite(kem=config.kem, aead=aead))
+def choice(config: KeyConfig, aead: int = AES_256_GCM) -> KeyChoice:
+    return KeyChoice(config=config, suite=Suite(kem=config.kem, aead=aead))
 
 
 def test_the_vector_of_rfc_9458_is_made_and_opened() -> None:
@@ -57,11 +57,11 @@ def test_the_vector_of_rfc_9458_is_made_and_opened() -> None:
     config, key = parse_key_config(found["config"]), HpkeKey.from_seed(KEM_X25519, found["skR"])
     assert config.to_bytes() == found["config"]
     ephemeral = X25519PrivateKey.from_private_bytes(found["skE"])
-    sealing = begin_sealing(choice(config, AES_128_GCM), Form.SINGLE, dangerous_ephemeral=ephemeral)
+    sealing = begin_sealing(choice(config, AES_128_GCM), MessageForm.SINGLE, dangerous_ephemeral=ephemeral)
     assert sealing.prefix + sealing.context.seal(found["request"]) == found["enc_request"]
     message, opening = open_request(found["enc_request"], config=config, key=key)
     assert message == found["request"]
-    assert opening.context.export(Form.SINGLE.answer_label, 16) == found["secret"]
+    assert opening.context.export(MessageForm.SINGLE.answer_label, 16) == found["secret"]
     answer = seal_answer(opening, found["response"], random=lambda _: found["enc_response"][:16])
     assert answer == found["enc_response"]
     assert open_answer(sealing, answer) == found["response"]
@@ -79,12 +79,12 @@ def test_the_vector_of_the_chunked_draft_is_made_and_opened() -> None:
     found = vectors("chunked-08")
     config, key = parse_key_config(found["config"]), HpkeKey.from_seed(KEM_X25519, found["skR"])
     ephemeral = X25519PrivateKey.from_private_bytes(found["skE"])
-    sealing = begin_sealing(choice(config, AES_128_GCM), Form.CHUNKED, dangerous_ephemeral=ephemeral)
+    sealing = begin_sealing(choice(config, AES_128_GCM), MessageForm.CHUNKED, dangerous_ephemeral=ephemeral)
     sealer, request = ChunkSealer(sealing.context), found["request"]
     made = sealing.prefix + sealer.piece(request[:12]) + sealer.piece(request[12:]) + sealer.final()
     assert made == found["enc_request"]
     opening = opened_chunked(made, config, key)
-    assert opening.context.export(Form.CHUNKED.answer_label, 16) == found["secret"]
+    assert opening.context.export(MessageForm.CHUNKED.answer_label, 16) == found["secret"]
     assert whole(made[39:], opening.context) == request
     nonce, cipher = opening.answer_key(lambda _: found["salt"][32:])
     answers, response = ChunkSealer(cipher), found["response"]
@@ -97,11 +97,13 @@ def test_our_own_vector_for_the_hybrid_suite_is_opened_and_answered() -> None:
     found, xwing = vectors("channel-xwing"), vectors("xwing")
     config, key = service(seed=xwing["seed"])
     header = bytes.fromhex("01647a00010002")
-    opening = begin_opening(header, xwing["ct"], form=Form.CHUNKED, suite=read_header(header, config=config), key=key)
+    opening = begin_opening(
+        header, xwing["ct"], form=MessageForm.CHUNKED, suite=read_header(header, config=config), key=key
+    )
     pieces = ChunkOpener(opening.context)
     assert [len(piece) for piece in pieces.feed(found["sealed_request"])] == [64]
     assert whole(found["sealed_request"], HpkeContext(opening.suite, xwing["ss"], found["info"])) == found["request"]
-    assert opening.context.export(Form.CHUNKED.answer_label, 32) == found["secret"]
+    assert opening.context.export(MessageForm.CHUNKED.answer_label, 32) == found["secret"]
     nonce, cipher = opening.answer_key(lambda size: bytes(range(size)))
     sealer, response = ChunkSealer(cipher), found["response"]
     assert nonce + sealer.piece(response[:20]) + sealer.piece(response[20:]) + sealer.final() == found["enc_response"]
@@ -175,13 +177,15 @@ def test_two_answers_to_one_request_have_keys_of_their_own() -> None:
 
 def test_the_forms_cannot_be_taken_for_each_other() -> None:
     config, key = service()
-    sealing = begin_sealing(choice(config), Form.CHUNKED)
+    sealing = begin_sealing(choice(config), MessageForm.CHUNKED)
     with pytest.raises(ChannelTamperError):
         open_request(sealing.prefix + sealing.context.seal(b"x"), config=config, key=key)
     body, single = seal_request(choice(config), b"x")
     _, opening = open_request(body, config=config, key=key)
-    assert opening.context.export(Form.CHUNKED.answer_label, 32) != opening.context.export(Form.SINGLE.answer_label, 32)
-    assert single.form is Form.SINGLE
+    assert opening.context.export(MessageForm.CHUNKED.answer_label, 32) != opening.context.export(
+        MessageForm.SINGLE.answer_label, 32
+    )
+    assert single.form is MessageForm.SINGLE
 
 
 @pytest.mark.parametrize(
@@ -219,7 +223,7 @@ def flipped(data: bytes, at: int) -> bytes:
 
 def opened_chunked(body: bytes, config: KeyConfig, key: HpkeKey) -> Opening:
     suite, size = read_header(body[:7], config=config), ENC_BYTES[config.kem]
-    return begin_opening(body[:7], body[7 : 7 + size], form=Form.CHUNKED, suite=suite, key=key)
+    return begin_opening(body[:7], body[7 : 7 + size], form=MessageForm.CHUNKED, suite=suite, key=key)
 
 
 def whole(body: bytes, cipher: CountedAead, *, step: int = 0) -> bytes:

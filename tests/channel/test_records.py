@@ -12,11 +12,11 @@ import pytest
 from attest.appraisal import appraise
 from attest.channel import (
     ChannelExpectation,
+    ChannelKey,
     ChannelRecord,
     KeyDocument,
     KeyOffer,
     PromptRecord,
-    ServiceKey,
     ServiceKeys,
     published_nonce,
     released_key,
@@ -39,8 +39,8 @@ from tests.channel.support import ASK, POLICY, SECOND, WORLD, Service, expectati
 from tests.release.test_prompt_keys import SERVICE, material_of, note_of
 from tests.samples import AT, NONCE
 
-KEY = ServiceKey.born(random=os.urandom, at=AT)
-OTHER = ServiceKey.born(random=os.urandom, at=AT)
+KEY = ChannelKey.born(random=os.urandom, at=AT)
+OTHER = ChannelKey.born(random=os.urandom, at=AT)
 
 
 def code_of(work: Callable[[], object]) -> str:
@@ -90,7 +90,7 @@ def test_no_byte_of_the_document_can_be_altered() -> None:
 
 
 def test_a_front_end_cannot_take_the_hybrid_out_or_add_a_key_of_its_own() -> None:
-    key = ServiceKey.born(random=os.urandom, at=AT, kems=(KEM_HYBRID, KEM_X25519))
+    key = ChannelKey.born(random=os.urandom, at=AT, kems=(KEM_HYBRID, KEM_X25519))
     offer = offer_of(key.document, NONCE)
     own = KeyConfig(key_id=77, kem=KEM_HYBRID, public_key=HpkeKey.from_seed(KEM_HYBRID, bytes(32)).public)
     for configs in (key.document.configs[1:], key.document.configs[::-1], (*key.document.configs, own)):
@@ -249,9 +249,9 @@ def test_evidence_has_one_name_in_every_encoding() -> None:
 
 
 def test_a_replaced_key_is_accepted_for_the_overlap_and_then_dropped() -> None:
-    first = ServiceKey.born(random=os.urandom, at=AT, kems=(KEM_HYBRID, KEM_X25519))
+    first = ChannelKey.born(random=os.urandom, at=AT, kems=(KEM_HYBRID, KEM_X25519))
     keys = ServiceKeys(first)
-    second = ServiceKey.born(random=os.urandom, at=AT, first_id=2)
+    second = ChannelKey.born(random=os.urandom, at=AT, first_id=2)
     keys.replace(second, at=AT + SECOND)
     assert keys.current is second
     until = AT + SECOND + OVERLAP
@@ -275,7 +275,7 @@ def test_a_key_id_stands_for_one_key_at_a_time() -> None:
     keys = ServiceKeys(KEY)
     with pytest.raises(ValueError, match="still in use"):
         keys.replace(OTHER, at=AT)
-    keys.replace(ServiceKey.born(random=os.urandom, at=AT, first_id=1), at=AT)
+    keys.replace(ChannelKey.born(random=os.urandom, at=AT, first_id=1), at=AT)
     keys.replace(OTHER, at=AT + OVERLAP)
     assert keys.current is OTHER
 
@@ -283,11 +283,11 @@ def test_a_key_id_stands_for_one_key_at_a_time() -> None:
 @pytest.mark.parametrize("lifetime", [timedelta(0), LIFETIME + SECOND])
 def test_a_key_lives_for_a_day_at_most(lifetime: timedelta) -> None:
     with pytest.raises(ValueError, match="lives"):
-        ServiceKey.born(random=os.urandom, at=AT, lifetime=lifetime)
+        ChannelKey.born(random=os.urandom, at=AT, lifetime=lifetime)
 
 
 def test_key_ids_go_round() -> None:
-    key = ServiceKey.born(random=os.urandom, at=AT, first_id=255, kems=(KEM_HYBRID, KEM_X25519))
+    key = ChannelKey.born(random=os.urandom, at=AT, first_id=255, kems=(KEM_HYBRID, KEM_X25519))
     assert [config.key_id for config in key.document.configs] == [255, 0]
     assert key.half(7) is None
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from attest.channel import KEM_HYBRID, KEM_X25519, ServiceKey
+from attest.channel import KEM_HYBRID, KEM_X25519, ChannelKey
 from attest.channel.keys import LIFETIME, OVERLAP
 from attest.channel.rotation import LONGEST_SLEEP_SECONDS, KeyRotation
 from tests.channel.support import SAID, SECOND, Service, opened, opener_of, sealed
@@ -70,7 +70,7 @@ def test_a_request_to_the_key_before_is_answered_until_its_day_is_over_and_not_l
 
 def test_a_key_of_many_configurations_is_followed_by_others_of_the_same_kinds() -> None:
     kems = (KEM_HYBRID, KEM_X25519)
-    service, clock = Service(key=ServiceKey.born(random=os.urandom, at=AT, first_id=254, kems=kems)), Clock()
+    service, clock = Service(key=ChannelKey.born(random=os.urandom, at=AT, first_id=254, kems=kems)), Clock()
     rotation = rotation_of(service, clock, kems=kems)
     rotation.rotate(at=AT)
     assert [one.key_id for one in service.gateway.keys.current.document.configs] == [0, 1]
@@ -79,12 +79,12 @@ def test_a_key_of_many_configurations_is_followed_by_others_of_the_same_kinds() 
 
 def test_a_short_life_has_a_short_overlap() -> None:
     life = timedelta(minutes=2)
-    service, clock = Service(key=ServiceKey.born(random=os.urandom, at=AT, lifetime=life)), Clock()
+    service, clock = Service(key=ChannelKey.born(random=os.urandom, at=AT, lifetime=life)), Clock()
     assert rotation_of(service, clock, lifetime=life).due_in(AT) == life / 2
 
 
 def test_a_key_that_is_released_to_many_is_not_replaced_here() -> None:
-    key = replace(ServiceKey.born(random=os.urandom, at=AT), replicated=True)
+    key = replace(ChannelKey.born(random=os.urandom, at=AT), replicated=True)
     service = Service(key=key, options={"insecure_replays": "a test"})
     with pytest.raises(ValueError, match="releases"):
         rotation_of(service, Clock())
@@ -98,4 +98,4 @@ def test_the_end_of_a_key_is_moved_and_never_the_key() -> None:
     assert keys.current.not_after == AT + 2 * LIFETIME
     assert proof in keys.current.proofs
     with pytest.raises(ValueError, match="another key"):
-        keys.prolong(ServiceKey.born(random=os.urandom, at=AT))
+        keys.prolong(ChannelKey.born(random=os.urandom, at=AT))

@@ -21,11 +21,11 @@ from starlette.routing import Route
 
 from attest.channel import (
     AttestedTrust,
-    Form,
+    ChannelKey,
     HeldTrust,
     KeyDocument,
     KeyOffer,
-    ServiceKey,
+    MessageForm,
     parse_key_document,
 )
 from attest.channel.asgi import GATEWAY_PATH, MAX_OFFERS, OFFER_PATH, ChannelGateway
@@ -209,8 +209,8 @@ def own() -> Iterator[Site]:
         yield site
 
 
-@pytest.mark.parametrize("form", list(Form))
-def test_a_question_is_answered_and_nobody_on_the_way_reads_it(shared: Site, form: Form) -> None:
+@pytest.mark.parametrize("form", list(MessageForm))
+def test_a_question_is_answered_and_nobody_on_the_way_reads_it(shared: Site, form: MessageForm) -> None:
     with shared.client(form=form) as client:
         answer = client.post("/v1/ask", params={"k": "5"}, content=SECRET)
         assert (answer.status_code, answer.json()) == (201, {"asked": SECRET.decode(), "k": "5"})
@@ -356,7 +356,7 @@ def test_a_relay_that_answers_itself_is_not_believed(own: Site) -> None:
 
 
 def test_a_relay_with_keys_of_its_own_is_sent_nothing(own: Site) -> None:
-    mine = ServiceKey.born(random=os.urandom, at=AT)
+    mine = ChannelKey.born(random=os.urandom, at=AT)
 
     def offer(document: KeyDocument, nonce: bytes) -> KeyOffer:
         return replace(offer_of(document, nonce), keys=mine.document.to_bytes())
@@ -385,11 +385,11 @@ def test_a_recorded_request_is_not_answered_again(own: Site) -> None:
         own.wire.inner = recording
         client.get("/v1/who")
     own.wire.inner = inner
-    headers = {"content-type": Form.CHUNKED.request_type}
+    headers = {"content-type": MessageForm.CHUNKED.request_type}
     again = httpx.post(own.url + GATEWAY_PATH, content=b"".join(recorded), headers=headers, trust_env=False)
     assert again.status_code == 200
     assert len(again.content) < 1200  # a refusal, and nothing of the answer
-    assert again.headers["content-type"] == Form.CHUNKED.answer_type
+    assert again.headers["content-type"] == MessageForm.CHUNKED.answer_type
 
 
 # -- clocks, keys, evidence
@@ -438,7 +438,7 @@ def test_a_client_with_stale_evidence_is_told_and_asks_for_new(own: Site) -> Non
     with own.client() as client:
         client.get("/v1/who")
         old = own.service.key
-        own.service.gateway.replace_key(ServiceKey.born(random=os.urandom, at=AT, first_id=1), at=AT)
+        own.service.gateway.replace_key(ChannelKey.born(random=os.urandom, at=AT, first_id=1), at=AT)
         assert client.get("/v1/who").status_code == 200  # the older key is still accepted
         old.proofs.__init__()  # type: ignore[misc]  # as though it had given out too much since
         assert client.get("/v1/who").status_code == 200
@@ -449,7 +449,7 @@ def test_after_the_overlap_a_client_has_to_prove_the_new_key_first(own: Site) ->
     trust = own.trust()
     with own.client(trust) as client:
         client.get("/v1/who")
-        own.service.gateway.replace_key(ServiceKey.born(random=os.urandom, at=AT, first_id=1), at=AT - OVERLAP)
+        own.service.gateway.replace_key(ChannelKey.born(random=os.urandom, at=AT, first_id=1), at=AT - OVERLAP)
         with pytest.raises(ChannelRefusedError) as refused:
             client.get("/v1/who")
         assert refused.value.code == "channel-keys-refused"
@@ -459,7 +459,7 @@ def test_after_the_overlap_a_client_has_to_prove_the_new_key_first(own: Site) ->
 
 def test_held_keys_are_not_given_up_because_somebody_says_so(own: Site) -> None:
     trust = HeldTrust(own.service.record())
-    own.service.gateway.replace_key(ServiceKey.born(random=os.urandom, at=AT, first_id=1), at=AT - OVERLAP)
+    own.service.gateway.replace_key(ChannelKey.born(random=os.urandom, at=AT, first_id=1), at=AT - OVERLAP)
     with own.client(trust) as client, pytest.raises(ChannelRefusedError):
         client.get("/v1/who")
     assert trust.current(AT) is not None
@@ -496,7 +496,7 @@ def test_asynchronous_clients_ask_once_more_where_the_gateway_says_so(own: Site)
     assert own.offers == 2
     late = HeldTrust(replace(own.service.record(), expires=AT + timedelta(days=1)))
     assert asyncio.run(ask(late, Clock(AT + WINDOW + SECOND))) == 200
-    own.service.gateway.replace_key(ServiceKey.born(random=os.urandom, at=AT, first_id=1), at=AT - OVERLAP)
+    own.service.gateway.replace_key(ChannelKey.born(random=os.urandom, at=AT, first_id=1), at=AT - OVERLAP)
     with pytest.raises(ChannelRefusedError):
         asyncio.run(ask(trust, own.clock))
     assert trust.record is None
@@ -542,10 +542,10 @@ def test_the_key_document_is_given_out_and_nothing_else_is_found_in_the_clear(sh
         assert http.get("/v1/who").status_code == 404
         assert http.post(GATEWAY_PATH, content=b"x").status_code == 415
         assert http.put(GATEWAY_PATH, content=b"x").status_code == 405
-        bad = http.post(GATEWAY_PATH, content=b"x", headers={"content-type": Form.SINGLE.request_type})
+        bad = http.post(GATEWAY_PATH, content=b"x", headers={"content-type": MessageForm.SINGLE.request_type})
         assert bad.status_code == 422
         assert bad.json()["type"].endswith("#ohttp-key")
-        empty = http.post(GATEWAY_PATH, headers={"content-type": Form.SINGLE.request_type})
+        empty = http.post(GATEWAY_PATH, headers={"content-type": MessageForm.SINGLE.request_type})
         assert empty.status_code == 400
 
 

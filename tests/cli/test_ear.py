@@ -26,7 +26,7 @@ from attest.cli.ear import (
     verify_ear_case,
     write_token,
 )
-from attest.cli.options import Display, Network, Question
+from attest.cli.options import Display, Network, VerificationOptions
 from attest.cli.tokens import require_for_tokens
 from attest.errors import AttestError, ConfigurationError, EndorsementError
 from attest.policy.load import Policy
@@ -175,7 +175,7 @@ def test_the_options_make_a_request() -> None:
 # -- reading
 
 
-def asked(*trust: tuple[str, str], **changes: Any) -> Question:  # noqa: ANN401
+def asked(*trust: tuple[str, str], **changes: Any) -> VerificationOptions:  # noqa: ANN401
     network = Network(**dict.fromkeys(Network.__dataclass_fields__))  # type: ignore[arg-type]  # nobody is asked
     question: Any = {
         "inputs": ("out",), "endorsements": (), "at": AT, "nonce": None, "nonce_text": None, "report_data": None,
@@ -183,7 +183,7 @@ def asked(*trust: tuple[str, str], **changes: Any) -> Question:  # noqa: ANN401
         "audience": None, "form": None,
         "anchors": None, "allow_simulated": False, "bundle_keys": (), "network": network, "display": Display(json=True),
     }  # fmt: skip
-    return Question(**{**question, **changes})
+    return VerificationOptions(**{**question, **changes})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from attest.collect import GpuState
 from attest.collect.access import MachineAccess
-from attest.collect.doctor import Finding, examine
+from attest.collect.doctor import DoctorFinding, examine
 from attest.errors import CollectionError, ConfigurationError
 from tests.collect.fake_machine import (
     FakeMachine,
@@ -26,7 +26,7 @@ NOWHERE = ConfigurationError("no place", code="endorsement-cache-unusable", hint
 
 def found(
     machine: FakeMachine | MachineAccess, *, at: datetime = NOW, cache: Path | ConfigurationError | None = None
-) -> dict[str, Finding]:
+) -> dict[str, DoctorFinding]:
     access = machine if isinstance(machine, MachineAccess) else machine.access
     findings = examine(access, at=at, cache=cache or access.root / "cache", timeout=5)
     assert len({one.id for one in findings}) == len(findings)
@@ -143,7 +143,9 @@ def test_a_driver_that_gives_no_answer_is_told(tmp_path: Path) -> None:
 
     machine = with_gpus(snp_machine(tmp_path))
     access = MachineAccess(root=machine.root, reports=machine.access.reports, gpu_state=refuse)
-    assert found(access)["gpu.driver"] == Finding(id="gpu.driver", outcome="fail", found="it hangs", fix="ask again")
+    assert found(access)["gpu.driver"] == DoctorFinding(
+        id="gpu.driver", outcome="fail", found="it hangs", fix="ask again"
+    )
 
 
 def test_other_states_of_gpus_have_words(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_the_cache_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     cache = tmp_path / "cache"
     assert found(machine, cache=cache)["cache"].found == f"{cache} (not made yet)"
     cache.mkdir(mode=0o700)
-    assert found(machine, cache=cache)["cache"] == Finding(id="cache", outcome="pass", found=str(cache))
+    assert found(machine, cache=cache)["cache"] == DoctorFinding(id="cache", outcome="pass", found=str(cache))
     cache.chmod(0o755)
     assert found(machine, cache=cache)["cache"].outcome == "warning"
     file = tmp_path / "file"

@@ -10,7 +10,7 @@ from attest.collect.access import MachineAccess
 from attest.collect.azure import REPORT_INDEX
 from attest.collect.boot_log import TCG_LOG
 from attest.collect.doctor import examine
-from attest.collect.findings import Finding
+from attest.collect.findings import DoctorFinding
 from attest.errors import CollectionError
 from tests.collect.azure_vm import BOOT, SNP, TDX, AzureMachine, software_vm
 from tests.collect.fake_machine import plain_machine
@@ -19,7 +19,7 @@ from tests.samples import AT
 LOST = CollectionError("nobody answers", code="azure-host-unreachable", hint="let it out")
 
 
-def found(access: MachineAccess) -> dict[str, Finding]:
+def found(access: MachineAccess) -> dict[str, DoctorFinding]:
     findings = examine(access, at=AT, cache=access.root / "cache", timeout=5)
     assert len({one.id for one in findings}) == len(findings)
     for one in findings:
@@ -27,7 +27,7 @@ def found(access: MachineAccess) -> dict[str, Finding]:
     return {one.id: one for one in findings}
 
 
-def on(vm: AzureMachine) -> dict[str, Finding]:
+def on(vm: AzureMachine) -> dict[str, DoctorFinding]:
     return found(vm.access)
 
 
@@ -51,7 +51,7 @@ def test_without_the_package_the_rest_is_not_known(tmp_path: Path) -> None:
     vm, tpm, _ = software_vm(tmp_path)
     tpm.errors["open"] = [CollectionError("no package", code="tpm-binding-missing", hint="install it")]
     told = on(vm)
-    assert told["tpm.binding"] == Finding(id="tpm.binding", outcome="fail", found="no package", fix="install it")
+    assert told["tpm.binding"] == DoctorFinding(id="tpm.binding", outcome="fail", found="no package", fix="install it")
     assert {told[name].outcome for name in ("tee", "azure.report", "azure.ak", "azure.host")} == {"not evaluated"}
     assert told["interface"].outcome == "pass"
 

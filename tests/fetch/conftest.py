@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from attest.fetch import KdsClient, OcspClient, PcsClient, RimServiceClient, Timing
+from attest.fetch import FetchClocks, KdsClient, OcspClient, PcsClient, RimServiceClient
 from attest.simulator.intel import SimulatedPcs, SimulatedPlatform
 from attest.simulator.kds import SimulatedKds
 from attest.simulator.nvidia import NvidiaAnswer, SimulatedNvidiaService
@@ -150,8 +150,8 @@ class Watch:
     def monotonic(self) -> float:
         return self.ticks.pop(0) if self.ticks else 0.0
 
-    def timing(self) -> Timing:
-        return Timing(now=lambda: self.at, monotonic=self.monotonic, sleep=self.sleep)
+    def timing(self) -> FetchClocks:
+        return FetchClocks(now=lambda: self.at, monotonic=self.monotonic, sleep=self.sleep)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attest.encoding import cbor_bytes, cbor_value
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest
 from attest.errors import ConfigurationError
-from attest.fetch.answers import Answer, read_answer
+from attest.fetch.answers import CheckedAnswer, read_answer
 from attest.fetch.cache import EndorsementCache, default_cache_directory
 from tests.fetch.conftest import simulated
 
@@ -22,7 +22,7 @@ CHAIN = AmdChainRequest(product="Milan", kind="vcek")
 CRL = AmdCrlRequest(product="Milan", kind="vcek")
 
 
-def answer(request: AmdChainRequest | AmdCrlRequest) -> Answer:
+def answer(request: AmdChainRequest | AmdCrlRequest) -> CheckedAnswer:
     item = "cert_chain" if isinstance(request, AmdChainRequest) else "crl"
     body = simulated()(f"/{request.kind}/v1/{request.product}/{item}", "").body
     return read_answer(request, body, source=f"{SERVICE}/x")
@@ -182,9 +182,9 @@ def test_concurrent_writers_and_readers_see_whole_records_only(cache: Endorsemen
     bodies = [simulated(revoked=(serial,))("/vcek/v1/Milan/crl", "").body for serial in (1, 2)]
     answers = [read_answer(CRL, body, source="x") for body in bodies]
     cache.write(answers[0], service=SERVICE)
-    found: list[Answer | None] = []
+    found: list[CheckedAnswer | None] = []
 
-    def write(kept: Answer) -> None:
+    def write(kept: CheckedAnswer) -> None:
         for _ in range(20):
             cache.write(kept, service=SERVICE)
 

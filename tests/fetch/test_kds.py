@@ -10,7 +10,7 @@ import pytest
 
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest
 from attest.errors import ConfigurationError, EndorsementError
-from attest.fetch import KDS_URL, KdsClient, Timing
+from attest.fetch import KDS_URL, FetchClocks, KdsClient
 from attest.fetch.client import (
     FIRST_WAIT_SECONDS,
     MAX_ATTEMPTS,
@@ -48,7 +48,7 @@ def refused(client: KdsClient, request: AmdChainRequest | AmdCrlRequest | AmdVce
 
 
 def client_of(**arguments: object) -> KdsClient:
-    return KdsClient(timing=Timing(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
+    return KdsClient(timing=FetchClocks(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
 
 
 # -- addresses
@@ -340,6 +340,6 @@ def test_importing_the_package_does_not_import_the_http_library() -> None:
 
 
 def test_the_clocks_have_defaults_but_for_the_time_of_day() -> None:
-    timing = Timing(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    timing = FetchClocks(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
     assert timing.monotonic() <= timing.monotonic()
     timing.sleep(0)

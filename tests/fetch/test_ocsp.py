@@ -12,7 +12,7 @@ from attest.endorsements.ocsp import MAX_OCSP_BYTES, OcspStatus, cert_id, parse_
 from attest.endorsements.requests import EndorsementRequest, IntelRootCrlRequest, NvidiaOcspRequest, NvidiaRimRequest
 from attest.endorsements.x509 import Issuer
 from attest.errors import ConfigurationError, EndorsementError
-from attest.fetch import OCSP_URL, EndorsementCache, OcspClient, Timing, gather_endorsements, read_service_key
+from attest.fetch import OCSP_URL, EndorsementCache, FetchClocks, OcspClient, gather_endorsements, read_service_key
 from attest.fetch.answers import describe, read_answer
 from attest.fetch.client import MAX_ATTEMPTS, TRANSFER_SECONDS
 from attest.fetch.ocsp import NONCE_BYTES
@@ -33,7 +33,7 @@ def quiet(_: str) -> None:
 
 def client_of(**arguments: object) -> OcspClient:
     arguments = {"random": Dice(), **arguments}
-    return OcspClient(timing=Timing(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
+    return OcspClient(timing=FetchClocks(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
 
 
 def refused(client: OcspClient, request: EndorsementRequest = REQUEST) -> EndorsementError:

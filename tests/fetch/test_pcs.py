@@ -16,7 +16,7 @@ from attest.endorsements.requests import (
 )
 from attest.endorsements.x509 import MAX_CRL_BYTES
 from attest.errors import ConfigurationError, EndorsementError
-from attest.fetch import PCS_URL, KdsClient, PcsClient, Timing
+from attest.fetch import PCS_URL, FetchClocks, KdsClient, PcsClient
 from attest.fetch.answers import describe, read_answer
 from attest.fetch.client import MAX_ATTEMPTS
 from attest.fetch.pcs import PCS_ROOT_CRL_URL
@@ -39,7 +39,7 @@ def quiet(_: str) -> None:
 
 
 def client_of(**arguments: object) -> PcsClient:
-    return PcsClient(timing=Timing(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
+    return PcsClient(timing=FetchClocks(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
 
 
 def refused(client: PcsClient, request: EndorsementRequest = TDX_INFO) -> EndorsementError:
@@ -89,7 +89,7 @@ def test_a_request_for_the_service_of_another_vendor_is_a_programmers_error() ->
     with pytest.raises(TypeError, match="AmdCrlRequest"):
         client_of().url_of(AmdCrlRequest(product="Milan", kind="vcek"))
     with pytest.raises(TypeError, match="IntelRootCrlRequest"):
-        KdsClient(timing=Timing(now=lambda: AT)).url_of(ROOT_CRL)
+        KdsClient(timing=FetchClocks(now=lambda: AT)).url_of(ROOT_CRL)
 
 
 @pytest.mark.parametrize("url", ["", "pccs.example", "http://pccs.example", "https://user@pccs.example", "https://x?y"])

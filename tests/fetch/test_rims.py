@@ -10,7 +10,7 @@ import pytest
 from attest.endorsements.requests import IntelRootCrlRequest, NvidiaRimRequest
 from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES
 from attest.errors import ConfigurationError, EndorsementError
-from attest.fetch import RIM_URL, EndorsementCache, RimServiceClient, Timing, gather_endorsements, read_service_key
+from attest.fetch import RIM_URL, EndorsementCache, FetchClocks, RimServiceClient, gather_endorsements, read_service_key
 from attest.fetch.answers import EXPIRING_RIM_DAYS, RENEWAL_DAYS, RIM_DAYS, describe, read_answer
 from attest.fetch.client import MAX_ATTEMPTS, TRANSFER_SECONDS
 from attest.simulator.nvidia import SimulatedGpu, SimulatedNvidiaService, SimulatedNvSwitch
@@ -29,7 +29,7 @@ def quiet(_: str) -> None:
 
 
 def client_of(**arguments: object) -> RimServiceClient:
-    return RimServiceClient(timing=Timing(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
+    return RimServiceClient(timing=FetchClocks(now=lambda: AT), **arguments)  # type: ignore[arg-type]  # the test's keywords
 
 
 def refused(client: RimServiceClient, request: NvidiaRimRequest = REQUEST) -> EndorsementError:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from attest.errors import ConfigurationError
-from attest.fetch import MAX_SERVICE_KEY_BYTES, ServiceKey, read_service_key
+from attest.fetch import MAX_SERVICE_KEY_BYTES, ApiKey, read_service_key
 
 
 def test_a_key_is_read_from_the_content_of_a_file_and_goes_into_a_header() -> None:
@@ -26,7 +26,7 @@ def test_anything_else_is_refused_and_not_shown(content: bytes) -> None:
 
 
 def test_a_key_is_not_shown_and_not_pickled() -> None:
-    key = ServiceKey("secret-key")
+    key = ApiKey("secret-key")
     assert "secret-key" not in f"{key} {key!r}"
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(key)

@@ -33,7 +33,7 @@ from safetensors.numpy import save as save_tensors
 from attest.channel.bhttp import decode_request, decode_response, encode_request, encode_response
 from attest.channel.chunked import ChunkSealer
 from attest.channel.config import KeyDocument, choose, parse_key_document
-from attest.channel.ohttp import Form, begin_sealing
+from attest.channel.ohttp import MessageForm, begin_sealing
 from attest.channel.records import KeyOffer
 from attest.channel.replays import Use
 from attest.encoding import json_value
@@ -57,7 +57,7 @@ from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 from attest.policy import load_policy
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.load import MAX_POLICY_BYTES
 from attest.policy.reference_values.corim import parse_corim
 from attest.policy.reference_values.corim_export import VENDORS, export_corim
@@ -101,7 +101,7 @@ REFERENCES = make_reference_document(
     version=1,
     origin="fuzz",
     issued=AT,
-    expires=Relaxed(reason="fuzz"),
+    expires=RelaxedDemand(reason="fuzz"),
     entries={
         kind: ReferenceEntry(kind=kind, values=(bytes(48),)) for kind in ("snp-measurement", "tdx-mr-td", "tdx-rtmr0")
     },
@@ -187,13 +187,13 @@ def _channel_document() -> KeyDocument:
 
 def _channel_message(data: bytes) -> None:
     """Send a message inside the encryption, which no fuzzer would get through."""
-    sealing = begin_sealing(choose(_channel_document()), Form.SINGLE)
-    _channel().receive(sealing.prefix + sealing.context.seal(data), form=Form.SINGLE)
+    sealing = begin_sealing(choose(_channel_document()), MessageForm.SINGLE)
+    _channel().receive(sealing.prefix + sealing.context.seal(data), form=MessageForm.SINGLE)
 
 
 def _channel_chunks(data: bytes) -> None:
     """Send any bytes behind a key that is found and a first chunk that opens."""
-    sealing = begin_sealing(choose(_channel_document()), Form.CHUNKED)
+    sealing = begin_sealing(choose(_channel_document()), MessageForm.CHUNKED)
     first = ChunkSealer(sealing.context).piece(encode_request(ASK)[:20])
     _channel().receive(sealing.prefix + first + data, step=50)
 
@@ -301,7 +301,7 @@ def seeds(target: str) -> Iterator[bytes]:
 def _channel_seeds() -> dict[str, list[bytes]]:
     document = _channel_document()
     requests = [encode_request(ASK), encode_request(ASK, indeterminate=True)]
-    sealing = begin_sealing(choose(document), Form.CHUNKED)
+    sealing = begin_sealing(choose(document), MessageForm.CHUNKED)
     return {
         "bhttp-request": requests,
         "bhttp-response": [encode_response(SAID), encode_response(SAID, indeterminate=True)],

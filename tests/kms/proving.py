@@ -11,7 +11,7 @@ from attest.encoding import base64url_bytes
 from attest.endorsements.x509 import parse_crl
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release.identity import ServiceAttestation
-from attest.release.mutual import Answer, MutualAttestation, ServiceExpectation
+from attest.release.mutual import AttestationAnswer, MutualAttestation, ServiceExpectation
 from attest.simulator import simulated_crl
 from kms.running.self_evidence.opening import open_attestation
 from kms.running.self_evidence.sources import EvidenceSource, simulated_snp, simulated_tdx
@@ -60,13 +60,13 @@ class Proving:
     def collect(self, binding: Binding) -> Evidence:
         return SOURCES[self.tee](self.change(binding))
 
-    def ask(self, path: str) -> Answer:
+    def ask(self, path: str) -> AttestationAnswer:
         self.asked.append(path)
         parts = urlsplit(path)
         query = parse_qs(parts.query)
         nonce = base64url_bytes(query["nonce"][0], what="nonce")
         made = self.answered(self.desk.answer(nonce=nonce, audience=query["audience"][0]))
-        return Answer(status=self.status, document=made.to_json(), tls_key=self.seen)
+        return AttestationAnswer(status=self.status, document=made.to_json(), tls_key=self.seen)
 
     def expecting(self, **changes: Any) -> MutualAttestation:  # noqa: ANN401  fields of an expectation
         return MutualAttestation(

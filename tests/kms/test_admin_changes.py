@@ -11,7 +11,7 @@ from kms.controls.admin import freeze
 from kms.domain.errors import ReleaseDeniedError
 from kms.domain.freezes import target
 from kms.domain.limits import NO_LIMITS
-from kms.domain.people import NOBODY, Kind
+from kms.domain.people import NOBODY, ChangeKind
 from kms.domain.permissions import Role
 from kms.domain.proposals import approve_with
 from kms.quorum.admin import find
@@ -40,7 +40,7 @@ def kinds(harness: Harness) -> list[object]:
 
 def test_a_change_that_takes_two_people_is_proposed_signed_and_executed(admin: AdminClient) -> None:
     harness = admin.harness
-    Board(harness).found(rule(Kind.QUORUM), rule(Kind.KEY_POLICY))
+    Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.KEY_POLICY))
     owner, auditor = admin.bearer("owner"), admin.bearer("auditor")
     limits = {**NO_LIMITS.members(), "version": 1, "most_holders": 1}
     wanted = {"action": "key-limits-set", "arguments": {"key": "model", "limits": limits}, "reason": "a budget"}
@@ -70,7 +70,7 @@ def test_a_change_that_takes_two_people_is_proposed_signed_and_executed(admin: A
 
 def test_a_signature_over_one_proposal_is_not_handed_in_for_another(admin: AdminClient) -> None:
     harness = admin.harness
-    Board(harness).found(rule(Kind.QUORUM), rule(Kind.KEY_POLICY))
+    Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.KEY_POLICY))
     owner = admin.bearer("owner")
     limits = {**NO_LIMITS.members(), "version": 1}
     wanted = {"action": "key-limits-set", "arguments": {"key": "model", "limits": limits}, "reason": "a budget"}
@@ -90,13 +90,13 @@ def test_mc_31_nobody_makes_himself_the_quorum_over_the_network(admin: AdminClie
     admin.give("administrator", Role.ADMINISTRATOR)
     headers = admin.bearer("administrator")
     people = NOBODY.with_person("mallory", pem(KEYS["mallory"]))
-    for then in (people, people.with_rule(rule(Kind.QUORUM, 1, ("mallory",)))):
+    for then in (people, people.with_rule(rule(ChangeKind.QUORUM, 1, ("mallory",)))):
         change = QuorumSet(then=then)
         wanted = {"action": change.action, "arguments": change.arguments(), "reason": "mine"}
         for more in ({}, {"propose": True}):
             answer = admin.http.post("/v1/changes", json={**wanted, **more}, headers=headers)
             assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
-    board = Board(harness).found(rule(Kind.QUORUM))
+    board = Board(harness).found(rule(ChangeKind.QUORUM))
     with harness.services.store.reading() as reader:
         change = QuorumSet(then=reader.quorum().with_person("dave", pem(KEYS["mallory"])))
     wanted = {"action": change.action, "arguments": change.arguments(), "reason": "he is new"}
@@ -201,7 +201,7 @@ def test_one_version_is_disabled_and_enabled_and_the_others_are_not(admin: Admin
 
 def test_break_glass_is_seen_and_closed_by_those_who_may_stop_the_key(admin: AdminClient) -> None:
     harness = admin.harness
-    board = Board(harness).found(rule(Kind.QUORUM), rule(Kind.BREAK_GLASS))
+    board = Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.BREAK_GLASS))
     freeze(board.desk.vault.store, target("all", None), reason="x", actor=ROOT, at=harness.clock())
     until = harness.clock() + timedelta(hours=1)
     name = KeyName(key_id="model")
@@ -247,7 +247,7 @@ def test_limits_and_the_quorum_are_read_as_they_are_in_force(admin: AdminClient)
     assert shown == {"limits": limits, "releases": {"5/day": 1}, "holders": 1}
     assert admin.http.get("/v1/keys/default/absent/limits", headers=owner).status_code == 404
     assert admin.http.get("/v1/quorum", headers=auditor).json()["quorum"]["people"] == []
-    board = Board(harness).found(rule(Kind.QUORUM))
+    board = Board(harness).found(rule(ChangeKind.QUORUM))
     with board.desk.vault.store.reading() as reader:
         now = reader.quorum()
     read = admin.http.get("/v1/quorum", headers=auditor).json()

@@ -11,7 +11,7 @@ from attest.errors import ConfigurationError
 from attest.results import SigningKey
 from kms.config.configuration import trust_lines
 from kms.domain.anchors import anchor_lines, anchors_digest
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.quorum.admin import change_now
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.changes import QuorumSet, read_change
@@ -45,10 +45,10 @@ def started(harness: Harness, **changes: object) -> bool:
 
 
 def test_mc_23_a_service_starts_with_approved_anchors_alone(harness: Harness) -> None:
-    board = Board(harness).found(rule(Kind.QUORUM))
+    board = Board(harness).found(rule(ChangeKind.QUORUM))
     change_now(board.desk, OTHERS, actor=ROOT, at=AT)
     assert started(harness), "no rule demands it yet"
-    board.agreed(QuorumSet(then=board.now().with_rule(rule(Kind.ANCHORS))))
+    board.agreed(QuorumSet(then=board.now().with_rule(rule(ChangeKind.ANCHORS))))
     assert not started(harness)
     made = board.propose(THESE)
     board.sign(made, "alice")
@@ -65,7 +65,7 @@ def test_mc_23_a_service_starts_with_approved_anchors_alone(harness: Harness) ->
 
 def test_mc_23_the_keys_of_verifiers_whose_word_is_taken_are_approved_too(harness: Harness) -> None:
     """Whoever signs passports stands for every chip; a key in a file would else pass by those who say whom to trust."""
-    board = Board(harness).found(rule(Kind.QUORUM), rule(Kind.ANCHORS))
+    board = Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.ANCHORS))
     path = verifiers_in(harness.folder)
     board.agreed(THESE)
     assert started(harness)
@@ -82,7 +82,7 @@ def test_mc_23_the_keys_of_verifiers_whose_word_is_taken_are_approved_too(harnes
 
 
 def test_under_a_rule_without_any_approved_nothing_starts(harness: Harness) -> None:
-    Board(harness).found(rule(Kind.QUORUM), rule(Kind.ANCHORS))
+    Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.ANCHORS))
     assert not started(harness)
 
 

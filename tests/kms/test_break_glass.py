@@ -14,7 +14,7 @@ from kms.controls.break_glass import GlassDesk
 from kms.domain.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError
 from kms.domain.freezes import target
 from kms.domain.limits import NO_LIMITS
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.keys.admin import set_enabled
 from kms.operations.fsck import examine
 from kms.quorum.admin import change_now
@@ -41,7 +41,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def board(harness: Harness) -> Board:
     for key_id in ("model", "other"):
         harness.add_key(key_id)
-    return Board(harness).found(rule(Kind.QUORUM), rule(Kind.BREAK_GLASS))
+    return Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.BREAK_GLASS))
 
 
 def lifting(scope: str = "all", name: str | None = None, **changes: object) -> BreakGlassOpen:

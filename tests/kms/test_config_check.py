@@ -15,7 +15,7 @@ from attest.simulator import simulated_crl
 from attest.simulator.intel import SimulatedPlatform
 from kms.auth.grants import give_role
 from kms.auth.names import jwt_identity
-from kms.cli.config_check import Finding, check_settings
+from kms.cli.config_check import ConfigFinding, check_settings
 from kms.clock import system_clock
 from kms.config.external_files import open_desk
 from kms.config.insecure_switches import SWITCHES, relaxed_switches, require_strict
@@ -49,17 +49,17 @@ ALWAYS = (
 )
 
 
-def checked(harness: Harness, *, config: Path | None = None, **changes: Any) -> list[Finding]:  # noqa: ANN401  settings
+def checked(harness: Harness, *, config: Path | None = None, **changes: Any) -> list[ConfigFinding]:  # noqa: ANN401  settings
     settings = settings_for(harness.folder, **({"database": harness.settings.database} | changes))
     random = FakeRandom("check")
     return list(check_settings(settings, config=config, clock=harness.clock, random=random, warn_days=14))
 
 
-def about(findings: list[Finding], check: str, outcome: str) -> list[str]:
+def about(findings: list[ConfigFinding], check: str, outcome: str) -> list[str]:
     return [one.text for one in findings if (one.check, one.outcome) == (check, outcome)]
 
 
-def failed(findings: list[Finding]) -> set[str]:
+def failed(findings: list[ConfigFinding]) -> set[str]:
     return {one.check for one in findings if one.outcome == "failed"}
 
 

@@ -18,11 +18,20 @@ from attest import (
 )
 from attest.release import KeyName
 from attest.verification import Freshness
-from kms.domain.decide import Demand, Hindrance, KeyState, Reason, ReferenceState, ReleaseDecision, Verdict, decide
+from kms.domain.decide import (
+    DenialReason,
+    Hindrance,
+    KeyState,
+    ReferenceState,
+    ReleaseDecision,
+    ReleaseOutcome,
+    ReleaseTerms,
+    decide,
+)
 from tests.kms.support import AT, CHIP, Workload, policy_text
 
 BINDING = Binding(context="kms-release/v1", role="workload", audience="kms", nonce=b"n" * 32, key=b"recipient")
-DEMAND = Demand(
+DEMAND = ReleaseTerms(
     context="kms-release/v1",
     role="workload",
     audience="kms",
@@ -68,7 +77,7 @@ def decided(
     *requested: str,
     keys: dict[str, KeyState] | None = None,
     results: dict[str, AttestationResult] | None = None,
-    demand: Demand = DEMAND,
+    demand: ReleaseTerms = DEMAND,
 ) -> ReleaseDecision:
     return decide(
         requested=requested or ("a",),
@@ -80,13 +89,13 @@ def decided(
 
 
 def codes(decision: ReleaseDecision) -> list[str]:
-    assert decision.verdict is Verdict.DENY
+    assert decision.verdict is ReleaseOutcome.DENY
     assert decision.recipient is None
     return [reason.code for reason in decision.reasons]
 
 
 def test_whatever_else_stands_against_it_is_a_reason() -> None:
-    against = Reason(code="lease-stopped", key_id="a", text="x")
+    against = DenialReason(code="lease-stopped", key_id="a", text="x")
     decision = decide(
         requested=("a",), keys={"a": state()}, results={"a": RESULT}, demand=DEMAND, at=AT, objections=(against,)
     )
@@ -96,7 +105,7 @@ def test_whatever_else_stands_against_it_is_a_reason() -> None:
 
 def test_what_conforms_is_released_to_the_key_of_the_evidence() -> None:
     decision = decided()
-    assert decision.verdict is Verdict.ALLOW
+    assert decision.verdict is ReleaseOutcome.ALLOW
     assert decision.recipient == b"recipient"
     assert decision.keys == (state(),)
     assert decision.reasons == ()
@@ -109,9 +118,9 @@ def test_a_decision_is_no_condition() -> None:
 
 
 def test_a_decision_without_a_recipient_is_a_no_even_without_a_reason() -> None:
-    assert replace(decided(), recipient=None).verdict is Verdict.DENY
-    reason = Reason(code="x", key_id=None, text="x")
-    assert replace(decided(), reasons=(reason,)).verdict is Verdict.DENY
+    assert replace(decided(), recipient=None).verdict is ReleaseOutcome.DENY
+    reason = DenialReason(code="x", key_id=None, text="x")
+    assert replace(decided(), reasons=(reason,)).verdict is ReleaseOutcome.DENY
 
 
 def test_a_moment_without_a_time_zone_is_wrong_use() -> None:
@@ -175,7 +184,7 @@ def test_mc_42_what_the_policy_does_not_relax_must_have_been_checked() -> None:
     assert codes(decided(results={"a": replace(RESULT, verified=relaxed)})) == ["relaxed-beyond-policy"]
     policy = replace(POLICY, unchecked=relaxed.unchecked)
     allowed = replace(RESULT, verified=relaxed, policy=policy)
-    assert decided(results={"a": allowed}).verdict is Verdict.ALLOW
+    assert decided(results={"a": allowed}).verdict is ReleaseOutcome.ALLOW
 
 
 @pytest.mark.parametrize("freshness", [Freshness.NOT_EVALUATED, Freshness.MISMATCHED])
@@ -193,7 +202,7 @@ def test_mc_1_evidence_that_answers_no_challenge_is_refused(freshness: Freshness
         replace(DEMAND, nonce=b"o" * 32),
     ],
 )
-def test_mc_2_evidence_bound_to_something_else_is_refused(demand: Demand) -> None:
+def test_mc_2_evidence_bound_to_something_else_is_refused(demand: ReleaseTerms) -> None:
     assert codes(decided(demand=demand)) == ["not-bound"]
 
 
@@ -224,7 +233,7 @@ def test_every_reason_is_named() -> None:
 def test_two_keys_are_released_on_one_evidence() -> None:
     keys = {"a": state("a"), "b": state("b", version=7)}
     decision = decided("b", "a", keys=keys, results={"a": RESULT, "b": RESULT})
-    assert decision.verdict is Verdict.ALLOW
+    assert decision.verdict is ReleaseOutcome.ALLOW
     assert [str(key.name) for key in decision.keys] == ["b", "a"]
 
 
@@ -262,4 +271,4 @@ def test_evidence_of_a_frozen_product_opens_no_key_and_other_evidence_does() -> 
     frozen = decided(keys={"a": state(frozen_products=frozenset({"genoa", "turin"}))})
     assert codes(frozen) == ["product-frozen"]
     assert "evidence of genoa opens no key" in frozen.reasons[0].text
-    assert decided(keys={"a": state(frozen_products=frozenset({"milan", "tdx"}))}).verdict is Verdict.ALLOW
+    assert decided(keys={"a": state(frozen_products=frozenset({"milan", "tdx"}))}).verdict is ReleaseOutcome.ALLOW

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from attest.checks import Check, Outcome
 from attest.errors import AttestError, ConfigurationError
-from kms.domain.decide import Reason, ReleaseDecision
+from kms.domain.decide import DenialReason, ReleaseDecision
 from kms.domain.disclosure import hides, told
 from kms.domain.errors import KeyConflictError, KeyUnknownError
 from kms.domain.keys import Disclosure, KeyName
@@ -82,7 +82,7 @@ def test_mc_38_a_refusal_tells_what_the_key_discloses_and_the_log_all_of_it(
 
 
 def test_the_words_of_an_operator_are_told_with_full_disclosure_alone(harness: Harness) -> None:
-    reason = Reason(code="lease-stopped", key_id="a", text="stopped because of incident 4711")
+    reason = DenialReason(code="lease-stopped", key_id="a", text="stopped because of incident 4711")
     decision = ReleaseDecision(keys=(), recipient=None, reasons=(reason,), at=AT)
     for level in Disclosure:
         error = told(decision, requested=("a",), levels={"a": level})
@@ -91,7 +91,7 @@ def test_the_words_of_an_operator_are_told_with_full_disclosure_alone(harness: H
 
 def test_the_most_reserved_key_of_a_request_decides() -> None:
     check = Check(id="policy.x", outcome=Outcome.FAIL, expected="e", got="g", clause="c")
-    reasons = (Reason(code="policy-not-met", key_id="b", text="x", checks=(check,)),)
+    reasons = (DenialReason(code="policy-not-met", key_id="b", text="x", checks=(check,)),)
     decision = ReleaseDecision(keys=(), recipient=None, reasons=reasons, at=AT)
     levels = {"a": Disclosure.CODES, "b": Disclosure.FULL, "c": Disclosure.NONE}
     assert told(decision, requested=("b",), levels=levels).checks == (check,)

@@ -17,7 +17,7 @@ from attest.endorsements.requests import EndorsementRequest
 from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_DEVICE
 from attest.evidence.snp.tcb import SnpProduct
-from attest.fetch import EndorsementSource, KdsClient, PcsClient, Timing, VendorServices
+from attest.fetch import EndorsementSource, FetchClocks, KdsClient, PcsClient, VendorServices
 from attest.simulator import SimulatedKds, simulated_crl
 from attest.simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from attest.simulator.nvidia import SimulatedGpu, SimulatedNvidiaService
@@ -83,7 +83,7 @@ class FakeSource:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self._kds = SimulatedKds(this_update=AT - timedelta(days=1), next_update=AT + timedelta(days=30))
-        self._urls = KdsClient(timing=Timing(now=lambda: AT))
+        self._urls = KdsClient(timing=FetchClocks(now=lambda: AT))
 
     @property
     def service(self) -> str:
@@ -113,7 +113,7 @@ class FakePcs:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self._pcs = SimulatedPcs.of(PLATFORM, at=AT)
-        self._urls = PcsClient(timing=Timing(now=lambda: AT))
+        self._urls = PcsClient(timing=FetchClocks(now=lambda: AT))
 
     @property
     def service(self) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attest.endorsements.requests import AmdCrlRequest, EndorsementRequest
 from attest.errors import AttestError, EndorsementError
 from attest.evidence.snp.tcb import SnpProduct
-from attest.fetch import EndorsementCache, KdsClient, Timing, VendorServices
+from attest.fetch import EndorsementCache, FetchClocks, KdsClient, VendorServices
 from attest.simulator import SimulatedKds
 from kms.config.external_files import read_cached
 from kms.release.endorsement_dates import dated
@@ -51,7 +51,7 @@ class Vendor:
     asked: list[EndorsementRequest] = field(default_factory=list)
 
     def url_of(self, request: EndorsementRequest) -> str:
-        return KdsClient(timing=Timing(now=self.clock)).url_of(request)
+        return KdsClient(timing=FetchClocks(now=self.clock)).url_of(request)
 
     def get(self, request: EndorsementRequest, *, progress: Callable[[str], None]) -> bytes:
         self.asked.append(request)

@@ -11,7 +11,7 @@ from attest.simulator.azure import SimulatedAzureVm, SimulatedTdxHost
 from attest.simulator.nvidia import SimulatedBoard
 from kms.controls.admin import freeze
 from kms.domain.actors import Actor, Means
-from kms.domain.decide import Verdict, decide
+from kms.domain.decide import ReleaseOutcome, decide
 from kms.domain.devices import PRODUCT_NAMES, is_product, products_of
 from kms.domain.errors import IntegrityError, KeyConflictError, KmsError, QuorumRequiredError, ReleaseDeniedError
 from kms.domain.freezes import MAX_REASON_CHARACTERS, Scope, require_reason, target
@@ -241,13 +241,14 @@ def test_evidence_is_of_every_product_in_it(workload: Workload, pool: Endorsemen
 
 
 @pytest.mark.parametrize(
-    ("frozen", "verdict"), [("genoa", Verdict.DENY), ("milan", Verdict.ALLOW), ("tdx", Verdict.ALLOW)]
+    ("frozen", "verdict"),
+    [("genoa", ReleaseOutcome.DENY), ("milan", ReleaseOutcome.ALLOW), ("tdx", ReleaseOutcome.ALLOW)],
 )
-def test_the_decision_refuses_evidence_of_a_frozen_product_and_no_other(frozen: str, verdict: Verdict) -> None:
+def test_the_decision_refuses_evidence_of_a_frozen_product_and_no_other(frozen: str, verdict: ReleaseOutcome) -> None:
     keys = {"a": state(frozen_products=frozenset({frozen, "hopper"}))}
     decision = decide(requested=("a",), keys=keys, results={"a": RESULT}, demand=DEMAND, at=AT)
     assert decision.verdict is verdict
-    assert [reason.code for reason in decision.reasons] == ["product-frozen"] * (verdict is Verdict.DENY)
+    assert [reason.code for reason in decision.reasons] == ["product-frozen"] * (verdict is ReleaseOutcome.DENY)
 
 
 def test_every_name_of_a_product_can_be_frozen() -> None:

@@ -5,7 +5,7 @@ import pytest
 from kms.domain.errors import UnavailableError
 from kms.keys.vault import Vault
 from kms.log import LogState, verify_log
-from kms.operations.fsck import Finding, examine
+from kms.operations.fsck import FsckFinding, examine
 from kms.operations.services import OWN_KEYS
 from kms.store.schema import PROTECTED, metadata
 from tests.kms.postgres import Server
@@ -46,7 +46,7 @@ def filled(harness: Harness) -> Harness:
     return harness
 
 
-def examined(harness: Harness, *noted: LogState) -> dict[str, Finding]:
+def examined(harness: Harness, *noted: LogState) -> dict[str, FsckFinding]:
     vault = Vault(store=harness.services.store, kek=harness.services.kek)
     return {one.check: one for one in examine(vault, origin=harness.settings.origin, noted=noted)}
 

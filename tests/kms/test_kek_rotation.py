@@ -19,7 +19,7 @@ from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.errors import KeyConflictError, QuorumRequiredError, UnavailableError
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.people import Kind, Person, Quorum, Rule
+from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule
 from kms.keys import KeyName, SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.vault import Vault
@@ -311,8 +311,8 @@ def test_mc_23_a_rotation_takes_a_quorum_where_a_rule_says_so(filled: Harness) -
     target = make_second(filled)
     vault = vault_of(filled)
     rules = (
-        Rule(kind=Kind.KEK, threshold=1, people=("alice",)),
-        Rule(kind=Kind.QUORUM, threshold=1, people=("alice",)),
+        QuorumRule(kind=ChangeKind.KEK, threshold=1, people=("alice",)),
+        QuorumRule(kind=ChangeKind.QUORUM, threshold=1, people=("alice",)),
     )
     with vault.store.writing() as writer:
         writer.add_quorum(Quorum(version=1, people=(Person(name="alice", public_key=PUBLIC),), rules=rules), at=AT)

@@ -14,7 +14,7 @@ from attest.policy.authoring.signatures import identity_of
 from attest.policy.document import read_document
 from attest.release import KeyName
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.keys.policy_trials import try_evidence
 from kms.keys.vault import Vault
 from kms.log import verify_log
@@ -190,7 +190,7 @@ def test_documents_come_in_with_the_policy_that_names_them(harness: Harness) -> 
 
 def test_mc_23_under_a_rule_a_policy_takes_its_signatures(harness: Harness) -> None:
     harness.add_key("model")
-    board = Board(harness).found(rule(Kind.QUORUM), rule(Kind.KEY_POLICY))
+    board = Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.KEY_POLICY))
     with pytest.raises(AttestError) as caught:
         put(harness, version(2))
     assert caught.value.code == "quorum-required"

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from attest.release.client import KeyReleaseClient, ReleasedKey, ReleaseRefusedError
-from attest.release.leases import LeaseKeeper, LeaseLostError, Timing
+from attest.release.leases import LeaseClocks, LeaseKeeper, LeaseLostError
 from kms.domain.leases import LeaseFilter
 from kms.keys.admin import set_enabled
 from kms.leases.admin import stop_renewals
@@ -38,8 +38,8 @@ class Waiting:
         self.then()
 
     @property
-    def timing(self) -> Timing:
-        return Timing(now=self.clock, wait=self.wait, random=lambda: self.chance)
+    def timing(self) -> LeaseClocks:
+        return LeaseClocks(now=self.clock, wait=self.wait, random=lambda: self.chance)
 
 
 @pytest.fixture

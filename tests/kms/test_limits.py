@@ -24,7 +24,7 @@ from kms.domain.limits import (
     limit_reasons,
     read_limits,
 )
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.domain.windows import Window
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
@@ -307,7 +307,7 @@ def test_limits_have_versions_and_are_logged(harness: Harness) -> None:
 def test_under_a_rule_for_policies_one_person_lifts_no_limit(harness: Harness) -> None:
     harness.add_key("model")
     limit(harness, holders=0)
-    board = Board(harness).found(rule(Kind.QUORUM), rule(Kind.KEY_POLICY))
+    board = Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.KEY_POLICY))
     with pytest.raises(QuorumRequiredError):
         limit(harness, holders=9)
     change = KeyLimitsSet(name=MODEL, limits=replace(NO_LIMITS, version=2, holders=9))

@@ -23,7 +23,7 @@ from kms.controls.admin import freeze
 from kms.domain.errors import ChallengeUsedError, IntegrityError, ReleaseDeniedError, UnavailableError
 from kms.domain.freezes import Scope, target
 from kms.release.endorsement_dates import dated
-from kms.running.metrics import NAMES, Meter, Seldom
+from kms.running.metrics import NAMES, Meter, SlowGauge
 from kms.running.metrics_app import MetricsApp
 from kms.telemetry import OUTCOMES, TEES, counted, observe, tee_of
 from tests.kms.process import ServedProcess
@@ -294,13 +294,13 @@ def test_what_takes_long_to_count_is_counted_seldom() -> None:
         now[0] += 2.0  # so long it takes
         return len(counted_at)
 
-    seldom = Seldom(count, monotonic=lambda: now[0])
+    seldom = SlowGauge(count, monotonic=lambda: now[0])
     assert [seldom(), seldom()] == [1, 1]
     now[0] = 201.9
     assert seldom() == 1
     now[0] = 202.0
     assert seldom() == 2
-    quick = Seldom(lambda: int(now[0]), monotonic=lambda: now[0])
+    quick = SlowGauge(lambda: int(now[0]), monotonic=lambda: now[0])
     first = quick()
     now[0] += 59.9
     assert quick() == first
@@ -316,7 +316,7 @@ def test_what_could_not_be_counted_is_counted_again() -> None:
             raise UnavailableError("away", code="store-unreachable")
         return 7
 
-    seldom = Seldom(count)
+    seldom = SlowGauge(count)
     with pytest.raises(UnavailableError):
         seldom()
     failing[0] = False

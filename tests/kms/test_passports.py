@@ -19,7 +19,7 @@ from attest.release import CONTEXT, Challenge, Release, WorkloadKey
 from attest.release.client import KeyReleaseClient
 from attest.release.passports import MAX_EAR_BYTES, Passport, PassportKey, PassportRequest, read_bound_keys
 from attest.release.wire import ROLE
-from attest.results import IssuerKey, KeyState, SigningKey, TokenIssuer, VerifierId
+from attest.results import IssuerKey, SigningKey, SigningKeyState, TokenIssuer, VerifierId
 from kms.controls.admin import freeze
 from kms.domain.errors import ChallengeUsedError, ReleaseDeniedError
 from kms.domain.freezes import target
@@ -55,7 +55,7 @@ def issuer_of(key: SigningKey = SIGNING, name: str = ISSUER) -> TokenIssuer:
     return TokenIssuer(
         issuer=name,
         verifier=VerifierId(developer="attest-kms", build="test"),
-        keys=(IssuerKey(key=key, state=KeyState.CURRENT),),
+        keys=(IssuerKey(key=key, state=SigningKeyState.CURRENT),),
     )
 
 

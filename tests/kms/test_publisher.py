@@ -34,8 +34,8 @@ from kms.log.witness_client import (
     MAX_ANSWER_BYTES,
     MAX_WITNESSES,
     PAUSE_SECONDS,
-    Answer,
     Witness,
+    WitnessAnswer,
     WitnessPanel,
     poster,
     read_witnesses,
@@ -56,7 +56,7 @@ class FakeWitness:
     log: VerifierKey
     size: int = 0
     root: bytes = b""
-    change: Callable[[Answer], Answer] = lambda answer: answer
+    change: Callable[[WitnessAnswer], WitnessAnswer] = lambda answer: answer
     asked: int = 0
     key: Ed25519PrivateKey = field(init=False)
 
@@ -68,23 +68,23 @@ class FakeWitness:
         public = self.key.public_key().public_bytes_raw()
         return Witness(key=WitnessKey(name=f"witness{self.number}", public=public), url=f"{ADDRESS}/{self.number}")
 
-    def __call__(self, body: bytes) -> Answer:
+    def __call__(self, body: bytes) -> WitnessAnswer:
         self.asked += 1
         return self.change(self._answer(body.decode()))
 
-    def _answer(self, body: str) -> Answer:
+    def _answer(self, body: str) -> WitnessAnswer:
         head, _, note = body.partition("\n\n")
         old, *proof = head.split("\n")
         checkpoint = read_checkpoint(note, log=self.log)
         if old != f"old {self.size}":
-            return Answer(status=409, content=f"{self.size}\n".encode())
+            return WitnessAnswer(status=409, content=f"{self.size}\n".encode())
         hashes = [b64decode(line) for line in proof]
         roots = {"old_root": self.root, "new_root": checkpoint.root}
         if self.size:
             verify_consistency(hashes, old_size=self.size, new_size=checkpoint.size, **roots)
         self.size, self.root = checkpoint.size, checkpoint.root
         line = cosign(note, name=self.witness.key.name, key=self.key, at=1_700_000_000 + self.asked)
-        return Answer(status=200, content=line.encode())
+        return WitnessAnswer(status=200, content=line.encode())
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Panel:
         )
         return LogPublisher(store=self.harness.services.store, signer=self.harness.services.identity, panel=panel)
 
-    def post(self, url: str, body: bytes) -> Answer:
+    def post(self, url: str, body: bytes) -> WitnessAnswer:
         (asked,) = (one for one in self.witnesses if url == f"{one.witness.url}/add-checkpoint")
         return asked(body)
 
@@ -174,8 +174,8 @@ def test_requests_that_wait_together_share_one_round(panel: Panel) -> None:
     assert panel.witnesses[0].asked <= before + 2  # once to learn its size, once to cosign
 
 
-def raising(error: Exception) -> Callable[[Answer], Answer]:
-    def change(_: Answer) -> Answer:
+def raising(error: Exception) -> Callable[[WitnessAnswer], WitnessAnswer]:
+    def change(_: WitnessAnswer) -> WitnessAnswer:
         raise error
 
     return change
@@ -185,20 +185,20 @@ def raising(error: Exception) -> Callable[[Answer], Answer]:
     "change",
     [
         raising(OSError("unreachable")),
-        lambda _: Answer(status=403, content=b""),
-        lambda _: Answer(status=422, content=b""),
-        lambda _: Answer(status=409, content=b"x\n"),
-        lambda _: Answer(status=409, content=b"\xff"),
-        lambda _: Answer(status=409, content=b"1\n"),
-        lambda _: Answer(status=200, content=b""),
-        lambda _: Answer(status=200, content=b"\xff"),
-        lambda _: Answer(status=200, content=b"nonsense\n"),
-        lambda answer: Answer(status=200, content=answer.content.replace(b"witness1", b"witness0")),
-        lambda answer: Answer(status=200, content=answer.content[:-6] + b"AAAA=\n"),
+        lambda _: WitnessAnswer(status=403, content=b""),
+        lambda _: WitnessAnswer(status=422, content=b""),
+        lambda _: WitnessAnswer(status=409, content=b"x\n"),
+        lambda _: WitnessAnswer(status=409, content=b"\xff"),
+        lambda _: WitnessAnswer(status=409, content=b"1\n"),
+        lambda _: WitnessAnswer(status=200, content=b""),
+        lambda _: WitnessAnswer(status=200, content=b"\xff"),
+        lambda _: WitnessAnswer(status=200, content=b"nonsense\n"),
+        lambda answer: WitnessAnswer(status=200, content=answer.content.replace(b"witness1", b"witness0")),
+        lambda answer: WitnessAnswer(status=200, content=answer.content[:-6] + b"AAAA=\n"),
     ],
 )
 def test_a_witness_that_fails_is_left_out_told_of_and_given_a_pause(
-    panel: Panel, change: Callable[[Answer], Answer]
+    panel: Panel, change: Callable[[WitnessAnswer], WitnessAnswer]
 ) -> None:
     panel.witnesses[1].change = change
     release = panel.release()
@@ -217,7 +217,7 @@ def test_a_witness_that_fails_is_left_out_told_of_and_given_a_pause(
 def test_a_witness_that_does_not_answer_in_time_is_not_waited_for(panel: Panel) -> None:
     held = threading.Event()
 
-    def slow(answer: Answer) -> Answer:
+    def slow(answer: WitnessAnswer) -> WitnessAnswer:
         held.wait(30)
         return answer
 
@@ -234,13 +234,13 @@ def test_a_witness_that_saw_another_replica_go_ahead_gets_the_longer_log(panel: 
     log.checkpoint()
     grew: list[int] = []
 
-    def grow(answer: Answer) -> Answer:
+    def grow(answer: WitnessAnswer) -> WitnessAnswer:
         """The other replica appends and asks between this one's look at the log and its question."""
         if not grew:
             grew.append(1)
             panel.harness.add_key("another")
             log.checkpoint()
-            return Answer(status=409, content=f"{panel.witnesses[0].size}\n".encode())
+            return WitnessAnswer(status=409, content=f"{panel.witnesses[0].size}\n".encode())
         return answer
 
     panel.witnesses[0].change = grow
@@ -250,17 +250,17 @@ def test_a_witness_that_saw_another_replica_go_ahead_gets_the_longer_log(panel: 
 
 def test_a_log_that_is_shorter_than_what_a_witness_saw_is_not_cosigned(panel: Panel) -> None:
     """A database that was restored from an old copy: the witness has seen more."""
-    panel.witnesses[0].change = lambda _: Answer(status=409, content=b"1000\n")
+    panel.witnesses[0].change = lambda _: WitnessAnswer(status=409, content=b"1000\n")
     assert panel.cosigned(panel.harness.services.log.checkpoint().note) == [1, 2]
 
 
 def test_a_replica_that_never_catches_up_publishes_without_the_witness(panel: Panel) -> None:
     count: list[int] = []
 
-    def ahead(_: Answer) -> Answer:
+    def ahead(_: WitnessAnswer) -> WitnessAnswer:
         count.append(1)
         panel.harness.add_key(f"key{len(count)}")
-        return Answer(status=409, content=b"1000\n")
+        return WitnessAnswer(status=409, content=b"1000\n")
 
     panel.witnesses[0].change = ahead
     note = panel.publisher().checkpoint().note

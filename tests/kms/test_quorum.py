@@ -19,12 +19,12 @@ from kms.controls.admin import freeze
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
 from kms.domain.freezes import target
-from kms.domain.people import MAX_PEOPLE, NOBODY, Kind, Person, Quorum, Rule, canonical, read_quorum
+from kms.domain.people import MAX_PEOPLE, NOBODY, ChangeKind, Person, Quorum, QuorumRule, canonical, read_quorum
 from kms.domain.proposals import MAX_LIFETIME, Approval, Proposal, approve_with, missing, read_approval, read_proposal
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
 from kms.quorum.admin import Desk, approve, change_now, execute, find, propose, standing, withdraw
-from kms.quorum.change_context import Change
+from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import CHANGES, QuorumSet, Thaw, read_change
 from tests.kms.support import AT, Harness
 
@@ -62,8 +62,10 @@ def people(*names: str) -> Quorum:
 THREE = ("alice", "bob", "carol")
 
 
-def rule(kind: Kind, threshold: int = 2, names: tuple[str, ...] = THREE, *, proposer_counts: bool = True) -> Rule:
-    return Rule(kind=kind, threshold=threshold, people=names, proposer_counts=proposer_counts)
+def rule(
+    kind: ChangeKind, threshold: int = 2, names: tuple[str, ...] = THREE, *, proposer_counts: bool = True
+) -> QuorumRule:
+    return QuorumRule(kind=kind, threshold=threshold, people=names, proposer_counts=proposer_counts)
 
 
 @dataclass
@@ -84,17 +86,17 @@ class Board:
     def set(self, then: Quorum) -> None:
         change_now(self.desk, QuorumSet(then=then), actor=ROOT, at=self.harness.clock())
 
-    def found(self, *rules: Rule) -> "Board":
+    def found(self, *rules: QuorumRule) -> "Board":
         for name in THREE:
             self.set(self.now().with_person(name, pem(KEYS[name])))
-        for one in rules or (rule(Kind.QUORUM), rule(Kind.THAW)):
+        for one in rules or (rule(ChangeKind.QUORUM), rule(ChangeKind.THAW)):
             # The first may be set by one person; from then on it takes two.
             self.agreed(QuorumSet(then=self.now().with_rule(one))) if self.now().rules else self.set(
                 self.now().with_rule(one)
             )
         return self
 
-    def propose(self, change: Change, **more: object) -> Proposal:
+    def propose(self, change: ProposedChange, **more: object) -> Proposal:
         at = self.harness.clock()
         return propose(self.desk, change, reason="a test", actor=ROOT, at=at, **more)  # type: ignore[arg-type]
 
@@ -105,7 +107,7 @@ class Board:
     def execute(self, proposal: Proposal) -> str:
         return execute(self.desk, proposal.digest, actor=ROOT, at=self.harness.clock())
 
-    def agreed(self, change: Change, *names: str) -> Proposal:
+    def agreed(self, change: ProposedChange, *names: str) -> Proposal:
         made = self.propose(change)
         self.sign(made, *(names or ("alice", "bob")))
         self.execute(made)
@@ -153,14 +155,14 @@ def test_the_first_people_and_rules_are_set_by_one_and_all_later_ones_by_the_rul
 @pytest.mark.parametrize("gone", ["lower", "clear", "fewer", "rekeyed"])
 def test_a_rule_is_not_lowered_without_those_whom_it_names(board: Board, gone: str) -> None:
     """The rule for 'quorum' takes two; the rule for thawing takes all three, and goes on doing so."""
-    board.found(rule(Kind.QUORUM), rule(Kind.THAW, 3))
+    board.found(rule(ChangeKind.QUORUM), rule(ChangeKind.THAW, 3))
     now = board.now()
     if gone == "lower":
-        then = now.with_rule(rule(Kind.THAW, 1))
+        then = now.with_rule(rule(ChangeKind.THAW, 1))
     elif gone == "clear":
-        then = now.without_rule(Kind.THAW)
+        then = now.without_rule(ChangeKind.THAW)
     elif gone == "fewer":
-        then = now.with_rule(rule(Kind.THAW, 2, ("alice", "bob")))
+        then = now.with_rule(rule(ChangeKind.THAW, 2, ("alice", "bob")))
     else:
         others = [one for one in now.people if one.name != "carol"]
         carol = Person(name="carol", public_key=pem(KEYS["mallory"]).decode())
@@ -176,27 +178,27 @@ def test_a_rule_is_not_lowered_without_those_whom_it_names(board: Board, gone: s
 
 def test_a_rule_without_one_for_quorum_is_refused() -> None:
     with pytest.raises(ConfigurationError) as caught:
-        people(*THREE).with_rule(rule(Kind.THAW))
+        people(*THREE).with_rule(rule(ChangeKind.THAW))
     assert caught.value.code == "quorum-invalid"
-    both = people(*THREE).with_rule(rule(Kind.QUORUM)).with_rule(rule(Kind.THAW))
+    both = people(*THREE).with_rule(rule(ChangeKind.QUORUM)).with_rule(rule(ChangeKind.THAW))
     with pytest.raises(ConfigurationError) as caught:
-        both.without_rule(Kind.QUORUM)
+        both.without_rule(ChangeKind.QUORUM)
     assert caught.value.code == "quorum-invalid"
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 0)),
-        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 4)),
-        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 2, ("alice", "alice"))),
-        lambda: people(*THREE).with_rule(rule(Kind.QUORUM, 1, ("alice", "nobody"))),
-        lambda: people(*THREE).with_rule(rule(Kind.QUORUM)).without_person("alice"),
+        lambda: people(*THREE).with_rule(rule(ChangeKind.QUORUM, 0)),
+        lambda: people(*THREE).with_rule(rule(ChangeKind.QUORUM, 4)),
+        lambda: people(*THREE).with_rule(rule(ChangeKind.QUORUM, 2, ("alice", "alice"))),
+        lambda: people(*THREE).with_rule(rule(ChangeKind.QUORUM, 1, ("alice", "nobody"))),
+        lambda: people(*THREE).with_rule(rule(ChangeKind.QUORUM)).without_person("alice"),
         lambda: people("alice").with_person("alice", pem(KEYS["bob"])),
         lambda: people("alice").with_person("bob", pem(KEYS["alice"])),
         lambda: people("alice").with_person("Bob", pem(KEYS["bob"])),
         lambda: people("alice").without_person("bob"),
-        lambda: people("alice").without_rule(Kind.KEK),
+        lambda: people("alice").without_rule(ChangeKind.KEK),
         lambda: read_quorum([]),
         lambda: read_quorum(people("alice").members() | {"more": 1}),
         lambda: read_quorum(people("alice").members() | {"schema": "kms.quorum/2"}),
@@ -222,8 +224,8 @@ def test_there_is_room_for_so_many_people() -> None:
 
 @pytest.mark.parametrize("threshold", [1, 3])
 def test_the_threshold_is_one_to_all(threshold: int) -> None:
-    found = people(*THREE).with_rule(rule(Kind.QUORUM, threshold)).rule(Kind.QUORUM)
-    assert found == rule(Kind.QUORUM, threshold)
+    found = people(*THREE).with_rule(rule(ChangeKind.QUORUM, threshold)).rule(ChangeKind.QUORUM)
+    assert found == rule(ChangeKind.QUORUM, threshold)
 
 
 # -- proposals
@@ -253,8 +255,8 @@ def test_what_enough_people_signed_is_done_once(board: Board) -> None:
 def test_mc_31_nobody_makes_himself_the_quorum_while_something_is_frozen(board: Board) -> None:
     thaw = board.freeze()
     board.set(board.now().with_person("alice", pem(KEYS["alice"])))
-    alone = board.now().with_rule(rule(Kind.QUORUM, 1, ("alice",)))
-    for then in (alone, alone.with_rule(rule(Kind.THAW, 1, ("alice",)))):
+    alone = board.now().with_rule(rule(ChangeKind.QUORUM, 1, ("alice",)))
+    for then in (alone, alone.with_rule(rule(ChangeKind.THAW, 1, ("alice",)))):
         with pytest.raises(KeyConflictError) as caught:
             board.set(replace(then, version=board.now().version + 1))
         assert caught.value.code == "quorum-while-frozen"
@@ -266,12 +268,12 @@ def test_mc_31_nobody_makes_himself_the_quorum_while_something_is_frozen(board: 
 
 
 def test_mc_31_while_something_is_frozen_another_rule_takes_the_quorum_in_force(board: Board) -> None:
-    board.found(rule(Kind.QUORUM), rule(Kind.THAW))
+    board.found(rule(ChangeKind.QUORUM), rule(ChangeKind.THAW))
     board.freeze()
     for then in (
-        board.now().with_rule(rule(Kind.THAW, 1)),
-        board.now().without_rule(Kind.THAW),
-        board.now().with_rule(rule(Kind.BREAK_GLASS, 1)),
+        board.now().with_rule(rule(ChangeKind.THAW, 1)),
+        board.now().without_rule(ChangeKind.THAW),
+        board.now().with_rule(rule(ChangeKind.BREAK_GLASS, 1)),
     ):
         made = board.propose(QuorumSet(then=then))
         board.sign(made, "alice")
@@ -358,8 +360,8 @@ def test_mc_23_what_people_did_not_read_is_not_done(board: Board) -> None:
 
 def test_two_changes_of_rules_are_not_both_done(board: Board) -> None:
     board.found()
-    first = board.propose(QuorumSet(then=board.now().with_rule(rule(Kind.KEK))))
-    second = board.propose(QuorumSet(then=board.now().with_rule(rule(Kind.ANCHORS))))
+    first = board.propose(QuorumSet(then=board.now().with_rule(rule(ChangeKind.KEK))))
+    second = board.propose(QuorumSet(then=board.now().with_rule(rule(ChangeKind.ANCHORS))))
     for one in (first, second):
         board.sign(one, "alice", "bob")
     board.execute(first)
@@ -367,10 +369,12 @@ def test_two_changes_of_rules_are_not_both_done(board: Board) -> None:
 
 
 def test_who_is_no_longer_registered_no_longer_counts(board: Board) -> None:
-    board.found(rule(Kind.QUORUM, 2, ("alice", "bob")), rule(Kind.THAW, 1))
+    board.found(rule(ChangeKind.QUORUM, 2, ("alice", "bob")), rule(ChangeKind.THAW, 1))
     made = board.propose(board.freeze())
     board.sign(made, "carol")
-    board.agreed(QuorumSet(then=board.now().with_rule(rule(Kind.THAW, 1, ("alice", "bob")))), "alice", "bob", "carol")
+    board.agreed(
+        QuorumSet(then=board.now().with_rule(rule(ChangeKind.THAW, 1, ("alice", "bob")))), "alice", "bob", "carol"
+    )
     assert board.refused(made) == "quorum-not-reached"
     board.agreed(QuorumSet(then=board.now().without_person("carol")))
     with board.desk.vault.store.reading() as reader:
@@ -384,7 +388,7 @@ def test_a_rule_that_rose_since_the_approval_counts(board: Board) -> None:
     board.found()
     made = board.propose(board.freeze())
     board.sign(made, "alice", "bob")
-    board.agreed(QuorumSet(then=board.now().with_rule(rule(Kind.THAW, 3))))
+    board.agreed(QuorumSet(then=board.now().with_rule(rule(ChangeKind.THAW, 3))))
     assert board.refused(made) == "quorum-not-reached"
 
 
@@ -409,7 +413,7 @@ def test_a_proposal_for_another_service_is_refused(board: Board) -> None:
 
 
 def test_where_the_proposer_stands_apart_others_have_to_sign_as_well(board: Board) -> None:
-    board.found(rule(Kind.QUORUM), rule(Kind.THAW, 2, proposer_counts=False))
+    board.found(rule(ChangeKind.QUORUM), rule(ChangeKind.THAW, 2, proposer_counts=False))
     thaw = board.freeze()
     nobody = board.propose(thaw)
     board.sign(nobody, *THREE)
@@ -457,7 +461,7 @@ def test_what_somebody_wrote_into_the_database_is_found(board: Board) -> None:
     assert problems() == ()
     for table in ("quorum_documents", "approvals", "proposals"):
         board.harness.unprotect(table)
-    forged = board.now().with_rule(rule(Kind.THAW, 1, ("alice",)))
+    forged = board.now().with_rule(rule(ChangeKind.THAW, 1, ("alice",)))
     board.harness.alter(
         "UPDATE quorum_documents SET document = ? WHERE version = ?",
         canonical(replace(forged, version=forged.version - 1).members()),
@@ -483,7 +487,7 @@ def test_what_somebody_wrote_into_the_database_is_found(board: Board) -> None:
 PROPOSAL = Proposal(
     audience="kms+00000000+AAAA",
     serial=1,
-    kind=Kind.THAW,
+    kind=ChangeKind.THAW,
     action="thaw",
     arguments={"scope": "all", "name": "", "reason": "x"},
     state={"freeze": {}},
@@ -552,7 +556,7 @@ BY_NAME = {one.name: one for one in people(*THREE, "mallory").people}
 def test_a_rule_is_met_by_so_many_different_people_whom_it_names_and_by_nothing_else(
     threshold: int, signed: set[str], counts: bool, person: str | None
 ) -> None:
-    one = rule(Kind.THAW, threshold, proposer_counts=counts)
+    one = rule(ChangeKind.THAW, threshold, proposer_counts=counts)
     met = missing(one, replace(PROPOSAL, person=person), [BY_NAME[name] for name in signed]) is None
     named = signed & set(THREE)
     if counts:

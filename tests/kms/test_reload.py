@@ -18,7 +18,7 @@ from kms.config.configuration import ANCHORS_CHANGED, SETTINGS_CHANGED, log_conf
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.actors import local_actor
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.operations.services import initialise
 from kms.running.reload import Meaning, key_sets_again, verifiers_again
 from tests.kms.oidc import OidcIssuer
@@ -89,7 +89,7 @@ def test_mc_20_what_is_wrong_or_not_approved_changes_nothing(service: Harness, b
     elif break_it == "mode":
         (service.folder / "jwks.json").chmod(0o666)
     else:
-        Board(service).found(rule(Kind.QUORUM), rule(Kind.ANCHORS))
+        Board(service).found(rule(ChangeKind.QUORUM), rule(ChangeKind.ANCHORS))
     before = service.entries()
     with pytest.raises(ConfigurationError):
         again.read()

@@ -36,7 +36,7 @@ from attest.release.identity import (
     identity_binding,
     identity_note,
 )
-from attest.release.mutual import Answer
+from attest.release.mutual import AttestationAnswer
 from kms.api.app import create_app
 from kms.config.configuration import read_configuration
 from kms.domain.errors import AttestationOffError, UnavailableError
@@ -310,7 +310,7 @@ def test_missing_endorsements_are_asked_for_where_that_is_allowed(proving: Provi
 def test_a_service_without_evidence_is_refused(harness: Harness) -> None:
     proving = Proving(harness=harness)
     mutual = proving.expecting()
-    off = Answer(status=404, document={"code": "attestation-off", "detail": "no"}, tls_key=TLS_KEY)
+    off = AttestationAnswer(status=404, document={"code": "attestation-off", "detail": "no"}, tls_key=TLS_KEY)
     with pytest.raises(VerificationError) as caught:
         mutual.require(lambda _: off)
     assert caught.value.code == "service-evidence-missing"
@@ -321,7 +321,7 @@ def test_a_service_without_evidence_is_refused(harness: Harness) -> None:
     strange: tuple[Any, ...] = ({}, [], None, {"statement": 1, "evidence": {}, "note": ""})
     for document in strange:
         with pytest.raises(AttestError):
-            mutual.require(lambda _, d=document: Answer(status=200, document=d, tls_key=TLS_KEY))  # type: ignore[misc]
+            mutual.require(lambda _, d=document: AttestationAnswer(status=200, document=d, tls_key=TLS_KEY))  # type: ignore[misc]
 
 
 # -- over HTTP

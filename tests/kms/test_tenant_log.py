@@ -20,7 +20,7 @@ from kms.domain.freezes import target
 from kms.domain.keys import KeyRecord, KeyReference
 from kms.domain.leases import LeaseFilter
 from kms.domain.limits import NO_LIMITS
-from kms.domain.people import Kind
+from kms.domain.people import ChangeKind
 from kms.domain.permissions import Role
 from kms.keys.admin import set_enabled
 from kms.keys.destruction import restore_key, schedule_destruction
@@ -196,7 +196,7 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     harness = Harness.make(tmp_path_factory.mktemp("tenant-log"))
     with admin_client(harness) as admin:
-        board = Board(harness).found(rule(Kind.QUORUM), rule(Kind.BREAK_GLASS), rule(Kind.THAW))
+        board = Board(harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.BREAK_GLASS), rule(ChangeKind.THAW))
         made = World(harness=harness, admin=admin, board=board)
         made.make_tenants()
         for tenant in (OURS, THEIRS):

@@ -13,8 +13,8 @@ from attest.evidence.envelope import Evidence
 from attest.page import page_files
 from attest.simulator.guest import SimulatedGuest
 from attest.simulator.machines import SimulatedMachine
-from rag_demo.enclave.service.assembly import Service
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.assembly import RagService
+from rag_demo.enclave.service.settings import ServiceLimits
 from tests.kms.process import ServedProcess
 from tests.page.browser import Verifier
 from tests.rag_demo.service.parts import Workshop
@@ -74,7 +74,7 @@ def paged_site(folder: Path, *, x25519: str | None = None) -> Iterator[PagedSite
             config = prepared(folder / name / "owner", {KEY: material})
             owners.append(Owner(config, stack.enter_context(ended(ServedProcess.start(config)))))
         model, documents = owners
-        limits = Limits(
+        limits = ServiceLimits(
             document_bytes=4 * 1024 * 1024,
             requests_per_minute=100_000,
             request_burst=10_000,
@@ -84,7 +84,7 @@ def paged_site(folder: Path, *, x25519: str | None = None) -> Iterator[PagedSite
         )
         settings = settings_of(model.source(KEY), documents.source(KEY), limits=limits, x25519=x25519)
         workshop, attester = Workshop(), ChangingMachine()
-        service = Service(settings, open_bench=workshop, pages=page_files(), attester=attester)
+        service = RagService(settings, open_bench=workshop, pages=page_files(), attester=attester)
         site = stack.enter_context(serving(service, workshop))
         site.wait_for("ready")
         yield PagedSite(site, attester)

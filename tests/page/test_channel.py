@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from attest.channel import KeyDocument, KeyOffer, ServiceKey
+from attest.channel import ChannelKey, KeyDocument, KeyOffer
 from attest.channel.hpke import KEM_HYBRID, KEM_X25519
 from attest.simulator.certificates import simulated_crl
 from tests.channel.support import AUDIENCE, AUTHORITY, WORLD, Service, offer_of
@@ -177,7 +177,7 @@ def test_lengths_say_no_more_than_their_bucket(page: Verifier, own: Site) -> Non
 
 @pytest.mark.parametrize("offered", [HYBRID, CURVE, CURVE + HYBRID])
 def test_what_is_not_accepted_is_not_sealed_to(page: Verifier, offered: list[int]) -> None:
-    service = Service(key=ServiceKey.born(random=os.urandom, at=AT, kems=offered))
+    service = Service(key=ChannelKey.born(random=os.urandom, at=AT, kems=offered))
     with channel_site(service) as where:
         found = send(page, where)
         assert found.get("code") == (None if KEM_HYBRID in offered else "channel-keys-unsupported")
@@ -214,7 +214,7 @@ def offering(own: Site, made: Callable[[KeyDocument, bytes], KeyOffer]) -> None:
 
 
 def test_keys_that_somebody_put_there_are_not_believed(page: Verifier, own: Site) -> None:
-    theirs = ServiceKey.born(random=os.urandom, at=AT).document
+    theirs = ChannelKey.born(random=os.urandom, at=AT).document
     offering(own, lambda document, nonce: replace(offer_of(document, nonce), keys=theirs.to_bytes()))
     found = send(page, own)
     assert found["code"] == "channel-keys-mismatch"
@@ -316,7 +316,7 @@ def test_with_a_clock_that_is_off_it_asks_once_more_with_the_services_date(page:
 
 
 def test_who_says_no_in_the_clear_is_not_believed(page: Verifier, own: Site) -> None:
-    own.service.gateway.replace_key(ServiceKey.born(random=os.urandom, at=AT, first_id=9), at=AT)
+    own.service.gateway.replace_key(ChannelKey.born(random=os.urandom, at=AT, first_id=9), at=AT)
     own.wire.alter = lambda body: body if b'"evidence"' in body else b"<b>trust me</b>"
     found = send(page, own)
     assert found["code"].startswith("channel-")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_socket
 
-from attest.channel import KEM_HYBRID, KEM_X25519, ServiceKey
+from attest.channel import KEM_HYBRID, KEM_X25519, ChannelKey
 from attest.page import PageFile, page_files
 from attest.page.server import page_server
 from attest.policy import load_policy
@@ -100,7 +100,7 @@ def test_recorded_evidence_ends_as_in_python(kind: str, in_engine: Verifier, vec
 
 
 def _service(*kems: int) -> Service:
-    return Service(key=ServiceKey.born(random=os.urandom, at=AT, kems=kems))
+    return Service(key=ChannelKey.born(random=os.urandom, at=AT, kems=kems))
 
 
 def test_the_channel_runs_by_the_kem_that_the_engine_has(engine: Engine, in_engine: Verifier) -> None:

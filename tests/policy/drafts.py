@@ -13,7 +13,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.input_files import read_evidence
-from attest.policy.authoring.draft import Draft, DraftSource, choose, draft_policy
+from attest.policy.authoring.draft import DraftSource, PolicyDraft, choose, draft_policy
 from attest.verification import VerifiedEvidence, verify
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -29,7 +29,7 @@ class Drafted:
 
     verified: VerifiedEvidence
     source: DraftSource
-    draft: Draft
+    draft: PolicyDraft
 
 
 def unchecked_of(names: list[str]) -> tuple[Unchecked, ...]:

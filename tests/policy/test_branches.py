@@ -7,8 +7,8 @@ import pytest
 from attest.appraisal import appraise
 from attest.errors import ConfigurationError
 from attest.policy.model import MAX_BRANCHES, MAX_NESTING
-from attest.policy.rule_tree import SET, All, AtLeast, Leaf, PlacedRule
-from attest.policy.rule_tree import Any as AnyOf
+from attest.policy.rule_tree import SET, AllBranch, AtLeast, Leaf, PlacedRule
+from attest.policy.rule_tree import AnyBranch as AnyOf
 from tests.policy.documents import policy_of
 from tests.policy.mixed import HEAD, gpu, mixed, policy_with, snp, snp_cpu, tdx
 from tests.samples import AT
@@ -82,7 +82,7 @@ def test_a_policy_becomes_a_tree() -> None:
     assert [rule.id for rule in together.rules] == ["policy.devices.cpu"]
     assert isinstance(any_of, AnyOf)
     assert [branch.path for branch in any_of.members] == ["any_of[one]", "any_of[1]"]
-    assert isinstance(all_of, All)
+    assert isinstance(all_of, AllBranch)
     assert all_of.path == "all_of[0]"
     assert isinstance(at_least, AtLeast)
     assert (at_least.path, at_least.count) == ("", 2)

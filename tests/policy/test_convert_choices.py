@@ -14,7 +14,7 @@ from attest.errors import ConfigurationError
 from attest.policy import load_policy
 from attest.policy.foreign.convert import Conversion, convert_skr, export_skr
 from attest.policy.foreign.skr import claim_tests, parse_skr
-from attest.policy.foreign.skr_carriers import Wanted, is_carriable
+from attest.policy.foreign.skr_carriers import WantedClaim, is_carriable
 from attest.policy.foreign.skr_evaluation import evaluate_skr
 from attest.policy.model import MAX_BRANCHES, decode_policy
 from attest.verification import VerifiedItem
@@ -429,7 +429,7 @@ def impossible_or(conditions: list[Json], group: str, accept: Mapping[str, str])
         if exc.code != "policy-conversion-impossible":
             raise
         tests = claim_tests(parse_skr(policy, extended=True).authorities[0].conditions)
-        if all(is_carriable(Wanted(path=t.path, operator=t.operator, values=(t.value,))) for t in tests):
+        if all(is_carriable(WantedClaim(path=t.path, operator=t.operator, values=(t.value,))) for t in tests):
             assert not any(released(policy, claims) for _, claims in machines())
         return None
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from attest.endorsements.cose import CosePrivateKey, cose_sign
 from attest.errors import EvidenceError, SignatureError
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.reference_values.corim import AMD_PROFILE, INTEL_OID, MAX_CORIM_BYTES, parse_corim, verify_corim
 from attest.policy.reference_values.corim_export import export_corim, sign_corim
 from attest.policy.reference_values.corim_import import ImportedCorim, references_from_corim
@@ -224,7 +224,7 @@ def test_validity_becomes_issue_and_end() -> None:
     assert document.issued == datetime.fromtimestamp(1_700_000_000, UTC)
     assert document.expires.value == datetime.fromtimestamp(1_800_000_000, UTC)
     document = imported(corim(tag)).document
-    assert (document.issued, document.expires.value) == (AT, Relaxed(reason="the CoRIM names no end"))
+    assert (document.issued, document.expires.value) == (AT, RelaxedDemand(reason="the CoRIM names no end"))
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_the_signed_content_may_stand_without_its_tag() -> None:
 # -- out, and back
 
 
-def document(*, expires: datetime | Relaxed, revoked: tuple[RevokedValue, ...] = ()) -> Any:  # noqa: ANN401
+def document(*, expires: datetime | RelaxedDemand, revoked: tuple[RevokedValue, ...] = ()) -> Any:  # noqa: ANN401
     """Make a document with everything that a CoRIM can say, and more."""
     kinds = {
         "snp": ("snp-measurement", (A, B)),
@@ -385,8 +385,8 @@ def document(*, expires: datetime | Relaxed, revoked: tuple[RevokedValue, ...] =
 
 
 @pytest.mark.parametrize("vendor", ["amd", "intel"])
-@pytest.mark.parametrize("expires", [datetime(2027, 1, 1, tzinfo=UTC), Relaxed(reason="rebuilt daily")])
-def test_what_is_exported_reads_back(vendor: str, expires: datetime | Relaxed) -> None:
+@pytest.mark.parametrize("expires", [datetime(2027, 1, 1, tzinfo=UTC), RelaxedDemand(reason="rebuilt daily")])
+def test_what_is_exported_reads_back(vendor: str, expires: datetime | RelaxedDemand) -> None:
     ours = document(expires=expires)
     exported = export_corim(ours, vendor)
     again = references_from_corim(parse_corim(exported.data), at=AT, version=3)
@@ -396,13 +396,13 @@ def test_what_is_exported_reads_back(vendor: str, expires: datetime | Relaxed) -
     assert again.document.name == "all"
     if isinstance(expires, datetime):
         assert (again.document.issued, again.document.expires) == (ours.issued, ours.expires)
-    assert ("when it was issued, since it has no end" in exported.left_out) == isinstance(expires, Relaxed)
+    assert ("when it was issued, since it has no end" in exported.left_out) == isinstance(expires, RelaxedDemand)
     assert cbor2.loads(exported.data).tag == 501
 
 
 def test_revoked_values_are_not_exported() -> None:
     revoked = (RevokedValue(value=A, reason="x"), RevokedValue(value=C, reason="y"))
-    exported = export_corim(document(expires=Relaxed(reason="x"), revoked=revoked), "intel")
+    exported = export_corim(document(expires=RelaxedDemand(reason="x"), revoked=revoked), "intel")
     again = references_from_corim(parse_corim(exported.data), at=AT).document.entries
     assert {name: entry.values for name, entry in again.items()} == {"td": (B,), "r0": (B,), "r3": (B,)}
     assert "enclave: every value is revoked" in exported.left_out
@@ -411,7 +411,7 @@ def test_revoked_values_are_not_exported() -> None:
 def test_what_a_name_says_of_itself_is_told() -> None:
     entry = ReferenceEntry(kind="snp-measurement", values=(A,), origin="x", expires=AT)
     ours = make_reference_document(
-        name="x", version=1, origin="x", issued=AT, expires=Relaxed(reason="x"), entries={"a": entry}
+        name="x", version=1, origin="x", issued=AT, expires=RelaxedDemand(reason="x"), entries={"a": entry}
     )
     assert export_corim(ours, "amd").left_out[:2] == ("a: its own origin", "a: its own end")
     with pytest.raises(ValueError, match="no value that intel"):

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.errors import ConfigurationError
-from attest.policy.authoring.lint import Finding, lint_policy
+from attest.policy.authoring.lint import LintFinding, lint_policy
 from attest.policy.authoring.policy_cases import load_tests
 from attest.policy.authoring.policy_diff import diff_policies
 from attest.policy.authoring.signatures import identity_of, key_id, sign_policy
@@ -52,7 +52,7 @@ def policy(*rows: Json, own: Json | None = None, **snp: Any) -> Json:  # noqa: A
     return changed | ({} if own is None else {"reference_values": own})
 
 
-def lint(document: Json, *given: ReferenceDocument, at: datetime = AT) -> list[Finding]:
+def lint(document: Json, *given: ReferenceDocument, at: datetime = AT) -> list[LintFinding]:
     documents = {one.name: one for one in given}
     hardware = {name: value for name, value in document.items() if name != "simulated"}
     decoded = decode_policy(hardware, documents=documents, incomplete=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from attest.encoding import rfc3339_text
-from attest.policy.authoring.lint import SOON, Finding, Severity, lint_policy
+from attest.policy.authoring.lint import SOON, LintFinding, Severity, lint_policy
 from attest.policy.document import read_document
 from attest.policy.model import decode_policy
 from tests.policy.documents import MEASUREMENT, STRICT, document
@@ -27,7 +27,7 @@ OLD, OLDER = GENOA | {"snp": 26}, GENOA | {"snp": 25}
 LATER = "2027-12-31T00:00:00Z"
 
 
-def linted(policy: Json, at: datetime = AT) -> tuple[Finding, ...]:
+def linted(policy: Json, at: datetime = AT) -> tuple[LintFinding, ...]:
     return lint_policy(decode_policy(read_document(json.dumps(policy).encode())), at=at)
 
 

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from attest.errors import ConfigurationError
 from attest.policy import load_policy
 from attest.policy.decode import nearest
-from attest.policy.positions import Place, json_places
+from attest.policy.positions import TextPosition, json_places
 from tests.policy.documents import STRICT
 
 POLICIES = sorted(
@@ -322,13 +322,13 @@ def test_where_there_is_no_place_to_tell_none_is_told(text: bytes) -> None:
 def test_keys_with_dots_and_paths_that_lead_nowhere() -> None:
     text = '{\n"a.b": {"c": [1,\n2]},\n"a": {"b": {"d": 3}}}'
     root = json_places(text, json.loads)
-    assert root.find("a.b.c[1]", key=False) == Place(line=3, column=1)
-    assert root.find("a.b.c[7]", key=False) == Place(line=2, column=9)
-    assert root.find("a.b.c.x", key=False) == Place(line=2, column=9)
-    assert root.find("a.b.c[x]", key=False) == Place(line=2, column=9)
-    assert root.find("a", key=True) == Place(line=4, column=1)
-    assert root.find("", key=False) == Place(line=1, column=1)
-    assert root.find("nowhere", key=False) == Place(line=1, column=1)
+    assert root.find("a.b.c[1]", key=False) == TextPosition(line=3, column=1)
+    assert root.find("a.b.c[7]", key=False) == TextPosition(line=2, column=9)
+    assert root.find("a.b.c.x", key=False) == TextPosition(line=2, column=9)
+    assert root.find("a.b.c[x]", key=False) == TextPosition(line=2, column=9)
+    assert root.find("a", key=True) == TextPosition(line=4, column=1)
+    assert root.find("", key=False) == TextPosition(line=1, column=1)
+    assert root.find("nowhere", key=False) == TextPosition(line=1, column=1)
 
 
 json_documents = st.recursive(

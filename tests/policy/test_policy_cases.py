@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attest.errors import ConfigurationError
-from attest.policy.authoring.policy_cases import Answer, PolicyCase, differences, load_tests, policy_name_of
+from attest.policy.authoring.policy_cases import CaseResult, PolicyCase, differences, load_tests, policy_name_of
 
 CASE: dict[str, Any] = {
     "name": "a machine",
@@ -95,19 +95,19 @@ def test_a_file_of_cases_stands_beside_its_policy() -> None:
 def test_a_case_passes_when_outcome_checks_and_code_are_those_expected() -> None:
     details = ("x: expected 1, got 2",)
     case = case_of(failed=["a", "b"])
-    assert differences(case, Answer(outcome="not-affirmed", failed=("b", "a"))) == ()
-    assert differences(case, Answer(outcome="not-affirmed", failed=("b", "c"), details=details)) == (
+    assert differences(case, CaseResult(outcome="not-affirmed", failed=("b", "a"))) == ()
+    assert differences(case, CaseResult(outcome="not-affirmed", failed=("b", "c"), details=details)) == (
         "failed: a was expected to fail, and did not",
         "failed: c was not expected to fail",
         *details,
     )
-    assert differences(case_of(), Answer(outcome="not-affirmed", failed=("z",))) == ()
-    assert differences(case_of(expect="affirmed"), Answer(outcome="refused", error="e", details=details)) == (
+    assert differences(case_of(), CaseResult(outcome="not-affirmed", failed=("z",))) == ()
+    assert differences(case_of(expect="affirmed"), CaseResult(outcome="refused", error="e", details=details)) == (
         "expected affirmed, got refused",
         *details,
     )
     refused = case_of(expect="refused", error="crl-missing")
-    assert differences(refused, Answer(outcome="refused", error="crl-missing")) == ()
-    assert differences(refused, Answer(outcome="refused", error="crl-expired")) == (
+    assert differences(refused, CaseResult(outcome="refused", error="crl-missing")) == ()
+    assert differences(refused, CaseResult(outcome="refused", error="crl-expired")) == (
         "expected error crl-missing, got crl-expired",
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
-from attest.policy.decode import Relaxed, list_of
+from attest.policy.decode import RelaxedDemand, list_of
 from attest.policy.reference_values.accepted_documents import (
     AcceptedDocument,
     decode_accepted_document,
@@ -269,7 +269,7 @@ def test_a_revoked_value_counts_nowhere() -> None:
 def test_a_document_that_is_made_is_held_to_the_same_rules() -> None:
     entry = ReferenceEntry(kind="tdx-mr-td", values=(A,))
     made = make_reference_document(
-        name="td", version=1, origin="x", issued=ISSUED, expires=Relaxed(reason="none"), entries={"td": entry}
+        name="td", version=1, origin="x", issued=ISSUED, expires=RelaxedDemand(reason="none"), entries={"td": entry}
     )
     assert made.entries == {"td": entry}
     with pytest.raises(ConfigurationError):

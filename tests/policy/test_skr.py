@@ -17,9 +17,9 @@ from attest.policy.foreign.skr import (
     MAX_SKR_BYTES,
     AllOf,
     AnyOf,
-    Authority,
     ClaimTest,
     Operator,
+    SkrAuthority,
     SkrPolicy,
     canonical_bytes,
     parse_skr,
@@ -59,7 +59,7 @@ def test_a_policy_becomes_a_tree_of_three_kinds_of_node() -> None:
         for path, value in (("a.b", "x"), ("c", True), ("d", 1))
     )
     tree = AllOf(conditions=(a, AnyOf(conditions=(c, AllOf(conditions=(d,))))))
-    assert policy == SkrPolicy(authorities=(Authority(url=ISSUER, conditions=tree),))
+    assert policy == SkrPolicy(authorities=(SkrAuthority(url=ISSUER, conditions=tree),))
 
 
 def test_the_preview_form_is_read_and_written_in_the_new_form() -> None:
@@ -243,7 +243,7 @@ def test_http_counts_on_the_loop_back_behind_an_explicit_switch() -> None:
 def test_issuers_are_compared_after_normalisation_and_no_further(one: str, other: str, same: bool) -> None:
     assert (normalised_issuer(one) == normalised_issuer(other)) is same
     policy = parse_skr(skr({"claim": "gone", "exists": False}, authority="https://x.example"), extended=True)
-    changed = SkrPolicy(authorities=(Authority(url=one, conditions=policy.authorities[0].conditions),))
+    changed = SkrPolicy(authorities=(SkrAuthority(url=one, conditions=policy.authorities[0].conditions),))
     assert evaluate_skr(changed, {"iss": other}).holds is same
 
 
@@ -401,7 +401,7 @@ def test_only_integers_and_their_digits_have_an_order(operator: str, below: bool
 def test_both_kinds_of_list_are_false_when_empty() -> None:
     # The parser makes none; a caller who builds the tree gets a refusal all the same.
     for empty in (AllOf(conditions=()), AnyOf(conditions=())):
-        policy = SkrPolicy(authorities=(Authority(url=ISSUER, conditions=empty),))
+        policy = SkrPolicy(authorities=(SkrAuthority(url=ISSUER, conditions=empty),))
         assert not evaluate_skr(policy, CVM_CLAIMS).holds
     assert not evaluate_skr(SkrPolicy(authorities=()), CVM_CLAIMS).holds
 
@@ -488,7 +488,7 @@ def test_one_policy_has_one_canonical_form_however_a_service_rewrote_it() -> Non
 
 
 def test_an_issuer_that_does_not_normalise_stays_as_it_is() -> None:
-    assert Authority(url="no issuer", conditions=AllOf(conditions=())).issuer == "no issuer"
+    assert SkrAuthority(url="no issuer", conditions=AllOf(conditions=())).issuer == "no issuer"
 
 
 # -- findings

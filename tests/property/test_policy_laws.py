@@ -22,7 +22,7 @@ from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.tcb import SnpTcbVersion
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.policy import Policy
-from attest.policy.rule_tree import All
+from attest.policy.rule_tree import AllBranch
 from attest.policy.rules import none_of, one_of
 from attest.simulator.nvidia import SimulatedGpu
 from attest.verification import VerifiedEvidence
@@ -282,7 +282,7 @@ def test_an_empty_list_of_values_accepts_nobody(value: int | str | bytes) -> Non
 
 
 def test_an_empty_policy_accepts_nobody() -> None:
-    empty = replace(policy_of(policy_with(snp=snp())), tree=All(path="", members=()))
+    empty = replace(policy_of(policy_with(snp=snp())), tree=AllBranch(path="", members=()))
     for _, evidence, _ in pool():
         assert not appraise(evidence, policy=empty, at=evidence.at).affirmed
 

@@ -8,7 +8,7 @@ import pytest
 
 from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError
 from attest.release.exchange import Ask
-from attest.release.mutual import Answer
+from attest.release.mutual import AttestationAnswer
 from attest.release.refusals import (
     KeyUnknownError,
     LeaseEndedError,
@@ -16,20 +16,20 @@ from attest.release.refusals import (
     ReleaseRefusedError,
     refused,
 )
-from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, Patience, send, send_async
+from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, Timeouts, send, send_async
 
 ASK = Ask(method="POST", path="/v1/challenges", body={"a": 1})
 Handler = Callable[[httpx.Request], httpx.Response]
-Send = Callable[..., Answer]
+Send = Callable[..., AttestationAnswer]
 
 
-def blocking(handler: Handler, patience: Patience = PATIENT) -> Answer:
+def blocking(handler: Handler, patience: Timeouts = PATIENT) -> AttestationAnswer:
     with httpx.Client(base_url="http://kms.test", transport=httpx.MockTransport(handler)) as http:
         return send(http, ASK, patience=patience)
 
 
-def awaiting(handler: Handler, patience: Patience = PATIENT) -> Answer:
-    async def program() -> Answer:
+def awaiting(handler: Handler, patience: Timeouts = PATIENT) -> AttestationAnswer:
+    async def program() -> AttestationAnswer:
         async with httpx.AsyncClient(base_url="http://kms.test", transport=httpx.MockTransport(handler)) as http:
             return await send_async(http, ASK, patience=patience)
 
@@ -52,7 +52,7 @@ def test_what_is_asked_is_sent_and_what_is_answered_comes_back(ask: Send) -> Non
         seen.append(request)
         return answering()(request)
 
-    assert ask(handler) == Answer(status=200, document={"b": 2}, tls_key=None, retry_after=None)
+    assert ask(handler) == AttestationAnswer(status=200, document={"b": 2}, tls_key=None, retry_after=None)
     assert (seen[0].method, seen[0].url.path, seen[0].content) == ("POST", "/v1/challenges", b'{"a":1}')
 
 
@@ -120,7 +120,7 @@ def test_an_answer_that_is_coded_is_not_read_because_a_short_one_may_become_long
 def test_without_time_nothing_is_asked_and_time_that_is_over_ends_an_answer(ask: Send) -> None:
     left = [0.0]
     with pytest.raises(EndorsementError) as caught:
-        ask(lambda _: pytest.fail("asked"), Patience(left=lambda: left[0]))
+        ask(lambda _: pytest.fail("asked"), Timeouts(left=lambda: left[0]))
     assert (caught.value.code, caught.value.retryable) == ("service-unreachable", True)
 
     def slow(request: httpx.Request) -> httpx.Response:
@@ -129,13 +129,13 @@ def test_without_time_nothing_is_asked_and_time_that_is_over_ends_an_answer(ask:
 
     left[0] = 5.0
     with pytest.raises(EndorsementError, match="time for it is over"):
-        ask(slow, Patience(left=lambda: left[0]))
+        ask(slow, Timeouts(left=lambda: left[0]))
 
 
 def test_no_wait_is_longer_than_what_is_left() -> None:
-    assert Patience(seconds=30, connect_seconds=5).timeout() == httpx.Timeout(30, connect=5)
-    assert Patience(seconds=30, connect_seconds=5, left=lambda: 2.0).timeout() == httpx.Timeout(2, connect=2)
-    assert Patience(left=lambda: -1.0).timeout() == httpx.Timeout(0.001)
+    assert Timeouts(seconds=30, connect_seconds=5).timeout() == httpx.Timeout(30, connect=5)
+    assert Timeouts(seconds=30, connect_seconds=5, left=lambda: 2.0).timeout() == httpx.Timeout(2, connect=2)
+    assert Timeouts(left=lambda: -1.0).timeout() == httpx.Timeout(0.001)
 
 
 @BOTH

@@ -5,7 +5,7 @@ from dataclasses import replace
 from attest.appraisal import appraise
 from attest.evidence.azure.structure import HclReportType
 from attest.policy.load import Policy
-from attest.policy.rule_tree import All
+from attest.policy.rule_tree import AllBranch
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.relied_on import relied_on, tcb_states
@@ -25,7 +25,7 @@ def test_the_endorsements_of_the_cpus_report_are_those_relied_on() -> None:
 
 
 def test_an_ear_says_which_nonce_the_quote_answered() -> None:
-    nobody = replace(Policy.baseline(), tree=All(path="", members=()))
+    nobody = replace(Policy.baseline(), tree=AllBranch(path="", members=()))
     for vm in (SNP, TDX):
         result = appraise(judged(vm), policy=nobody, at=AT)
         ear = build_ear([result], verifier=VerifierId(developer="a test", build="1"))

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.results.ear import EAR_PROFILE, VerifierId
-from attest.results.issuer import IssuerKey, KeyState, TokenIssuer
+from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
 from attest.results.raw_signatures import SigningKey
 from tests.results.ear_vectors import COSE_EDDSA_HEX, ED25519
 from tests.results.test_issuer import ISSUER, KEYS, RESULT, issuer, token
@@ -61,7 +61,7 @@ def asked(data: bytes, key: SigningKey) -> dict[str, Any]:
     single = TokenIssuer(
         issuer=ISSUER,
         verifier=VerifierId(developer="a", build="b"),
-        keys=(IssuerKey(key=key, state=KeyState.CURRENT),),
+        keys=(IssuerKey(key=key, state=SigningKeyState.CURRENT),),
     )
     (cose,) = cbor2.loads(single.cose_key_set(AT))
     question = {

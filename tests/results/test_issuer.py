@@ -15,7 +15,7 @@ from attest.encoding import base64url_bytes
 from attest.errors import AttestError
 from attest.results.ear import VerifierId
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
-from attest.results.issuer import IssuerKey, KeyState, TokenForm, TokenIssuer
+from attest.results.issuer import IssuerKey, SigningKeyState, TokenForm, TokenIssuer
 from attest.results.jose import read_jwks
 from attest.results.raw_signatures import SigningKey
 from tests.results.test_ear_build import result
@@ -36,7 +36,7 @@ def issuer(key: SigningKey = KEYS[0], **options: object) -> TokenIssuer:
     return TokenIssuer(
         issuer=ISSUER,
         verifier=VerifierId(developer="attest-kms", build="test"),
-        keys=(IssuerKey(key=key, state=KeyState.CURRENT),),
+        keys=(IssuerKey(key=key, state=SigningKeyState.CURRENT),),
         **options,  # type: ignore[arg-type]  # its other fields
     )
 
@@ -157,9 +157,9 @@ def test_a_key_that_was_never_published_does_not_sign() -> None:
     "keys",
     [
         (),
-        (IssuerKey(key=KEYS[0], state=KeyState.NEXT),),
-        (IssuerKey(key=KEYS[0], state=KeyState.CURRENT), IssuerKey(key=KEYS[1], state=KeyState.CURRENT)),
-        (IssuerKey(key=KEYS[0], state=KeyState.CURRENT), IssuerKey(key=KEYS[0], state=KeyState.NEXT)),
+        (IssuerKey(key=KEYS[0], state=SigningKeyState.NEXT),),
+        (IssuerKey(key=KEYS[0], state=SigningKeyState.CURRENT), IssuerKey(key=KEYS[1], state=SigningKeyState.CURRENT)),
+        (IssuerKey(key=KEYS[0], state=SigningKeyState.CURRENT), IssuerKey(key=KEYS[0], state=SigningKeyState.NEXT)),
     ],
 )
 def test_an_issuer_has_exactly_one_current_key_and_no_key_twice(keys: tuple[IssuerKey, ...]) -> None:
@@ -171,9 +171,9 @@ def test_a_life_of_no_length_and_a_retirement_without_end_are_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         issuer(max_lifetime=timedelta(0))
     with pytest.raises(ValueError, match="retired"):
-        IssuerKey(key=KEYS[0], state=KeyState.RETIRED)
+        IssuerKey(key=KEYS[0], state=SigningKeyState.RETIRED)
     with pytest.raises(ValueError, match="retired"):
-        IssuerKey(key=KEYS[0], state=KeyState.CURRENT, until=AT)
+        IssuerKey(key=KEYS[0], state=SigningKeyState.CURRENT, until=AT)
 
 
 def test_the_cose_key_set_names_the_same_keys() -> None:

@@ -16,13 +16,13 @@ from attest.errors import AttestError, SealedFileError, SealedSourceError, Seale
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed import (
+    FileStore,
     FolderStore,
     ModelResource,
     SealedDirectory,
     SealedManifest,
     SealingNames,
     Source,
-    Store,
     open_directory,
     sign_model,
     verify_directory,
@@ -340,7 +340,7 @@ class Remote:
 
 
 def remote(place: Place) -> SealedDirectory:
-    store: Store = Remote(place.sealed)
+    store: FileStore = Remote(place.sealed)
     return open_directory(store, key=KEY, trusted=TRUSTED)
 
 

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from attest.sealed.ranges import Patience
+from attest.sealed.ranges import RetryPolicy
 
 MODIFIED = "Sat, 21 Nov 2026 00:00:00 GMT"
 
 
-def hasty(**changes: object) -> Patience:
+def hasty(**changes: object) -> RetryPolicy:
     """Patience that waits for nothing and always draws the same."""
     known: dict[str, object] = {"connections": 4, "attempts": 4, "read_seconds": 5.0, "connect_seconds": 5.0}
-    return Patience(random=lambda: 0.5, sleep=lambda _: None, **{**known, **changes})  # type: ignore[arg-type]  # test
+    return RetryPolicy(random=lambda: 0.5, sleep=lambda _: None, **{**known, **changes})  # type: ignore[arg-type]  # test
 
 
 class BasicHandler(BaseHTTPRequestHandler):

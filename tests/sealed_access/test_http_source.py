@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from attest.errors import ConfigurationError, SealedFileError, SealedSourceError
 from attest.sealed import SealedReader, ranges
 from attest.sealed.http_source import HttpSource, HttpStore
-from attest.sealed.ranges import Interruption, Patience, RangeReader, unreachable
+from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, unreachable
 from tests.sealed_access.making import ASSOCIATED, KEY, seal
 from tests.sealed_access.servers import MODIFIED, BasicHandler, Shelf, answer, hasty, serving, validators
 
@@ -196,7 +196,7 @@ def test_a_dropped_connection_is_resumed_in_the_middle() -> None:
 
 def test_a_server_that_drops_again_and_again_is_given_up() -> None:
     waits: list[float] = []
-    patience = Patience(attempts=4, random=lambda: 1.0, sleep=waits.append, connections=1)
+    patience = RetryPolicy(attempts=4, random=lambda: 1.0, sleep=waits.append, connections=1)
     with (
         serving(shelf_of(None, *[dropping(10)] * 9).handler()) as url,
         HttpSource(f"{url}/m", patience=patience) as source,
@@ -226,7 +226,7 @@ def test_a_busy_server_is_asked_again(status: int) -> None:
 
 def test_retry_after_is_waited_for_and_a_long_one_is_refused_at_once() -> None:
     waits: list[float] = []
-    patience = Patience(sleep=waits.append)
+    patience = RetryPolicy(sleep=waits.append)
     with (
         serving(shelf_of(None, saying(status=503, Retry_After="7")).handler()) as url,
         HttpSource(f"{url}/m", patience=patience) as source,
@@ -486,11 +486,11 @@ def test_a_store_takes_no_query() -> None:
 @pytest.mark.parametrize("changes", [{"connections": 0}, {"connections": 65}, {"attempts": 0}])
 def test_patience_without_sense_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be"):
-        Patience(**changes)  # type: ignore[arg-type]  # integers
+        RetryPolicy(**changes)  # type: ignore[arg-type]  # integers
 
 
 def test_waits_grow_with_jitter_up_to_a_bound() -> None:
-    patience = Patience(random=lambda: 0.0, attempts=99)
+    patience = RetryPolicy(random=lambda: 0.0, attempts=99)
     assert [patience.wait_after(failures, None) for failures in (1, 2, 3, 60)] == [0.25, 0.5, 1.0, 15.0]
     assert patience.wait_after(1, 31.0) is None
     assert patience.wait_after(1, 30.0) == 30.0
@@ -523,7 +523,7 @@ def test_any_range_is_the_slice_however_often_the_line_breaks(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges, "PIECE_BYTES", piece)
-        patience = Patience(connections=3, attempts=100, sleep=lambda _: None)
+        patience = RetryPolicy(connections=3, attempts=100, sleep=lambda _: None)
         reader = RangeReader(name="x", size=len(content), ask=ask, patience=patience)
         buffer = bytearray(size)
         reader.read_into(start, memoryview(buffer))
@@ -560,7 +560,7 @@ def test_an_interrupted_read_leaves_nothing_that_still_writes(monkeypatch: pytes
     def sleep(_: float) -> None:
         finished.append(1)
 
-    reader = RangeReader(name="x", size=8, ask=ask, patience=Patience(sleep=sleep, connections=2))  # type: ignore[arg-type]
+    reader = RangeReader(name="x", size=8, ask=ask, patience=RetryPolicy(sleep=sleep, connections=2))  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         reader.read_into(0, memoryview(bytearray(8)))
     reader.close()

@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from attest.cli import key_output
-from attest.cli.child_process import Program, WantedKey, descriptor_of
+from attest.cli.child_process import ChildProgram, WantedKey, descriptor_of
 from attest.cli.main import cli
 from attest.errors import ConfigurationError
 from attest.release import KeyReference
@@ -321,15 +321,15 @@ class FakeKey:
 LOST = LeaseLostError("the lease is not renewed: no", code="lease-renewal-refused")
 
 
-def program(*, terminate: bool, grace: float = 60, code: str) -> tuple[Program, list[str]]:
+def program(*, terminate: bool, grace: float = 60, code: str) -> tuple[ChildProgram, list[str]]:
     said: list[str] = []
-    made = Program(
+    made = ChildProgram(
         command=(sys.executable, "-c", code), kind="memfd", terminate=terminate, grace=grace, warn=said.append
     )
     return made, said
 
 
-def losing(made: Program, key: FakeKey, ready: int) -> threading.Thread:
+def losing(made: ChildProgram, key: FakeKey, ready: int) -> threading.Thread:
     """Lose the key when the program says that it runs."""
 
     def lose() -> None:

@@ -20,7 +20,7 @@ __all__ = [
     "SHA256",
     "SHA384",
     "WHOLE_DATA_TYPES",
-    "Algorithm",
+    "TcgAlgorithm",
     "type_name",
 ]
 
@@ -29,7 +29,7 @@ SHA384 = 0x000C
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Algorithm:
+class TcgAlgorithm:
     """A digest algorithm of the TCG registry.
 
     Attributes:
@@ -41,12 +41,12 @@ class Algorithm:
     size: int
 
 
-ALGORITHMS: Mapping[int, Algorithm] = {
-    0x0004: Algorithm(name="SHA-1", size=20),
-    SHA256: Algorithm(name="SHA-256", size=32),
-    SHA384: Algorithm(name="SHA-384", size=48),
-    0x000D: Algorithm(name="SHA-512", size=64),
-    0x0012: Algorithm(name="SM3-256", size=32),
+ALGORITHMS: Mapping[int, TcgAlgorithm] = {
+    0x0004: TcgAlgorithm(name="SHA-1", size=20),
+    SHA256: TcgAlgorithm(name="SHA-256", size=32),
+    SHA384: TcgAlgorithm(name="SHA-384", size=48),
+    0x000D: TcgAlgorithm(name="SHA-512", size=64),
+    0x0012: TcgAlgorithm(name="SM3-256", size=32),
 }
 """Known algorithms. A log may declare others with their size; they are carried and mean nothing here."""
 

@@ -24,7 +24,7 @@ from attest.encoding import base64_bytes
 from attest.endorsements.rims import MAX_RIM_BYTES
 from attest.errors import ConfigurationError, EvidenceError
 
-__all__ = ["SignatureState", "SignedDocument", "XmlElement", "malformed", "read_signed_document"]
+__all__ = ["SignatureState", "SignedXml", "XmlElement", "malformed", "read_signed_document"]
 
 MAX_ELEMENTS = 256
 """A RIM of 64 records has 87 elements."""
@@ -73,7 +73,7 @@ class XmlElement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedDocument:
+class SignedXml:
     """A document and what its signature says.
 
     Attributes:
@@ -127,7 +127,7 @@ class _Library:
         )
 
 
-def read_signed_document(xml: bytes) -> SignedDocument:
+def read_signed_document(xml: bytes) -> SignedXml:
     """Read a document with an enveloped signature of the one accepted shape, and verify the signature.
 
     Whose certificate it is, is not judged here.
@@ -147,7 +147,7 @@ def read_signed_document(xml: bytes) -> SignedDocument:
     tags = _require_limits(root, xml)
     certificates = _read_signature(root, tags)
     state, signed = _verify(xml, certificates[0], library)
-    return SignedDocument(
+    return SignedXml(
         root=_without_signature(root) if signed is None else _element(signed), certificates=certificates, state=state
     )
 

@@ -33,7 +33,7 @@ from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_id
 from attest.evidence.intel.revocation import FETCH, require_not_listed
 from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
 
-__all__ = ["MAX_CANDIDATES", "TCB_SIGNING_NAME", "SignedDocument", "find_qe_identity", "find_tcb_info"]
+__all__ = ["MAX_CANDIDATES", "TCB_SIGNING_NAME", "SignedCollateral", "find_qe_identity", "find_tcb_info"]
 
 MAX_CANDIDATES = 8
 """Documents, and certificates for each, that are tried; each may cost a public-key operation. The best come first."""
@@ -53,7 +53,7 @@ _PIECES: dict[_Piece, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedDocument(Generic[_Content]):
+class SignedCollateral(Generic[_Content]):
     """A document that Intel signed and that is current. Built by this module only.
 
     Attributes:
@@ -70,7 +70,7 @@ class SignedDocument(Generic[_Content]):
 
 def find_tcb_info(
     *, tee: Tee, fmspc: bytes, pce_id: bytes, endorsements: Endorsements, root: Issuer, at: datetime
-) -> SignedDocument[TcbInfo]:
+) -> SignedCollateral[TcbInfo]:
     """Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number.
 
     Args:
@@ -103,7 +103,9 @@ def find_tcb_info(
     return _best(belonging, "tcb-info", endorsements=endorsements, root=root, at=at)
 
 
-def find_qe_identity(*, tee: Tee, endorsements: Endorsements, root: Issuer, at: datetime) -> SignedDocument[QeIdentity]:
+def find_qe_identity(
+    *, tee: Tee, endorsements: Endorsements, root: Issuer, at: datetime
+) -> SignedCollateral[QeIdentity]:
     """Return the identity of the quoting enclave of a TEE, chosen like a TCB info.
 
     Raises:
@@ -177,7 +179,7 @@ def _best(
     endorsements: Endorsements,
     root: Issuer,
     at: datetime,
-) -> SignedDocument[_Content]:
+) -> SignedCollateral[_Content]:
     if len(belonging) > 1:
         belonging.sort(key=lambda found: _preference(found[1], at), reverse=True)
     refusal: VerificationError | EndorsementError | None = None
@@ -188,7 +190,7 @@ def _best(
         except (VerificationError, EndorsementError) as exc:
             refusal = refusal or exc
         else:
-            return SignedDocument(content=content, signing=signing)
+            return SignedCollateral(content=content, signing=signing)
     raise refusal or _missing(piece, _PIECES[piece], [])
 
 

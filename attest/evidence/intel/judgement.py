@@ -14,7 +14,7 @@ from attest.checks import Unchecked
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Issuer
 from attest.errors import AttestError, ChainError, EndorsementError, SignatureError, VerificationError
-from attest.evidence.intel.collateral import SignedDocument, find_qe_identity, find_tcb_info
+from attest.evidence.intel.collateral import SignedCollateral, find_qe_identity, find_tcb_info
 from attest.evidence.intel.dates import CollateralDates, dates_of
 from attest.evidence.intel.evaluation import (
     PlatformFacts,
@@ -46,8 +46,8 @@ class VerifiedCollateral:
     """
 
     crls: PckCrls | None
-    tcb_info: SignedDocument[TcbInfo] | None
-    qe_identity: SignedDocument[QeIdentity] | None
+    tcb_info: SignedCollateral[TcbInfo] | None
+    qe_identity: SignedCollateral[QeIdentity] | None
     evaluation: TcbEvaluation | None
     dates: CollateralDates
     unchecked: tuple[Unchecked, ...]
@@ -141,8 +141,8 @@ class CollateralJudgement:
         self.skip_tcb = tuple(u for u in unchecked if u.check == "tcb")
         self.unchecked: tuple[Unchecked, ...] = self.skip_tcb
         self.crls: PckCrls | None = None
-        self.tcb_info: SignedDocument[TcbInfo] | None = None
-        self.qe_identity: SignedDocument[QeIdentity] | None = None
+        self.tcb_info: SignedCollateral[TcbInfo] | None = None
+        self.qe_identity: SignedCollateral[QeIdentity] | None = None
         self.qe_level: ComponentLevel | None = None
         self.module_identity: TdxModuleIdentity | None = None
         self.evaluation: TcbEvaluation | None = None
@@ -199,7 +199,7 @@ class CollateralJudgement:
             unchecked=self.unchecked,
         )
 
-    def _tcb_info(self) -> SignedDocument[TcbInfo]:
+    def _tcb_info(self) -> SignedCollateral[TcbInfo]:
         platform = self.platform
         return find_tcb_info(
             tee=platform.tee,
@@ -210,13 +210,13 @@ class CollateralJudgement:
             at=self.at,
         )
 
-    def _qe_identity(self) -> SignedDocument[QeIdentity]:
+    def _qe_identity(self) -> SignedCollateral[QeIdentity]:
         return find_qe_identity(tee=self.platform.tee, endorsements=self.endorsements, root=self.root, at=self.at)
 
     def _evaluate(
         self,
-        info: SignedDocument[TcbInfo],
-        identity: SignedDocument[QeIdentity],
+        info: SignedCollateral[TcbInfo],
+        identity: SignedCollateral[QeIdentity],
         qe_level: ComponentLevel,
         module_identity: TdxModuleIdentity | None,
     ) -> TcbEvaluation:

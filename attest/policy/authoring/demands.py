@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, cast
 
 from attest.policy.authoring.comparison import Resolved
 from attest.policy.azure import PCR_KEYS
-from attest.policy.decode import Demand, Relaxed
+from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.model import PolicyBody
 from attest.policy.references import ReferenceValues, ends_of
 
@@ -55,7 +55,7 @@ _References = Mapping[str, ReferenceValues]
 def names_in_use(body: PolicyBody) -> frozenset[str]:
     """Return the names of reference values that some demand speaks of."""
     used: list[tuple[str, ...]] = [
-        names for _, name, names in demands_of(body) if name in NAMED and not isinstance(names, Relaxed)
+        names for _, name, names in demands_of(body) if name in NAMED and not isinstance(names, RelaxedDemand)
     ]
     return frozenset(name for names in used for name in names)
 
@@ -63,7 +63,7 @@ def names_in_use(body: PolicyBody) -> frozenset[str]:
 def demands_of(body: PolicyBody, path: str = "") -> Iterator[tuple[str, str, Any]]:  # Any: the value of any demand
     """Yield each demand of a policy or branch, at any depth: its path, its name (the last part), its value.
 
-    A demand that is relaxed has ``Relaxed`` for a value; one that is not made is left out.
+    A demand that is relaxed has ``RelaxedDemand`` for a value; one that is not made is left out.
     """
     for section in (*SECTIONS, "devices"):
         yield from _demands_in(getattr(body, section), join(path, section))
@@ -121,8 +121,8 @@ def resolved_names(name: str, value: object, references: _References) -> object:
 
 def resolved(value: object, references: _References) -> object:
     """Put reference values in the place of their names; of one digest under two names, the later end counts."""
-    named: tuple[str, ...] | Relaxed | None = value_of(value)
-    if named is None or isinstance(named, Relaxed):
+    named: tuple[str, ...] | RelaxedDemand | None = value_of(value)
+    if named is None or isinstance(named, RelaxedDemand):
         return named
     here = [name for name in named if name in references]
     return Resolved(

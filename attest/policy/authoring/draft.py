@@ -20,7 +20,7 @@ from attest.evidence.eventlog.facts import EventLogFacts
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.policy.authoring.draft_sections import (
     KEYS_OF_KIND,
-    Section,
+    DraftSection,
     azure_section,
     device_sections,
     intel_section,
@@ -32,7 +32,7 @@ from attest.policy.model import SCHEMA
 from attest.policy.rule_tree import SET
 from attest.policy.rules import Subject
 
-__all__ = ["FIELDS", "Draft", "DraftSource", "Field", "SourceItem", "choose", "draft_policy", "fields_of"]
+__all__ = ["FIELDS", "DraftField", "DraftSource", "PolicyDraft", "SourceItem", "choose", "draft_policy", "fields_of"]
 
 SCHEMA_FILE = "attest-policy.schema.json"
 """What ``attest policy schema`` is written to, beside the policy."""
@@ -40,7 +40,7 @@ EXACTLY, OR_NEWER, ANY = "exactly", "or-newer", "any"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class DraftField:
     """Something about which a draft can demand more or less.
 
     Attributes:
@@ -57,23 +57,23 @@ class Field:
 
 
 _BOTH = (EXACTLY, OR_NEWER)
-FIELDS: Mapping[str, Field] = {
+FIELDS: Mapping[str, DraftField] = {
     field.name: field
     for field in (
-        Field(name="azure.vm", about="the VM, by its id", choices=(ANY, EXACTLY)),
+        DraftField(name="azure.vm", about="the VM, by its id", choices=(ANY, EXACTLY)),
         # The host's owner replaces firmware, unasked: exactly this one is demanded only where somebody says so.
-        Field(name="snp.tcb", about="AMD's firmware (TCB)", choices=(OR_NEWER, EXACTLY)),
-        Field(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
-        Field(name="tdx.module", about="Intel's TDX module", choices=_BOTH, follows_default=True),
-        Field(name="tdx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
+        DraftField(name="snp.tcb", about="AMD's firmware (TCB)", choices=(OR_NEWER, EXACTLY)),
+        DraftField(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
+        DraftField(name="tdx.module", about="Intel's TDX module", choices=_BOTH, follows_default=True),
+        DraftField(name="tdx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
         # Newer versions of an enclave have other measurements: only its signer vouches for them.
-        Field(name="sgx.enclave", about="the enclave", choices=_BOTH),
-        Field(name="sgx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
-        Field(name="gpu.driver", about="the GPU driver", choices=_BOTH, follows_default=True),
-        Field(name="gpu.vbios", about="the VBIOS of the GPU", choices=_BOTH, follows_default=True),
-        Field(name="gpu.device", about="the GPU, by the identity in its certificate", choices=(ANY, EXACTLY)),
-        Field(name="nvswitch.vbios", about="the BIOS of the NVSwitch", choices=_BOTH, follows_default=True),
-        Field(name="nvswitch.device", about="the NVSwitch, by its identity", choices=(ANY, EXACTLY)),
+        DraftField(name="sgx.enclave", about="the enclave", choices=_BOTH),
+        DraftField(name="sgx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
+        DraftField(name="gpu.driver", about="the GPU driver", choices=_BOTH, follows_default=True),
+        DraftField(name="gpu.vbios", about="the VBIOS of the GPU", choices=_BOTH, follows_default=True),
+        DraftField(name="gpu.device", about="the GPU, by the identity in its certificate", choices=(ANY, EXACTLY)),
+        DraftField(name="nvswitch.vbios", about="the BIOS of the NVSwitch", choices=_BOTH, follows_default=True),
+        DraftField(name="nvswitch.device", about="the NVSwitch, by its identity", choices=(ANY, EXACTLY)),
     )
 }
 """Everything that can be chosen."""
@@ -126,7 +126,7 @@ class DraftSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class PolicyDraft:
     """A policy that affirms its source.
 
     Attributes:
@@ -152,7 +152,7 @@ class Draft:
         return "".join(f"{line}\n" for line in head) + yaml_text(self.document, self.comments)
 
 
-def fields_of(kinds: Iterable[str]) -> tuple[Field, ...]:
+def fields_of(kinds: Iterable[str]) -> tuple[DraftField, ...]:
     """Return what can be chosen for these kinds of devices.
 
     Raises:
@@ -201,7 +201,7 @@ def choose(
     return {name: chosen[name] for name in known}
 
 
-def _require_choice(name: str, choice: str, known: Mapping[str, Field], chosen: Mapping[str, str]) -> None:
+def _require_choice(name: str, choice: str, known: Mapping[str, DraftField], chosen: Mapping[str, str]) -> None:
     if name not in known:
         got = "a device that the evidence does not have" if name in FIELDS else "no known field"
         raise _bad_field(name, f"one of {', '.join(known)}", got)
@@ -222,7 +222,7 @@ def _bad_field(name: str, expected: str, got: str) -> ConfigurationError:
     )
 
 
-def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> Draft:
+def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> PolicyDraft:
     """Write the policy that affirms exactly this.
 
     Args:
@@ -257,11 +257,11 @@ def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapp
     stated = [pair for section in sections for pair in section.weak.items()]
     relaxed, policy = _relax(document, comments, source)
     weak = (*stated, *relaxed)
-    return Draft(document=document, comments=comments, head=tuple(_head(source, weak)), weak=weak, policy=policy)
+    return PolicyDraft(document=document, comments=comments, head=tuple(_head(source, weak)), weak=weak, policy=policy)
 
 
-def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) -> list[Section]:
-    found: list[Section] = []
+def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) -> list[DraftSection]:
+    found: list[DraftSection] = []
     for item in source.items:
         keys = _keys_of(item.kind)
         if "azure" in keys:

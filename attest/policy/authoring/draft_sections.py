@@ -25,7 +25,7 @@ from attest.policy.azure import VM_SWITCHES
 from attest.policy.snp_tcb import TCB_DEMANDS
 from attest.policy.versions import Numbering, parse_version
 
-__all__ = ["KEYS_OF_KIND", "Section", "azure_section", "device_sections", "intel_section", "snp_section"]
+__all__ = ["KEYS_OF_KIND", "DraftSection", "azure_section", "device_sections", "intel_section", "snp_section"]
 
 KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
     "sev-snp": ("snp",),
@@ -52,7 +52,7 @@ _Get = Callable[[str], ClaimValue]
 
 
 @dataclass(slots=True, kw_only=True)
-class Section:
+class DraftSection:
     """One section in the making.
 
     Attributes:
@@ -117,10 +117,10 @@ def _bits(get: _Get, prefix: str, names: Iterable[tuple[str, int]]) -> dict[str,
 # -- CPUs
 
 
-def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Section:  # noqa: ANN401  the claims' own
+def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> DraftSection:  # noqa: ANN401  the claims' own
     """Write down a SEV-SNP Attester."""
     get = _reader(snp_claim, verified)
-    section, product = Section(key="snp"), str(get("product"))
+    section, product = DraftSection(key="snp"), str(get("product"))
     broken = "Software extracts the report keys of Milan (2026): reports of any firmware can be forged. Results warn."
     section.put("products", [product], broken if product == "Milan" else None)
     section.refer("measurement", reference, get("measurement"), "What the guest was started from.")
@@ -138,7 +138,7 @@ def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Sec
     return section
 
 
-def _tcbs(section: Section, get: _Get, product: str, *, exactly: bool) -> None:
+def _tcbs(section: DraftSection, get: _Get, product: str, *, exactly: bool) -> None:
     """Write down the firmware: these very levels, or these and newer ones."""
     for which, (minimum, exact) in TCB_DEMANDS.items():
         levels = _levels(get(which))
@@ -150,7 +150,7 @@ def _tcbs(section: Section, get: _Get, product: str, *, exactly: bool) -> None:
         section.comments["minimum_tcb",] = ("This firmware or newer; exact_tcb would demand that it stays as it is.",)
 
 
-def _snp_owner(section: Section, get: _Get) -> None:
+def _snp_owner(section: DraftSection, get: _Get) -> None:
     """Write down what the owner and the host chose; zeros are the absence of a choice."""
     for name, claim in (
         ("host_data", "host_data"),
@@ -179,10 +179,10 @@ def azure_section(
     facts: EventLogFacts | None,
     reference: str,
     chosen: Mapping[str, str],
-) -> Section:
+) -> DraftSection:
     """Write down an Azure confidential VM, apart from its CPU's report."""
     get = _reader(azure_claim, verified)
-    section = Section(key="azure")
+    section = DraftSection(key="azure")
     for index in _DRAFTED_PCRS:
         value = _raw(get(f"pcrs.{index}"))
         if any(value):  # registers that only firmware closes are often alike
@@ -202,7 +202,7 @@ def azure_section(
     return section
 
 
-def _event_log(section: Section, facts: EventLogFacts | None) -> None:
+def _event_log(section: DraftSection, facts: EventLogFacts | None) -> None:
     """Demand a log where one came along, and Secure Boot where it says so."""
     if facts is not None:
         on = facts.secure_boot is not None and ("enabled", True) in facts.secure_boot.values
@@ -225,10 +225,10 @@ def intel_section(
     chosen: Mapping[str, str],
     *,
     at: datetime,
-) -> Section:
+) -> DraftSection:
     """Write down a TDX or SGX Attester."""
     get = _reader(tdx_claim if kind == "tdx" else sgx_claim, verified)
-    section = Section(key=kind)
+    section = DraftSection(key=kind)
     if kind == "tdx":
         _td(section, get, reference, chosen)
     else:
@@ -240,7 +240,7 @@ def intel_section(
     return section
 
 
-def _td(section: Section, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:
+def _td(section: DraftSection, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:
     section.refer("mr_td", reference, get("mr_td"), "The firmware that the TD was built from.")
     if "azure.vm" not in chosen:  # in such a VM the registers of its TPM are used, and these are zeros
         for number in range(4):
@@ -259,7 +259,7 @@ def _td(section: Section, get: _Get, reference: str, chosen: Mapping[str, str]) 
     section.put("minimum_tdx_module_svn", {**least}, "This TDX module or newer.")
 
 
-def _enclave(section: Section, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:
+def _enclave(section: DraftSection, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:
     if chosen["sgx.enclave"] == "exactly":
         section.refer("mr_enclave", reference, get("mr_enclave"), "Exactly this enclave.")
     else:
@@ -272,7 +272,7 @@ def _enclave(section: Section, get: _Get, reference: str, chosen: Mapping[str, s
     section.put("attributes", _bits(get, "attributes", ATTRIBUTE_BITS))
 
 
-def _intel_tcb(section: Section, get: _Get, at: datetime) -> None:
+def _intel_tcb(section: DraftSection, get: _Get, at: datetime) -> None:
     """Write down what Intel says of the platform; without its word nothing is written, and the rule is strict."""
     status, advisories = get("tcb_status"), get("advisory_ids")
     if status == "UpToDate":
@@ -299,15 +299,15 @@ def _intel_tcb(section: Section, get: _Get, at: datetime) -> None:
 # -- devices
 
 
-def device_sections(devices: DeviceSet, chosen: Mapping[str, str]) -> list[Section]:
+def device_sections(devices: DeviceSet, chosen: Mapping[str, str]) -> list[DraftSection]:
     """Write down GPUs and NVSwitches, each kind and all of them together."""
     gpus, switches = (
         tuple(one for one in members if isinstance(one, VerifiedGpu)) for members in (devices.gpus, devices.switches)
     )
     if not gpus and not switches:
         return []
-    found: list[Section] = []
-    together = Section(key="devices")
+    found: list[DraftSection] = []
+    together = DraftSection(key="devices")
     if gpus:
         found.append(_gpus(gpus, chosen))
         together.put("gpus", len(gpus))
@@ -317,8 +317,8 @@ def device_sections(devices: DeviceSet, chosen: Mapping[str, str]) -> list[Secti
     return [*found, together]
 
 
-def _gpus(gpus: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> Section:
-    section = Section(key="gpu")
+def _gpus(gpus: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> DraftSection:
+    section = DraftSection(key="gpu")
     section.put("architectures", [*_texts(gpus, gpu_claim("architecture"))])
     exact_driver = chosen["gpu.driver"] == "exactly"
     _versions(section, "driver_versions", gpus, gpu_claim("driver_version"), Numbering.DECIMAL, exactly=exact_driver)
@@ -340,8 +340,8 @@ def _gpus(gpus: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> Section:
     return section
 
 
-def _switches(switches: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> Section:
-    section = Section(key="nvswitch")
+def _switches(switches: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> DraftSection:
+    section = DraftSection(key="nvswitch")
     exactly = chosen["nvswitch.vbios"] == "exactly"
     _versions(section, "vbios_versions", switches, switch_claim("vbios_version"), Numbering.HEX, exactly=exactly)
     if exactly:
@@ -357,13 +357,19 @@ def _texts(devices: Iterable[VerifiedGpu], claim: Claim) -> tuple[str, ...]:
     return () if None in values else tuple(dict.fromkeys(str(value) for value in values))
 
 
-def _fwids(section: Section, devices: Iterable[VerifiedGpu], claim: Claim) -> None:
+def _fwids(section: DraftSection, devices: Iterable[VerifiedGpu], claim: Claim) -> None:
     values = dict.fromkeys(_raw(claim.get(device)) for device in devices)
     section.put("fwids", [value.hex() for value in values], "The first firmware: it changes with the driver's branch.")
 
 
 def _versions(
-    section: Section, name: str, devices: Iterable[VerifiedGpu], claim: Claim, numbering: Numbering, *, exactly: bool
+    section: DraftSection,
+    name: str,
+    devices: Iterable[VerifiedGpu],
+    claim: Claim,
+    numbering: Numbering,
+    *,
+    exactly: bool,
 ) -> None:
     """Demand these versions, or these and newer ones; a version that nobody can read is in no range."""
     versions = [version for text in _texts(devices, claim) if (version := parse_version(text, numbering)) is not None]

@@ -12,10 +12,10 @@ from attest.checks import Check
 from attest.encoding import JsonValue, rfc3339_text
 from attest.evidence.claims import value_text
 from attest.policy.authoring.rule_words import FIXES, SENTENCES, longest_prefix, words_for
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.load import Policy
 from attest.policy.references import ReferenceValues
-from attest.policy.rule_tree import SET, All, AtLeast, Leaf, Node
+from attest.policy.rule_tree import SET, AllBranch, AtLeast, Leaf, Node
 from attest.policy.rules import Rule
 from attest.policy.verifiers import AcceptedVerifier
 
@@ -38,7 +38,7 @@ _KINDS: Mapping[str, str] = {
     "azure-tdx": "An Azure confidential VM on TDX",
     "nvidia-gpu": "Each GPU",
     "nvidia-switch": "Each NVSwitch",
-    SET: "All devices together",
+    SET: "AllBranch devices together",
 }
 
 
@@ -118,7 +118,7 @@ def _taken(verifier: AcceptedVerifier) -> str:
     if verifier.policy_ids is None:
         return f"{age}."
     wanted = verifier.policy_ids.value
-    if isinstance(wanted, Relaxed):
+    if isinstance(wanted, RelaxedDemand):
         return f"{age}. UNCHECKED: by which policy that Verifier judged: {wanted.reason}."
     return f"{age}, that name a policy of {', '.join(wanted)}."
 
@@ -136,7 +136,7 @@ def _node(node: Node, *, depth: int) -> Iterator[_Line]:
         for rule in node.rules:
             yield _Line(depth=depth + 1, text=f"- {_sentence(rule)}", rule=rule)
         yield _Line(depth=0, text="")
-    elif isinstance(node, All):
+    elif isinstance(node, AllBranch):
         for member in node.members:
             yield from _node(member, depth=depth)
     else:

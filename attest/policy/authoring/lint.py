@@ -14,17 +14,17 @@ from typing import cast
 from attest.policy.authoring.comparison import Effect, shown
 from attest.policy.authoring.demands import demands_of
 from attest.policy.authoring.lint_documents import document_findings
-from attest.policy.authoring.lint_findings import SOON, Finding, Severity, Surroundings
+from attest.policy.authoring.lint_findings import SOON, LintContext, LintFinding, Severity
 from attest.policy.authoring.lint_references import reference_findings
 from attest.policy.authoring.lint_sections import section_findings
 from attest.policy.authoring.policy_diff import diff_bodies
 from attest.policy.authoring.unsatisfiable import contradictions
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues
 
-__all__ = ["SOON", "Finding", "Severity", "lint_policy"]
+__all__ = ["SOON", "LintFinding", "Severity", "lint_policy"]
 
 _GRAVE_UNCHECKED = ("revocation", "freshness")
 _GRAVE = {
@@ -60,7 +60,7 @@ _WEIGHTY = frozenset(
 
 def lint_policy(
     policy: PolicyDocument, *, at: datetime, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS
-) -> tuple[Finding, ...]:
+) -> tuple[LintFinding, ...]:
     """Return what is probably not meant, the worst first, then in the order of the document.
 
     Args:
@@ -68,7 +68,7 @@ def lint_policy(
         at: the moment by which expiry is judged.
         documents: documents of reference values, by name; what cannot be judged without one is a finding.
     """
-    around = Surroundings(policy=policy, at=at)
+    around = LintContext(policy=policy, at=at)
     found = (
         *_top(around),
         *reference_findings(around),
@@ -83,10 +83,10 @@ def lint_policy(
 # -- what stands at the top
 
 
-def _top(around: Surroundings) -> Iterator[Finding]:
+def _top(around: LintContext) -> Iterator[LintFinding]:
     policy = around.policy
-    if isinstance(policy.simulated.value, Relaxed):
-        yield Finding(
+    if isinstance(policy.simulated.value, RelaxedDemand):
+        yield LintFinding(
             rule="simulated-tolerated",
             severity=Severity.NOTE if "simulated" in policy.name else Severity.WARNING,
             path="simulated",
@@ -95,7 +95,7 @@ def _top(around: Surroundings) -> Iterator[Finding]:
         )
     for entry in policy.unchecked:
         grave = entry.check in _GRAVE_UNCHECKED
-        yield Finding(
+        yield LintFinding(
             rule="unchecked",
             severity=around.in_production(Severity.ERROR if grave else Severity.WARNING),
             path=f"unchecked.{entry.check}",
@@ -107,20 +107,20 @@ def _top(around: Surroundings) -> Iterator[Finding]:
 # -- single demands
 
 
-def _demands(around: Surroundings) -> Iterator[Finding]:
+def _demands(around: LintContext) -> Iterator[LintFinding]:
     for path, name, value in demands_of(around.policy):
-        if isinstance(value, Relaxed):
+        if isinstance(value, RelaxedDemand):
             yield _relaxed(path, name, value, around)
         elif isinstance(value, tuple):
             yield from _repeated(path, cast("tuple[object, ...]", value))
 
 
-def _relaxed(path: str, name: str, value: Relaxed, around: Surroundings) -> Finding:
+def _relaxed(path: str, name: str, value: RelaxedDemand, around: LintContext) -> LintFinding:
     grave = _GRAVE.get(name)
     severity = Severity.ERROR if grave else Severity.WARNING if name in _WEIGHTY else Severity.NOTE
     if name == "rim" and any(entry.check == "rim" for entry in around.policy.unchecked):
         severity = Severity.NOTE  # told once, where it was written
-    return Finding(
+    return LintFinding(
         rule="relaxed",
         severity=around.in_production(severity),
         path=path,
@@ -129,10 +129,10 @@ def _relaxed(path: str, name: str, value: Relaxed, around: Surroundings) -> Find
     )
 
 
-def _repeated(path: str, members: tuple[object, ...]) -> Iterator[Finding]:
+def _repeated(path: str, members: tuple[object, ...]) -> Iterator[LintFinding]:
     for index, member in enumerate(members):
         if member in members[:index]:
-            yield Finding(
+            yield LintFinding(
                 rule="value-repeated",
                 severity=Severity.WARNING,
                 path=f"{path}[{index}]",
@@ -145,8 +145,8 @@ def _repeated(path: str, members: tuple[object, ...]) -> Iterator[Finding]:
 
 
 def _bodies(
-    body: PolicyBody, path: str, around: Surroundings, *, vouched: frozenset[str] = frozenset()
-) -> Iterator[Finding]:
+    body: PolicyBody, path: str, around: LintContext, *, vouched: frozenset[str] = frozenset()
+) -> Iterator[LintFinding]:
     """Look at one body, then at its branches; ``vouched`` are the kinds whose identity is demanded around it."""
     yield from section_findings(body, path, around, vouched=vouched)
     within = vouched | around.identified(body)
@@ -159,8 +159,8 @@ def _bodies(
 
 
 def _choices(
-    branches: tuple[PolicyBody, ...], path: str, around: Surroundings, vouched: frozenset[str]
-) -> Iterator[Finding]:
+    branches: tuple[PolicyBody, ...], path: str, around: LintContext, vouched: frozenset[str]
+) -> Iterator[LintFinding]:
     if len(branches) == 1:
         yield _pointless(path, "a choice of one is none", "write its demands without any_of")
     yield from _implied(branches, path, around.policy.reference_values)
@@ -169,8 +169,8 @@ def _choices(
 
 
 def _some(
-    count: int, branches: tuple[PolicyBody, ...], path: str, around: Surroundings, vouched: frozenset[str]
-) -> Iterator[Finding]:
+    count: int, branches: tuple[PolicyBody, ...], path: str, around: LintContext, vouched: frozenset[str]
+) -> Iterator[LintFinding]:
     if count == len(branches):
         yield _pointless(f"{path}.count", "all of the branches have to hold", "write all_of")
     elif count == 1:
@@ -180,7 +180,7 @@ def _some(
         if any(
             _effects(earlier, branch, around.policy.reference_values) <= {Effect.LABEL} for earlier in branches[:index]
         ):
-            yield Finding(
+            yield LintFinding(
                 rule="branch-repeated",
                 severity=Severity.ERROR,
                 path=place,
@@ -190,13 +190,13 @@ def _some(
         yield from _bodies(branch, place, around, vouched=vouched)
 
 
-def _pointless(path: str, why: str, remedy: str) -> Finding:
-    return Finding(rule="choice-of-one", severity=Severity.NOTE, path=path, why=why, remedy=remedy)
+def _pointless(path: str, why: str, remedy: str) -> LintFinding:
+    return LintFinding(rule="choice-of-one", severity=Severity.NOTE, path=path, why=why, remedy=remedy)
 
 
 def _implied(
     branches: tuple[PolicyBody, ...], path: str, references: Mapping[str, ReferenceValues]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     """Find branches that accept nothing which another one does not accept too."""
     gone: set[int] = set()
     for second in range(len(branches)):
@@ -206,7 +206,7 @@ def _implied(
             outer = first if inner == second else second
             if (inner == second or effects <= {Effect.LOOSER, Effect.LABEL}) and inner not in gone:
                 gone.add(inner)
-                yield Finding(
+                yield LintFinding(
                     rule="branch-implied",
                     severity=Severity.WARNING,
                     path=f"{path}[{inner}]",

@@ -8,8 +8,8 @@ from datetime import datetime
 from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
 from attest.policy.authoring.demands import names_in_use
-from attest.policy.authoring.lint_findings import Finding, Severity, Surroundings
-from attest.policy.decode import Relaxed
+from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
+from attest.policy.decode import RelaxedDemand
 from attest.policy.reference_values.accepted_documents import accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.references import ReferenceValues
@@ -19,7 +19,7 @@ __all__ = ["document_findings"]
 _Documents = Mapping[str, ReferenceDocument]
 
 
-def document_findings(around: Surroundings, documents: _Documents) -> Iterator[Finding]:
+def document_findings(around: LintContext, documents: _Documents) -> Iterator[LintFinding]:
     """Look at each document that the policy names, then at those that were given and that it does not name."""
     taken: list[ReferenceDocument] = []
     for index, row in enumerate(around.policy.references):
@@ -35,7 +35,7 @@ def document_findings(around: Surroundings, documents: _Documents) -> Iterator[F
     named = {row.document for row in around.policy.references}
     for name in documents:
         if name not in named:
-            yield Finding(
+            yield LintFinding(
                 rule="references-not-named",
                 severity=Severity.WARNING,
                 path="references",
@@ -44,18 +44,18 @@ def document_findings(around: Surroundings, documents: _Documents) -> Iterator[F
             )
 
 
-def _not_there(problem: ConfigurationError, name: str, path: str) -> Finding:
+def _not_there(problem: ConfigurationError, name: str, path: str) -> LintFinding:
     """Tell a document that could not be judged from one that the policy refuses."""
     if problem.code == "references-missing":
         why = f"document {name!r} was not given: until when its values count, and what is revoked, was not judged"
-        return Finding(
+        return LintFinding(
             rule=problem.code,
             severity=Severity.WARNING,
             path=path,
             why=why,
             remedy="give it with --references, and with its signatures and keys if the policy names signers",
         )
-    return Finding(
+    return LintFinding(
         rule=problem.code,
         severity=Severity.ERROR,
         path=path,
@@ -64,10 +64,10 @@ def _not_there(problem: ConfigurationError, name: str, path: str) -> Finding:
     )
 
 
-def _document(document: ReferenceDocument, path: str, around: Surroundings) -> Iterator[Finding]:
+def _document(document: ReferenceDocument, path: str, around: LintContext) -> Iterator[LintFinding]:
     end = document.expires.value
-    if isinstance(end, Relaxed):
-        yield Finding(
+    if isinstance(end, RelaxedDemand):
+        yield LintFinding(
             rule="references-without-end",
             severity=Severity.NOTE,
             path=path,
@@ -77,7 +77,7 @@ def _document(document: ReferenceDocument, path: str, around: Surroundings) -> I
     else:
         yield from around.expiry("references", path, end, f"take a newer version of document {document.name!r}")
     if document.state(around.at) is DocumentState.NOT_YET_ISSUED:
-        yield Finding(
+        yield LintFinding(
             rule="references-not-issued",
             severity=Severity.WARNING,
             path=path,
@@ -87,13 +87,13 @@ def _document(document: ReferenceDocument, path: str, around: Surroundings) -> I
     yield from _names(document, path, around)
 
 
-def _names(document: ReferenceDocument, path: str, around: Surroundings) -> Iterator[Finding]:
+def _names(document: ReferenceDocument, path: str, around: LintContext) -> Iterator[LintFinding]:
     """Look at the names: a document may well have more of them than one policy speaks of."""
     used = names_in_use(around.policy)
     unused = [name for name in document.entries if name not in used]
     every = len(unused) == len(document.entries)
     if unused:
-        yield Finding(
+        yield LintFinding(
             rule="references-unused",
             severity=Severity.WARNING if every and not document.revoked else Severity.NOTE,
             path=path,
@@ -108,7 +108,7 @@ def _names(document: ReferenceDocument, path: str, around: Surroundings) -> Iter
             yield from around.expiry("reference", place, entry.expires, "measure a current build")
 
 
-def _revoked(taken: list[ReferenceDocument], around: Surroundings) -> Iterator[Finding]:
+def _revoked(taken: list[ReferenceDocument], around: LintContext) -> Iterator[LintFinding]:
     """Find what a document withdraws, wherever it stands."""
     withdrawn = {one.value: (document.name, one.reason) for document in taken for one in document.revoked}
     used = names_in_use(around.policy)
@@ -117,7 +117,7 @@ def _revoked(taken: list[ReferenceDocument], around: Surroundings) -> Iterator[F
         for value in gone:
             document, reason = withdrawn[value]
             every = len(gone) == len(reference.values)
-            yield Finding(
+            yield LintFinding(
                 rule="reference-revoked",
                 severity=Severity.ERROR if every and name in used else Severity.WARNING,
                 path=_place(name, reference),

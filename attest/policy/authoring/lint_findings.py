@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from attest.encoding import rfc3339_text
-from attest.policy.decode import Demand, Relaxed
+from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.eventlog import EventLogDemands
 from attest.policy.model import PolicyBody, PolicyDocument
 
-__all__ = ["SOON", "Finding", "Severity", "Surroundings"]
+__all__ = ["SOON", "LintContext", "LintFinding", "Severity"]
 
 SOON = timedelta(days=30)
 """What ends within this time is worth a warning."""
@@ -35,7 +35,7 @@ class Severity(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LintFinding:
     """One thing that is probably not meant.
 
     Attributes:
@@ -54,7 +54,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class LintContext:
     """The policy as a whole, and the moment by which expiry is judged."""
 
     policy: PolicyDocument
@@ -63,7 +63,7 @@ class Surroundings:
     @property
     def laboratory(self) -> bool:
         """Whether simulated evidence is accepted, so that nothing that matters can hang on the policy."""
-        return isinstance(self.policy.simulated.value, Relaxed)
+        return isinstance(self.policy.simulated.value, RelaxedDemand)
 
     def in_production(self, severity: Severity) -> Severity:
         """Return the severity; in a laboratory it is a note."""
@@ -81,11 +81,11 @@ class Surroundings:
         need_not_come = any(entry.check == "eventlog" for entry in self.policy.unchecked)
         return log is not None and log.demands_loader and not need_not_come
 
-    def expiry(self, what: str, path: str, end: datetime, remedy: str) -> Iterator[Finding]:
+    def expiry(self, what: str, path: str, end: datetime, remedy: str) -> Iterator[LintFinding]:
         """Look at an end; its last moment still counts."""
         when = rfc3339_text(end)
         if end < self.at:
-            yield Finding(
+            yield LintFinding(
                 rule=f"{what}-expired",
                 severity=Severity.ERROR,
                 path=f"{path}.expires",
@@ -93,7 +93,7 @@ class Surroundings:
                 remedy=f"{remedy}, or remove it",
             )
         elif end - self.at <= SOON:
-            yield Finding(
+            yield LintFinding(
                 rule=f"{what}-expires-soon",
                 severity=Severity.WARNING,
                 path=f"{path}.expires",
@@ -119,4 +119,4 @@ def _identifies(body: PolicyBody, kind: str) -> bool:
     for name in _IDENTITY[kind]:
         stated = getattr(section, name)
         demands += stated.values() if isinstance(stated, Mapping) else [stated]
-    return any(demand is not None and not isinstance(demand.value, Relaxed) for demand in demands)
+    return any(demand is not None and not isinstance(demand.value, RelaxedDemand) for demand in demands)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attest.policy.authoring.demands import demands_of, names_in_use
-from attest.policy.authoring.lint_findings import Finding, Severity, Surroundings
+from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.azure import PCR_KEYS
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.references import ReferenceValues
 
 __all__ = ["reference_findings"]
@@ -16,7 +16,7 @@ _MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
 """Registers of what runs after the firmware, which nothing may have extended."""
 
 
-def reference_findings(around: Surroundings) -> Iterator[Finding]:
+def reference_findings(around: LintContext) -> Iterator[LintFinding]:
     """Find values that nobody speaks of, that have ended, that nothing has, or that stand twice.
 
     Of values that a document brings, ``lint_documents`` tells the end, and which ones nobody speaks of.
@@ -24,14 +24,14 @@ def reference_findings(around: Surroundings) -> Iterator[Finding]:
     policy = around.policy
     used, seen = names_in_use(policy), dict[bytes, str]()
     late: list[tuple[str, ...]] = [
-        names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, Relaxed)
+        names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, RelaxedDemand)
     ]
     of_guests = frozenset(name for names in late for name in names)
     for name, reference in policy.reference_values.items():
         own = reference.document is None
         path = f"reference_values.{name}" if own else f"references.{reference.document}.{name}"
         if own and name not in used:
-            yield Finding(
+            yield LintFinding(
                 rule="reference-unused",
                 severity=Severity.WARNING,
                 path=path,
@@ -45,9 +45,9 @@ def reference_findings(around: Surroundings) -> Iterator[Finding]:
         yield from _same_digest(name, reference, path, seen)
 
 
-def _end(reference: ReferenceValues, path: str, around: Surroundings) -> Iterator[Finding]:
+def _end(reference: ReferenceValues, path: str, around: LintContext) -> Iterator[LintFinding]:
     if reference.expires is None:
-        yield Finding(
+        yield LintFinding(
             rule="reference-without-end",
             severity=Severity.NOTE,
             path=path,
@@ -58,12 +58,12 @@ def _end(reference: ReferenceValues, path: str, around: Surroundings) -> Iterato
         yield from around.expiry("reference", path, reference.expires, "measure a current build")
 
 
-def _zeros(reference: ReferenceValues, path: str) -> Iterator[Finding]:
+def _zeros(reference: ReferenceValues, path: str) -> Iterator[LintFinding]:
     """Find values that nothing has; of some registers zeros are what a guest has that extended nothing."""
     for index, value in enumerate(reference.values):
         if not any(value):
             placeholder = reference.origin.startswith("placeholder")
-            yield Finding(
+            yield LintFinding(
                 rule="placeholder" if placeholder else "value-of-zeros",
                 severity=Severity.WARNING if placeholder else Severity.ERROR,
                 path=f"{path}.values[{index}]",
@@ -72,11 +72,11 @@ def _zeros(reference: ReferenceValues, path: str) -> Iterator[Finding]:
             )
 
 
-def _same_digest(name: str, reference: ReferenceValues, path: str, seen: dict[bytes, str]) -> Iterator[Finding]:
+def _same_digest(name: str, reference: ReferenceValues, path: str, seen: dict[bytes, str]) -> Iterator[LintFinding]:
     for index, value in enumerate(reference.values):
         other = seen.setdefault(value, name)
         if any(value) and (other != name or value in reference.values[:index]):
-            yield Finding(
+            yield LintFinding(
                 rule="value-repeated",
                 severity=Severity.WARNING,
                 path=f"{path}.values[{index}]",

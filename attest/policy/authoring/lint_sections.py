@@ -11,10 +11,10 @@ from attest.evidence.claims import ClaimType, Origin
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy.authoring.comparison import spans
-from attest.policy.authoring.lint_findings import Finding, Severity, Surroundings
+from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.authoring.lint_tcbs import tcb_findings
 from attest.policy.azure import PCR_KEYS, AzureDemands, azure_rules
-from attest.policy.decode import Demand, Relaxed
+from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.devices import Count
 from attest.policy.gpu import GpuDemands
 from attest.policy.intel import SgxDemands, TcbDemands, TdxDemands, sgx_rules, tdx_rules
@@ -54,8 +54,8 @@ _DENIED = {
 
 
 def section_findings(
-    body: PolicyBody, path: str, around: Surroundings, *, vouched: frozenset[str]
-) -> Iterator[Finding]:
+    body: PolicyBody, path: str, around: LintContext, *, vouched: frozenset[str]
+) -> Iterator[LintFinding]:
     """Look at the sections of one body.
 
     Args:
@@ -87,23 +87,23 @@ def section_findings(
 
 def _stated(demand: Demand[tuple[_T, ...]] | None) -> tuple[_T, ...]:
     """Return the values of a list that is demanded; nothing for one that is relaxed or not there."""
-    return () if demand is None or isinstance(demand.value, Relaxed) else demand.value
+    return () if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
 
 
 # -- lists
 
 
-def _lists(section: object, kind: str, path: str) -> Iterator[Finding]:
+def _lists(section: object, kind: str, path: str) -> Iterator[LintFinding]:
     for name in _NEVER_ZERO[kind]:
         yield from _zeros(_stated(getattr(section, name)), f"{path}.{name}")
     for name, denied in _DENIED.get(kind, ()):
         yield from _refused(_stated(getattr(section, name)), getattr(section, denied), path, (name, denied))
 
 
-def _zeros(values: tuple[object, ...], path: str) -> Iterator[Finding]:
+def _zeros(values: tuple[object, ...], path: str) -> Iterator[LintFinding]:
     for index, value in enumerate(values):
         if isinstance(value, bytes) and not any(value):
-            yield Finding(
+            yield LintFinding(
                 rule="value-of-zeros",
                 severity=Severity.ERROR,
                 path=f"{path}[{index}]",
@@ -114,10 +114,10 @@ def _zeros(values: tuple[object, ...], path: str) -> Iterator[Finding]:
 
 def _refused(
     allowed: tuple[object, ...], denied: tuple[object, ...], path: str, names: tuple[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     both = [index for index, value in enumerate(allowed) if value in denied]
     for index in both:
-        yield Finding(
+        yield LintFinding(
             rule="allowed-and-denied",
             severity=Severity.ERROR if len(both) == len(allowed) else Severity.WARNING,
             path=f"{path}.{names[0]}[{index}]",
@@ -129,12 +129,12 @@ def _refused(
 # -- SEV-SNP
 
 
-def _snp(snp: SnpDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+def _snp(snp: SnpDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
     products = _stated(snp.products)
     yield from _products(products, path, around)
     yield from tcb_findings(snp, products, path)
     if frozenset(_stated(snp.vmpl)) == _ALL_VMPLS:
-        yield Finding(
+        yield LintFinding(
             rule="over-broad",
             severity=Severity.WARNING,
             path=f"{path}.vmpl",
@@ -142,7 +142,7 @@ def _snp(snp: SnpDemands, path: str, around: Surroundings) -> Iterator[Finding]:
             remedy="name the level of the kernel that you measured, mostly 0",
         )
     if _stated(snp.csp_ids) and set(_stated(snp.signing_key)) == {"vcek"}:
-        yield Finding(
+        yield LintFinding(
             rule="contradictory",
             severity=Severity.ERROR,
             path=f"{path}.csp_ids",
@@ -153,10 +153,10 @@ def _snp(snp: SnpDemands, path: str, around: Surroundings) -> Iterator[Finding]:
         yield from _no_key(_stated(getattr(snp, name)), f"{path}.{name}")
 
 
-def _products(products: tuple[object, ...], path: str, around: Surroundings) -> Iterator[Finding]:
+def _products(products: tuple[object, ...], path: str, around: LintContext) -> Iterator[LintFinding]:
     if _BROKEN in products:
         acknowledged = _BROKEN in around.policy.description
-        yield Finding(
+        yield LintFinding(
             rule="product-known-broken",
             severity=around.in_production(Severity.WARNING if acknowledged else Severity.ERROR),
             path=f"{path}.products",
@@ -166,7 +166,7 @@ def _products(products: tuple[object, ...], path: str, around: Surroundings) -> 
             else "remove Milan; or say in the description why Milan is accepted all the same",
         )
     if set(products) == set(map(str, SnpProduct)):
-        yield Finding(
+        yield LintFinding(
             rule="over-broad",
             severity=around.in_production(Severity.WARNING),
             path=f"{path}.products",
@@ -175,10 +175,10 @@ def _products(products: tuple[object, ...], path: str, around: Surroundings) -> 
         )
 
 
-def _no_key(values: tuple[object, ...], path: str) -> Iterator[Finding]:
+def _no_key(values: tuple[object, ...], path: str) -> Iterator[LintFinding]:
     for index, value in enumerate(values):
         if isinstance(value, bytes) and not any(value):
-            yield Finding(
+            yield LintFinding(
                 rule="over-broad",
                 severity=Severity.WARNING,
                 path=f"{path}[{index}]",
@@ -190,10 +190,10 @@ def _no_key(values: tuple[object, ...], path: str) -> Iterator[Finding]:
 # -- Azure
 
 
-def _azure(azure: AzureDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+def _azure(azure: AzureDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
     demanded = {index for index, key in enumerate(PCR_KEYS) if _stated(azure.pcrs[key])}
     for index in sorted(demanded.intersection(RESETTABLE_PCRS)):
-        yield Finding(
+        yield LintFinding(
             rule="self-chosen-claim",
             severity=Severity.WARNING,
             path=f"{path}.pcr{index}",
@@ -203,7 +203,7 @@ def _azure(azure: AzureDemands, path: str, around: Surroundings) -> Iterator[Fin
     loader = around.judges_loader(azure.event_log)
     if not (demanded or loader) or demanded & _OF_THE_SYSTEM or (loader and _starts_signed_loaders(azure)):
         return
-    yield Finding(
+    yield LintFinding(
         rule="boot-not-demanded",
         severity=around.in_production(Severity.WARNING),
         path=path,
@@ -226,7 +226,7 @@ def _starts_signed_loaders(azure: AzureDemands) -> bool:
 # -- Intel
 
 
-def _tdx(tdx: TdxDemands, path: str, around: Surroundings, *, boot: bool) -> Iterator[Finding]:
+def _tdx(tdx: TdxDemands, path: str, around: LintContext, *, boot: bool) -> Iterator[LintFinding]:
     yield from _tcb(tdx.tcb, path, around)
     service_tds = _stated(tdx.mr_service_td)
     if (
@@ -235,7 +235,7 @@ def _tdx(tdx: TdxDemands, path: str, around: Surroundings, *, boot: bool) -> Ite
         and tdx.service_td.value is False
         and any(map(_not_zero, service_tds))
     ):
-        yield Finding(
+        yield LintFinding(
             rule="contradictory",
             severity=Severity.ERROR,
             path=f"{path}.mr_service_td",
@@ -243,7 +243,7 @@ def _tdx(tdx: TdxDemands, path: str, around: Surroundings, *, boot: bool) -> Ite
             remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
         )
     if boot and not _boot_is_measured(tdx, around):
-        yield Finding(
+        yield LintFinding(
             rule="boot-not-demanded",
             severity=around.in_production(Severity.WARNING),
             path=path,
@@ -256,12 +256,12 @@ def _not_zero(value: object) -> bool:
     return value != bytes(48)
 
 
-def _boot_is_measured(tdx: TdxDemands, around: Surroundings) -> bool:
+def _boot_is_measured(tdx: TdxDemands, around: LintContext) -> bool:
     registers = any(_stated(tdx.rtmrs[name]) for name in ("rtmr1", "rtmr2"))
     return registers or around.judges_loader(tdx.event_log)
 
 
-def _sgx(sgx: SgxDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+def _sgx(sgx: SgxDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
     yield from _tcb(sgx.tcb, path, around)
     if _stated(sgx.mr_enclave) or not _stated(sgx.mr_signer):
         return
@@ -270,7 +270,7 @@ def _sgx(sgx: SgxDemands, path: str, around: Surroundings) -> Iterator[Finding]:
         ("minimum_isv_svn", sgx.minimum_isv_svn is None, "every enclave of the signer is accepted, however old"),
     ):
         if missing:
-            yield Finding(
+            yield LintFinding(
                 rule="over-broad",
                 severity=around.in_production(Severity.WARNING),
                 path=f"{path}.mr_signer",
@@ -279,17 +279,17 @@ def _sgx(sgx: SgxDemands, path: str, around: Surroundings) -> Iterator[Finding]:
             )
 
 
-def _tcb(tcb: TcbDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+def _tcb(tcb: TcbDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
     statuses = _stated(tcb.tcb_status)
     yield from _statuses(frozenset(statuses), f"{path}.tcb_status", around)
     advisories = tcb.accepted_advisories.value
-    if not isinstance(advisories, Relaxed):
+    if not isinstance(advisories, RelaxedDemand):
         for name, accepted in advisories.items():
             place = f"{path}.accepted_advisories.{name}"
             yield from around.expiry("advisory", place, accepted.expires, "look at the advisory again")
     number = tcb.minimum_tcb_evaluation_data_number
     if number is not None and number > _PLAUSIBLE_EVALUATION:
-        yield Finding(
+        yield LintFinding(
             rule="never-matches",
             severity=Severity.ERROR,
             path=f"{path}.minimum_tcb_evaluation_data_number",
@@ -303,10 +303,10 @@ def _tcb(tcb: TcbDemands, path: str, around: Surroundings) -> Iterator[Finding]:
         yield from _zeros(_stated(getattr(tcb, name)), f"{path}.{name}")
 
 
-def _date(tcb: TcbDemands, path: str, around: Surroundings) -> Iterator[Finding]:
+def _date(tcb: TcbDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
     first = None if tcb.minimum_tcb_date is None else tcb.minimum_tcb_date.value
     if isinstance(first, datetime) and first > around.at:
-        yield Finding(
+        yield LintFinding(
             rule="never-matches",
             severity=Severity.ERROR,
             path=f"{path}.minimum_tcb_date",
@@ -315,10 +315,10 @@ def _date(tcb: TcbDemands, path: str, around: Surroundings) -> Iterator[Finding]
         )
 
 
-def _statuses(statuses: frozenset[str], path: str, around: Surroundings) -> Iterator[Finding]:
+def _statuses(statuses: frozenset[str], path: str, around: LintContext) -> Iterator[LintFinding]:
     if statuses & _OUT_OF_DATE:
         everything = statuses == _ALL_STATUSES
-        yield Finding(
+        yield LintFinding(
             rule="over-broad",
             severity=around.in_production(Severity.ERROR if everything else Severity.WARNING),
             path=path,
@@ -330,16 +330,16 @@ def _statuses(statuses: frozenset[str], path: str, around: Surroundings) -> Iter
 # -- NVIDIA
 
 
-def _gpu(gpu: GpuDemands, path: str) -> Iterator[Finding]:
+def _gpu(gpu: GpuDemands, path: str) -> Iterator[LintFinding]:
     yield from _ranges(gpu.driver_versions, f"{path}.driver_versions")
     yield from _ranges(gpu.vbios_versions, f"{path}.vbios_versions")
     versions = gpu.vbios_versions.value
-    if isinstance(versions, Relaxed):
+    if isinstance(versions, RelaxedDemand):
         return
     for architecture in _stated(gpu.architectures):
         first = _FIRST_OF_VBIOS[str(architecture)]
         if not _meets(versions, first):
-            yield Finding(
+            yield LintFinding(
                 rule="never-matches",
                 severity=Severity.ERROR,
                 path=f"{path}.vbios_versions",
@@ -352,14 +352,14 @@ def _meets(ranges: tuple[VersionRange, ...], first: int) -> bool:
     return any(low < ((first + 1,), 0) and ((first,), 0) < high for low, high in spans(ranges))
 
 
-def _ranges(demand: Demand[tuple[VersionRange, ...]], path: str) -> Iterator[Finding]:
-    if isinstance(demand.value, Relaxed):
+def _ranges(demand: Demand[tuple[VersionRange, ...]], path: str) -> Iterator[LintFinding]:
+    if isinstance(demand.value, RelaxedDemand):
         return
     ranges = demand.value
     for index, one in enumerate(ranges):
         others = (*ranges[:index], *(other for other in ranges[index + 1 :] if spans([other]) != spans([one])))
         if others and spans(others) == spans(ranges):
-            yield Finding(
+            yield LintFinding(
                 rule="unreachable",
                 severity=Severity.WARNING,
                 path=f"{path}[{index}]",
@@ -368,13 +368,13 @@ def _ranges(demand: Demand[tuple[VersionRange, ...]], path: str) -> Iterator[Fin
             )
 
 
-def _devices(body: PolicyBody, start: str, around: Surroundings) -> Iterator[Finding]:
+def _devices(body: PolicyBody, start: str, around: LintContext) -> Iterator[LintFinding]:
     if body.devices is None:
         return
     cpu = any(section is not None for section in (body.snp, body.tdx, body.sgx))
     for name, kind, count in (("gpus", "gpu", body.devices.gpus), ("switches", "nvswitch", body.devices.switches)):
         if count is not None and isinstance(count.value, Count) and count.value.at_most == 0:
-            yield Finding(
+            yield LintFinding(
                 rule="unreachable",
                 severity=Severity.WARNING,
                 path=f"{start}devices.{name}",
@@ -382,7 +382,7 @@ def _devices(body: PolicyBody, start: str, around: Surroundings) -> Iterator[Fin
                 remedy=f"remove {kind}: a kind that a policy does not speak of is refused",
             )
     if not cpu and around.policy is body:
-        yield Finding(
+        yield LintFinding(
             rule="no-cpu",
             severity=Severity.NOTE,
             path=f"{start}devices",
@@ -394,14 +394,14 @@ def _devices(body: PolicyBody, start: str, around: Surroundings) -> Iterator[Fin
 # -- who it is
 
 
-def _identity(body: PolicyBody, start: str, around: Surroundings, vouched: frozenset[str]) -> Iterator[Finding]:
+def _identity(body: PolicyBody, start: str, around: LintContext, vouched: frozenset[str]) -> Iterator[LintFinding]:
     """Find sections that accept any software, or what calls itself by a name of its own choice (must-check.md 40)."""
     known = vouched | around.identified(body)
     for kind, rules in _rules(body, around).items():
         if kind in known:
             continue
         chosen = sorted(rule.claim.name for rule in rules if _is_chosen(rule))
-        yield Finding(
+        yield LintFinding(
             rule="self-chosen-claim" if chosen else "identity-not-demanded",
             severity=around.in_production(Severity.ERROR),
             path=f"{start}{kind}",
@@ -412,7 +412,7 @@ def _identity(body: PolicyBody, start: str, around: Surroundings, vouched: froze
         )
 
 
-def _rules(body: PolicyBody, around: Surroundings) -> Mapping[str, tuple[Rule, ...]]:
+def _rules(body: PolicyBody, around: LintContext) -> Mapping[str, tuple[Rule, ...]]:
     references = around.policy.reference_values
     rules: dict[str, tuple[Rule, ...]] = {}
     if body.azure is not None:

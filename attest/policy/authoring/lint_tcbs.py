@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.authoring.lint_findings import Finding, Severity
+from attest.policy.authoring.lint_findings import LintFinding, Severity
 from attest.policy.authoring.tcb_sets import stated
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums
@@ -17,7 +17,7 @@ MANY_TCBS = 4
 """A roll-out goes from one level to the next; with more than these a list is no list of exact levels any more."""
 
 
-def tcb_findings(snp: SnpDemands, products: tuple[object, ...], path: str) -> Iterator[Finding]:
+def tcb_findings(snp: SnpDemands, products: tuple[object, ...], path: str) -> Iterator[LintFinding]:
     """Look at every demand on a TCB.
 
     Args:
@@ -38,11 +38,11 @@ def tcb_findings(snp: SnpDemands, products: tuple[object, ...], path: str) -> It
 
 def _lines(
     products: tuple[object, ...], listed: Mapping[SnpProduct, Any], path: str, section: str, what: str
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     """Compare the product lines that are accepted with those that something is demanded of."""
     for product in products:
         if product not in listed:
-            yield Finding(
+            yield LintFinding(
                 rule="never-matches",
                 severity=Severity.ERROR,
                 path=path,
@@ -51,7 +51,7 @@ def _lines(
             )
     for product in listed:
         if product not in products:
-            yield Finding(
+            yield LintFinding(
                 rule="unreachable",
                 severity=Severity.WARNING,
                 path=f"{path}.{product}",
@@ -60,13 +60,13 @@ def _lines(
             )
 
 
-def _levels(exact: ExactTcbs, minimums: TcbMinimums, path: str, minimum: str) -> Iterator[Finding]:
+def _levels(exact: ExactTcbs, minimums: TcbMinimums, path: str, minimum: str) -> Iterator[LintFinding]:
     """Look at the levels that are listed for each product line."""
     for line, tcbs in exact.items():
         if line in minimums:
             yield from _below(tcbs, minimums[line], f"{path}.{line}", minimum)
         if len(tcbs) > MANY_TCBS:
-            yield Finding(
+            yield LintFinding(
                 rule="over-broad",
                 severity=Severity.WARNING,
                 path=f"{path}.{line}",
@@ -75,12 +75,12 @@ def _levels(exact: ExactTcbs, minimums: TcbMinimums, path: str, minimum: str) ->
             )
 
 
-def _below(tcbs: tuple[SnpTcbVersion, ...], least: SnpTcbVersion, path: str, minimum: str) -> Iterator[Finding]:
+def _below(tcbs: tuple[SnpTcbVersion, ...], least: SnpTcbVersion, path: str, minimum: str) -> Iterator[LintFinding]:
     """Find levels that the minimum beside them refuses."""
     below = [index for index, tcb in enumerate(tcbs) if not tcb.covers(least)]
     everything = len(below) == len(tcbs)
     for index in below:
-        yield Finding(
+        yield LintFinding(
             rule="never-matches" if everything else "unreachable",
             severity=Severity.ERROR if everything else Severity.WARNING,
             path=f"{path}[{index}]",
@@ -89,7 +89,7 @@ def _below(tcbs: tuple[SnpTcbVersion, ...], least: SnpTcbVersion, path: str, min
         )
 
 
-def _rolled_back(snp: SnpDemands, path: str) -> Iterator[Finding]:
+def _rolled_back(snp: SnpDemands, path: str) -> Iterator[LintFinding]:
     """Find product lines of which no listed COMMITTED_TCB covers a listed REPORTED_TCB, as rollback_protection asks."""
     reported: ExactTcbs | None = stated(snp.exact_tcb)
     committed: ExactTcbs | None = stated(snp.exact_committed_tcb)
@@ -97,7 +97,7 @@ def _rolled_back(snp: SnpDemands, path: str) -> Iterator[Finding]:
         return
     for line, tcbs in committed.items():
         if line in reported and not any(tcb.covers(other) for tcb in tcbs for other in reported[line]):
-            yield Finding(
+            yield LintFinding(
                 rule="contradictory",
                 severity=Severity.ERROR,
                 path=f"{path}.exact_committed_tcb.{line}",

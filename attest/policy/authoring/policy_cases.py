@@ -30,7 +30,7 @@ from attest.policy.document import placed, read_document
 __all__ = [
     "SCHEMA",
     "SUFFIX",
-    "Answer",
+    "CaseResult",
     "PolicyCase",
     "PolicyTests",
     "ReferenceFiles",
@@ -110,7 +110,7 @@ class PolicyTests:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CaseResult:
     """How a case came out.
 
     Attributes:
@@ -241,7 +241,7 @@ _text: Decoder[str | None] = text
 """The same for a key that may be left out."""
 
 
-def differences(case: PolicyCase, answer: Answer) -> tuple[str, ...]:
+def differences(case: PolicyCase, answer: CaseResult) -> tuple[str, ...]:
     """Say where an answer is not what a case expects; nothing, where the case passes."""
     if answer.outcome != case.expect:
         return (f"expected {case.expect}, got {answer.outcome}", *answer.details)

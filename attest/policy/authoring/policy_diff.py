@@ -36,13 +36,13 @@ from attest.policy.authoring.demands import (
 )
 from attest.policy.authoring.reference_comparison import compare_documents
 from attest.policy.authoring.tcb_sets import joined_tcbs
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.verifiers import AcceptedVerifier
 
 __all__ = [
-    "Change",
+    "PolicyChange",
     "PolicyDifference",
     "diff_bodies",
     "diff_policies",
@@ -54,7 +54,7 @@ _References = Mapping[str, ReferenceValues]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PolicyChange:
     """One difference.
 
     Attributes:
@@ -73,7 +73,7 @@ class Change:
 class PolicyDifference:
     """All differences between two policies, in the order of the document."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[PolicyChange, ...]
 
     @property
     def effect(self) -> Effect | None:
@@ -110,7 +110,7 @@ def _alone(policy: PolicyDocument) -> PolicyDocument:
 
 def diff_bodies(
     old: PolicyBody, new: PolicyBody, *, old_references: _References, new_references: _References
-) -> tuple[Change, ...]:
+) -> tuple[PolicyChange, ...]:
     """Compare demands only: two policies, or two branches of one. An empty outcome: both accept the same."""
     walk = _Walk(
         old_references=old_references,
@@ -139,23 +139,23 @@ def _branches(body: PolicyBody) -> tuple[PolicyBody, ...]:
 # -- what stands at the top
 
 
-def _version(old: PolicyDocument, new: PolicyDocument, *, changed: bool) -> Iterator[Change]:
+def _version(old: PolicyDocument, new: PolicyDocument, *, changed: bool) -> Iterator[PolicyChange]:
     """Tell about the version. One that goes back would be refused wherever versions only grow (must-check.md 23)."""
     if new.version < old.version:
         text = f"went back from {old.version} to {new.version}"
-        yield Change(path="version", effect=Effect.CHANGED, text=text)
+        yield PolicyChange(path="version", effect=Effect.CHANGED, text=text)
     elif new.version > old.version:
-        yield Change(path="version", effect=Effect.LABEL, text=f"from {old.version} to {new.version}")
+        yield PolicyChange(path="version", effect=Effect.LABEL, text=f"from {old.version} to {new.version}")
     elif changed:
         text = f"still {new.version}, though the document differs: raise it with every change"
-        yield Change(path="version", effect=Effect.LABEL, text=text)
+        yield PolicyChange(path="version", effect=Effect.LABEL, text=text)
 
 
-def _labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+def _labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
     for name in ("name", "description"):
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
-            yield Change(path=name, effect=Effect.LABEL, text=f"{before!r}, now {after!r}")
+            yield PolicyChange(path=name, effect=Effect.LABEL, text=f"{before!r}, now {after!r}")
 
 
 _COMPARED = frozenset(
@@ -164,15 +164,17 @@ _COMPARED = frozenset(
 )
 
 
-def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
     """Compare whose tokens are taken: each Verifier more is a way more."""
     before, after = ({one.issuer: one for one in policy.verifiers} for policy in (old, new))
     for issuer in dict.fromkeys((*before, *after)):
         path = f"verifiers.{issuer}"
         if issuer not in before:
-            yield Change(path=path, effect=Effect.LOOSER, text="its tokens are taken in the place of evidence now")
+            yield PolicyChange(
+                path=path, effect=Effect.LOOSER, text="its tokens are taken in the place of evidence now"
+            )
         elif issuer not in after:
-            yield Change(path=path, effect=Effect.STRICTER, text="its tokens are not taken any more")
+            yield PolicyChange(path=path, effect=Effect.STRICTER, text="its tokens are not taken any more")
         else:
             ages = maximum(before[issuer].maximum_age, after[issuer].maximum_age)
             yield from _changes(f"{path}.maximum_age", ages)
@@ -188,14 +190,14 @@ def _written(verifier: AcceptedVerifier) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(map(json.dumps, values)) for name, values in verifier.statements.items()}
 
 
-def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
     """Tell of every other key of a policy that it differs: nobody can say here which way."""
     for name, before in members(old):
         if name not in _COMPARED:
             yield from _changes(name, switches(before, getattr(new, name)))
 
 
-def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Change]:
+def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
     """Tell what changed in reference values without a demand noticing: their origin, and those nobody speaks of."""
     before, after = old.reference_values, new.reference_values
     spoken = names_in_use(old) | names_in_use(new)
@@ -204,10 +206,10 @@ def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Chan
         if name not in before or name not in after:
             if name not in spoken:
                 word = "removed" if name in before else "added"
-                yield Change(path=path, effect=Effect.LABEL, text=f"{word}; no demand speaks of it")
+                yield PolicyChange(path=path, effect=Effect.LABEL, text=f"{word}; no demand speaks of it")
         elif before[name].origin != after[name].origin:
             text = f"origin {before[name].origin!r}, now {after[name].origin!r}"
-            yield Change(path=path, effect=Effect.LABEL, text=text)
+            yield PolicyChange(path=path, effect=Effect.LABEL, text=text)
 
 
 # -- demands
@@ -223,7 +225,7 @@ class _Walk:
     new_kinds: frozenset[str]
     branching: bool
 
-    def bodies(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+    def bodies(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[PolicyChange]:
         """Compare two bodies: their sections, then their branches."""
         for name in (*SECTIONS, "devices"):
             before, after, place = getattr(old, name), getattr(new, name), join(path, name)
@@ -238,7 +240,7 @@ class _Walk:
         yield from self._all(old.all_of, new.all_of, join(path, "all_of"))
         yield from self._some(old, new, join(path, "at_least"))
 
-    def _section(self, name: str, path: str, old: PolicyBody, new: PolicyBody) -> Change:
+    def _section(self, name: str, path: str, old: PolicyBody, new: PolicyBody) -> PolicyChange:
         """Judge a section that came or went. Evidence of a kind that no part of a policy speaks of is refused."""
         added = getattr(old, name) is None
         effect = self._section_effect(name, old, new, self.old_kinds if added else self.new_kinds, inner=bool(path))
@@ -246,7 +248,7 @@ class _Walk:
             text = f"evidence of this kind is {'accepted now, under the demands here' if added else 'refused now'}"
         else:
             text = "demanded now" if added else "not demanded any more"
-        return Change(path=join(path, name), effect=effect if added else effect.reverse, text=text)
+        return PolicyChange(path=join(path, name), effect=effect if added else effect.reverse, text=text)
 
     def _section_effect(
         self, name: str, old: PolicyBody, new: PolicyBody, others: frozenset[str], *, inner: bool
@@ -262,7 +264,7 @@ class _Walk:
             return Effect.STRICTER
         return Effect.CHANGED if inner or (self.branching and name in _CPUS) else Effect.LOOSER
 
-    def _cpu(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+    def _cpu(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[PolicyChange]:
         """Compare the demand that a CPU came along, which devices make once a body speaks of CPUs."""
         if old.devices is None or new.devices is None:
             return
@@ -270,9 +272,9 @@ class _Walk:
         if before is not after:
             text = "a CPU must come along" if after else "a CPU need not come along any more"
             effect = Effect.STRICTER if after else Effect.LOOSER
-            yield Change(path=join(path, "devices.cpu"), effect=effect, text=text)
+            yield PolicyChange(path=join(path, "devices.cpu"), effect=effect, text=text)
 
-    def _sections(self, old: object, new: object, path: str) -> Iterator[Change]:
+    def _sections(self, old: object, new: object, path: str) -> Iterator[PolicyChange]:
         joined = joined_tcbs(old, new)
         for (name, before), (_, after) in zip(members(old), members(new), strict=True):
             inner = path if name in INLINE else join(path, name)
@@ -289,25 +291,25 @@ class _Walk:
             else:
                 yield from self._one(name, before, after, inner)
 
-    def _one(self, name: str, old: object, new: object, path: str) -> Iterator[Change]:
+    def _one(self, name: str, old: object, new: object, path: str) -> Iterator[PolicyChange]:
         if name in NAMED:
             old, new = resolved(old, self.old_references), resolved(new, self.new_references)
         yield from _demand(name, old, new, path)
 
     # -- branches
 
-    def _choice(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[Change]:
+    def _choice(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[PolicyChange]:
         """Compare branches of which one has to hold: one more is a way more."""
         if bool(old) is not bool(new):
             yield self._combinator(old or new, path, added=bool(new))
         else:
             yield from self._matched(old, new, path, added=Effect.LOOSER)
 
-    def _all(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[Change]:
+    def _all(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[PolicyChange]:
         """Compare branches that all have to hold: one more is a demand more."""
         yield from self._matched(old, new, path, added=Effect.STRICTER)
 
-    def _some(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[Change]:
+    def _some(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[PolicyChange]:
         """Compare branches of which a number has to hold."""
         before, after = old.at_least, new.at_least
         if before is None and after is None:
@@ -319,29 +321,29 @@ class _Walk:
         yield from _changes(f"{path}.count", minimum(before.count, after.count))
         yield from self._matched(before.of, after.of, f"{path}.of", added=Effect.LOOSER)
 
-    def _combinator(self, branches: tuple[PolicyBody, ...], path: str, *, added: bool) -> Change:
+    def _combinator(self, branches: tuple[PolicyBody, ...], path: str, *, added: bool) -> PolicyChange:
         others = self.old_kinds if added else self.new_kinds
         spoken = frozenset[str]().union(*map(kinds_in, branches))
         effect = Effect.STRICTER if spoken <= others else Effect.CHANGED
         word = "demanded now" if added else "not demanded any more"
-        return Change(path=path, effect=effect if added else effect.reverse, text=f"{word}: {_names(branches)}")
+        return PolicyChange(path=path, effect=effect if added else effect.reverse, text=f"{word}: {_names(branches)}")
 
     def _matched(
         self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str, *, added: Effect
-    ) -> Iterator[Change]:
+    ) -> Iterator[PolicyChange]:
         """Compare branches in pairs. Their order means nothing: those of one name or one content belong together."""
         pairs = _pairs(old, new)
         for before, after in pairs:
             yield from self.bodies(old[before], new[after], f"{path}[{after}]")
             if old[before].name != new[after].name:
                 text = f"{old[before].name!r}, now {new[after].name!r}"
-                yield Change(path=f"{path}[{after}].name", effect=Effect.LABEL, text=text)
+                yield PolicyChange(path=f"{path}[{after}].name", effect=Effect.LABEL, text=text)
         for index in sorted(set(range(len(new))) - {after for _, after in pairs}):
             effect = self._branch_effect(new[index], self.old_kinds, added)
-            yield Change(path=f"{path}[{index}]", effect=effect, text=f"branch added{_named(new[index])}")
+            yield PolicyChange(path=f"{path}[{index}]", effect=effect, text=f"branch added{_named(new[index])}")
         for index in sorted(set(range(len(old))) - {before for before, _ in pairs}):
             effect = self._branch_effect(old[index], self.new_kinds, added.reverse)
-            yield Change(path=f"{path}[{index}]", effect=effect, text=f"branch removed{_named(old[index])}")
+            yield PolicyChange(path=f"{path}[{index}]", effect=effect, text=f"branch removed{_named(old[index])}")
 
     def _branch_effect(self, branch: PolicyBody, others: frozenset[str], effect: Effect) -> Effect:
         """Keep the effect, unless the branch also decides which kinds are spoken of at all."""
@@ -386,14 +388,14 @@ def _nameless(old: PolicyBody, new: PolicyBody) -> bool:
 # -- one demand
 
 
-def _demand(name: str, old: object, new: object, path: str) -> Iterator[Change]:
+def _demand(name: str, old: object, new: object, path: str) -> Iterator[PolicyChange]:
     """Compare two demands, of which either may be relaxed or not be made."""
     yield from _changes(path, _compared(name, value_of(old), value_of(new)))
 
 
 def _compared(name: str, old: object, new: object) -> Iterator[Compared]:
-    loose_old, loose_new = (one is None or isinstance(one, Relaxed) for one in (old, new))
-    if isinstance(old, Relaxed) and isinstance(new, Relaxed):
+    loose_old, loose_new = (one is None or isinstance(one, RelaxedDemand) for one in (old, new))
+    if isinstance(old, RelaxedDemand) and isinstance(new, RelaxedDemand):
         yield from reasons(old.reason, new.reason)
     elif loose_old and loose_new:
         if old is not new:
@@ -407,9 +409,9 @@ def _compared(name: str, old: object, new: object) -> Iterator[Compared]:
 
 
 def _told(value: object) -> str:
-    return f"unchecked ({value.reason})" if isinstance(value, Relaxed) else "not demanded"
+    return f"unchecked ({value.reason})" if isinstance(value, RelaxedDemand) else "not demanded"
 
 
-def _changes(path: str, differences: Iterable[Compared]) -> Iterator[Change]:
+def _changes(path: str, differences: Iterable[Compared]) -> Iterator[PolicyChange]:
     for one in differences:
-        yield Change(path=path, effect=one.effect, text=one.text)
+        yield PolicyChange(path=path, effect=one.effect, text=one.text)

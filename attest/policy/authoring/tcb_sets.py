@@ -12,7 +12,7 @@ from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.authoring.comparison import Compared, Effect
-from attest.policy.decode import Demand, Relaxed
+from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums, exact_tcbs_text, minimum_tcbs_text
 
@@ -23,7 +23,7 @@ _Pair = tuple[Demand[TcbMinimums] | None, Demand[ExactTcbs] | None]
 
 def stated(demand: Demand[Any] | None) -> Any:  # noqa: ANN401  the demand's own type
     """Return what is demanded; None for a demand that is relaxed or not made."""
-    return None if demand is None or isinstance(demand.value, Relaxed) else demand.value
+    return None if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,4 +123,4 @@ def _text(demand: Demand[Any] | None, written: Any) -> str:  # noqa: ANN401  the
     if demand is None:
         return ""
     value = demand.value
-    return f"unchecked ({value.reason})" if isinstance(value, Relaxed) else str(written(value))
+    return f"unchecked ({value.reason})" if isinstance(value, RelaxedDemand) else str(written(value))

@@ -11,9 +11,9 @@ from typing import Any
 
 from attest.policy.authoring.comparison import shown, spans
 from attest.policy.authoring.demands import demands_of, resolved_names
-from attest.policy.authoring.lint_findings import Finding, Severity
+from attest.policy.authoring.lint_findings import LintFinding, Severity
 from attest.policy.authoring.tcb_sets import have_common_tcb
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.devices import Count
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
@@ -37,14 +37,14 @@ class _Placed:
     value: Any  # Any: the value of any demand
 
 
-def contradictions(policy: PolicyDocument) -> Iterator[Finding]:
+def contradictions(policy: PolicyDocument) -> Iterator[LintFinding]:
     """Yield the demands that contradict each other."""
     yield from _within(policy, "", {}, policy.reference_values)
 
 
 def _within(
     body: PolicyBody, path: str, around: Mapping[str, _Placed], references: Mapping[str, ReferenceValues]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     """Compare a body with what has to hold beside it, then its branches with both."""
     together = dict(around)
     for inner, place in _conjuncts(body, path):
@@ -84,8 +84,8 @@ def _own(body: PolicyBody, path: str) -> dict[str, _Placed]:
     return {place: _Placed(path=f"{start}{place}", name=name, value=value) for place, name, value in demands_of(bare)}
 
 
-def _contradiction(demand: _Placed, other: _Placed) -> Finding:
-    return Finding(
+def _contradiction(demand: _Placed, other: _Placed) -> LintFinding:
+    return LintFinding(
         rule="contradictory",
         severity=Severity.ERROR,
         path=demand.path,
@@ -96,7 +96,7 @@ def _contradiction(demand: _Placed, other: _Placed) -> Finding:
 
 def _disjoint(one: _Placed, other: _Placed, references: Mapping[str, ReferenceValues]) -> bool:
     """Whether no value meets both demands."""
-    if isinstance(one.value, Relaxed) or isinstance(other.value, Relaxed) or one.name in _NO_CHOICE:
+    if isinstance(one.value, RelaxedDemand) or isinstance(other.value, RelaxedDemand) or one.name in _NO_CHOICE:
         return False
     if one.name.startswith("exact_"):
         return not _has_tcb_of(one, other)

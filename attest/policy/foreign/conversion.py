@@ -21,8 +21,8 @@ __all__ = [
     "CannotCarryError",
     "Carried",
     "Conversion",
+    "ConvertedSection",
     "Loss",
-    "Part",
     "accepted_losses",
     "finish_policy",
     "impossible",
@@ -87,7 +87,7 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ConvertedSection:
     """One section of the outcome, in one of its branches or at its top.
 
     Attributes:
@@ -148,7 +148,7 @@ def finish_policy(
     *,
     name: str,
     source: str,
-    parts: Iterable[Part],
+    parts: Iterable[ConvertedSection],
     carried: tuple[Carried, ...],
     losses: tuple[Loss, ...],
     notes: tuple[str, ...] = (),
@@ -177,7 +177,7 @@ def finish_policy(
     )
 
 
-def _defaults(head: Mapping[str, JsonValue], part: Part) -> Iterator[str]:
+def _defaults(head: Mapping[str, JsonValue], part: ConvertedSection) -> Iterator[str]:
     """Yield what a section demands though its source does not."""
     demanded = _demanded({**head, **part.body})
     for rule, expected in _demanded({**head, **part.skeleton}).items():

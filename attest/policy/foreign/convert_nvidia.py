@@ -14,8 +14,8 @@ from attest.policy.foreign.conversion import (
     CannotCarryError,
     Carried,
     Conversion,
+    ConvertedSection,
     Loss,
-    Part,
     accepted_losses,
     finish_policy,
     impossible,
@@ -130,7 +130,9 @@ def convert_nvidia(policy: NvidiaPolicy, *, name: str, accept: Mapping[str, str]
         name=name,
         source=f"an {_SOURCE} {policy.version} (SHA-256 of its canonical form {policy.digest.hex()})",
         parts=[
-            Part(body={kind: section}, skeleton={kind: _required(kind)}, targets=frozenset(c.target for c in carried))
+            ConvertedSection(
+                body={kind: section}, skeleton={kind: _required(kind)}, targets=frozenset(c.target for c in carried)
+            )
         ],
         carried=tuple(carried),
         losses=accepted_losses(losses, accept),

@@ -15,17 +15,17 @@ from attest.errors import ConfigurationError
 from attest.policy.foreign.conversion import (
     Carried,
     Conversion,
+    ConvertedSection,
     Loss,
-    Part,
     accepted_losses,
     finish_policy,
     impossible,
     not_demanded,
 )
 from attest.policy.foreign.issuers import normalised_issuer
-from attest.policy.foreign.skr import AllOf, AnyOf, Authority, SkrPolicy, canonical_bytes, skr_digest
-from attest.policy.foreign.skr_carriers import TCB_PARTS, Draft, NeverHoldsError
-from attest.policy.foreign.skr_choices import Alternative, Choice, Factors
+from attest.policy.foreign.skr import AllOf, AnyOf, SkrAuthority, SkrPolicy, canonical_bytes, skr_digest
+from attest.policy.foreign.skr_carriers import TCB_PARTS, NeverHoldsError, SkrDraft
+from attest.policy.foreign.skr_choices import Alternative, Factors, SkrAlternatives
 
 __all__ = ["convert_skr"]
 
@@ -78,7 +78,7 @@ def convert_skr(
 # -- authorities
 
 
-def _chosen(policy: SkrPolicy, authority: str | None) -> tuple[Authority, ...]:
+def _chosen(policy: SkrPolicy, authority: str | None) -> tuple[SkrAuthority, ...]:
     """Choose the authorities whose conditions are converted."""
     chosen = tuple(one for one in policy.authorities if authority is None or one.issuer == normalised_issuer(authority))
     if not chosen:
@@ -86,20 +86,20 @@ def _chosen(policy: SkrPolicy, authority: str | None) -> tuple[Authority, ...]:
     return chosen
 
 
-def _conditions(policy: SkrPolicy, chosen: Iterable[Authority]) -> Iterator[tuple[str, AllOf | AnyOf]]:
+def _conditions(policy: SkrPolicy, chosen: Iterable[SkrAuthority]) -> Iterator[tuple[str, AllOf | AnyOf]]:
     """Yield conditions with their places, those that differ: a choice between equal ones is none."""
-    forms: dict[bytes, Authority] = {}
+    forms: dict[bytes, SkrAuthority] = {}
     for one in chosen:
         forms.setdefault(canonical_bytes(SkrPolicy(authorities=(_without_url(one),))), one)
     for one in forms.values():
         yield f"anyOf[{policy.authorities.index(one)}]", one.conditions
 
 
-def _without_url(authority: Authority) -> Authority:
-    return Authority(url="https://any.example", conditions=authority.conditions)
+def _without_url(authority: SkrAuthority) -> SkrAuthority:
+    return SkrAuthority(url="https://any.example", conditions=authority.conditions)
 
 
-def _issuers(policy: SkrPolicy, chosen: tuple[Authority, ...]) -> Iterator[Loss]:
+def _issuers(policy: SkrPolicy, chosen: tuple[SkrAuthority, ...]) -> Iterator[Loss]:
     """Write down that nobody asks for a token, and of which issuer."""
     yield Loss(
         name="authority",
@@ -127,11 +127,11 @@ def _never(problem: NeverHoldsError) -> ConfigurationError:
 class _Drafts:
     """The branches of one choice, and the alternatives that contradict what lies around them."""
 
-    drafts: tuple[Draft, ...]
+    drafts: tuple[SkrDraft, ...]
     never: tuple[Alternative, ...]
 
     @staticmethod
-    def of(choice: Choice, *, left_out: Sequence[Alternative]) -> _Drafts:
+    def of(choice: SkrAlternatives, *, left_out: Sequence[Alternative]) -> _Drafts:
         """Read the alternatives of a choice.
 
         Args:
@@ -141,10 +141,10 @@ class _Drafts:
         Raises:
             ConfigurationError: ``policy-conversion-impossible``, no machine meets any of those that are left.
         """
-        drafts, never, reasons = list[Draft](), list[Alternative](), list[NeverHoldsError]()
+        drafts, never, reasons = list[SkrDraft](), list[Alternative](), list[NeverHoldsError]()
         for alternative in choice.alternatives:
             try:
-                drafts.append(Draft.of(alternative.wanted))
+                drafts.append(SkrDraft.of(alternative.wanted))
             except NeverHoldsError as exc:
                 never.append(alternative)
                 reasons.append(exc)
@@ -175,8 +175,8 @@ class _Outcome:
     origin: str
     dropped: list[Loss]
     references: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    parts: list[Part] = field(default_factory=list[Part])
-    drafts: list[Draft] = field(default_factory=list[Draft])
+    parts: list[ConvertedSection] = field(default_factory=list[ConvertedSection])
+    drafts: list[SkrDraft] = field(default_factory=list[SkrDraft])
     never: list[Alternative] = field(default_factory=list[Alternative])
     notes: list[str] = field(default_factory=list[str])
 
@@ -200,7 +200,7 @@ class _Outcome:
 
     def lost(self, factors: Factors) -> Iterator[Loss]:
         """Yield what is not carried, also in alternatives that are left out."""
-        for draft in (*self.drafts, *(Draft.of(one.wanted) for one in factors.left_out)):
+        for draft in (*self.drafts, *(SkrDraft.of(one.wanted) for one in factors.left_out)):
             yield from draft.losses
 
     def _sections(self, choice: _Drafts, *, inner: bool) -> Iterator[dict[str, JsonValue]]:
@@ -213,7 +213,7 @@ class _Outcome:
                 told.append(section)
                 yield section
 
-    def _section(self, draft: Draft, *, inner: bool) -> dict[str, JsonValue]:
+    def _section(self, draft: SkrDraft, *, inner: bool) -> dict[str, JsonValue]:
         if not draft.sections:
             hint = "a release policy names sevsnpvm or tdxvm, or a fact of one of their reports"
             raise impossible("it names no kind of machine", self.dropped[0].why if self.dropped else hint)
@@ -234,10 +234,10 @@ class _Outcome:
         targets = frozenset(one.target for one in draft.carried)
         references = {"reference_values": self.references} if self.references else {}
         skeleton: dict[str, JsonValue] = {kind: _required(kind)}
-        self.parts.append(Part(body={**references, kind: section}, skeleton=skeleton, targets=targets))
+        self.parts.append(ConvertedSection(body={**references, kind: section}, skeleton=skeleton, targets=targets))
         return {kind: section}
 
-    def _tcb(self, draft: Draft) -> dict[str, JsonValue]:
+    def _tcb(self, draft: SkrDraft) -> dict[str, JsonValue]:
         """Write what is demanded of the TCB. Azure's claims name no product line, so each fitting one gets the same."""
         if draft.levels:
             self.notes.append(_ONLY_FOUR.format("exact_tcb"))

@@ -15,15 +15,15 @@ from typing import Any, Literal, cast
 
 from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.decode import Demand, Relaxed
+from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Conversion, Loss, accepted_losses, impossible
 from attest.policy.foreign.skr import (
     AllOf,
     AnyOf,
-    Authority,
     ClaimTest,
     Condition,
     Operator,
+    SkrAuthority,
     SkrPolicy,
     SkrValue,
     canonical_bytes,
@@ -133,7 +133,7 @@ def export_skr(
         name = f"references.{row.document}"
         draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
     conditions = AllOf(conditions=(found,)) if isinstance(found, ClaimTest) else found
-    outcome = canonical_bytes(SkrPolicy(authorities=(Authority(url=authority, conditions=conditions),)))
+    outcome = canonical_bytes(SkrPolicy(authorities=(SkrAuthority(url=authority, conditions=conditions),)))
     parse_skr(outcome, extended=extended)
     losses = accepted_losses(dict.fromkeys(draft.losses), accept)
     document = cast("dict[str, JsonValue]", json_value(outcome, what="release policy"))
@@ -239,11 +239,11 @@ def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
 
     Where ``products`` is demanded that is lost anyway, by the same name.
     """
-    if not isinstance(demands.products.value, Relaxed):
+    if not isinstance(demands.products.value, RelaxedDemand):
         return
     for key in ("minimum_tcb", "exact_tcb"):
         stated: Demand[Any] | None = getattr(demands, key)  # Any: a TCB, or several, of each product line
-        if stated is not None and not isinstance(stated.value, Relaxed) and len(stated.value) < len(SnpProduct):
+        if stated is not None and not isinstance(stated.value, RelaxedDemand) and len(stated.value) < len(SnpProduct):
             lines = ", ".join(stated.value)
             why = f"snp.{key} refuses every product line but {lines}, and no claim of Azure's names the line"
             draft.lose("snp.products", lines, why, "appraise the evidence with our own policy")
@@ -267,7 +267,7 @@ def _demand(name: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
     inner: Any = value
     if isinstance(value, Demand):
         inner = inner.value
-    if inner not in (None, ()) and not isinstance(inner, Relaxed):
+    if inner not in (None, ()) and not isinstance(inner, RelaxedDemand):
         yield name, inner
 
 

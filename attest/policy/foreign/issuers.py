@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Issuer", "normalised_issuer", "parse_issuer"]
+__all__ = ["IssuerUrl", "normalised_issuer", "parse_issuer"]
 
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 _DIGITS = frozenset("0123456789")
@@ -19,7 +19,7 @@ _HIGHEST_PORT = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Issuer:
+class IssuerUrl:
     """An issuer's URL in its parts; scheme and host in lower case, ``port`` None where none is written."""
 
     scheme: str
@@ -34,7 +34,7 @@ class Issuer:
         return f"{self.scheme}://{shown}{number}{self.path.removesuffix('/')}"
 
 
-def parse_issuer(url: str) -> Issuer | None:
+def parse_issuer(url: str) -> IssuerUrl | None:
     """Take an issuer's URL apart. Users, queries, fragments and escapes in a host's name are no part of one."""
     scheme, colon, rest = url.partition("://")
     scheme = scheme.lower()
@@ -55,7 +55,7 @@ def parse_issuer(url: str) -> Issuer | None:
     is_sound = not tail or (port is not None and 0 < port <= _HIGHEST_PORT)
     if not host or not known.issuperset(host) or not is_sound or _NO_PATH & set(path):
         return None
-    return Issuer(scheme=scheme, host=host, port=port, path=path)
+    return IssuerUrl(scheme=scheme, host=host, port=port, path=path)
 
 
 def normalised_issuer(url: str) -> str | None:

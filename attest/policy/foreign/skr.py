@@ -25,10 +25,10 @@ __all__ = [
     "MAX_SKR_BYTES",
     "AllOf",
     "AnyOf",
-    "Authority",
     "ClaimTest",
     "Condition",
     "Operator",
+    "SkrAuthority",
     "SkrPolicy",
     "SkrValue",
     "canonical_bytes",
@@ -102,7 +102,7 @@ Condition: TypeAlias = "ClaimTest | AllOf | AnyOf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
+class SkrAuthority:
     """An issuer of tokens, and what its tokens must say.
 
     Attributes:
@@ -123,7 +123,7 @@ class Authority:
 class SkrPolicy:
     """A release policy; one authority whose conditions hold is enough."""
 
-    authorities: tuple[Authority, ...]
+    authorities: tuple[SkrAuthority, ...]
 
 
 def _refuse(path: str, expected: str, got: JsonValue) -> ConfigurationError:
@@ -201,12 +201,12 @@ class _Reader:
         self._loopback_http = loopback_http
         self._conditions = 0
 
-    def authority(self, value: JsonValue, path: str) -> Authority:
+    def authority(self, value: JsonValue, path: str) -> SkrAuthority:
         members = _members(value, path, known=("authority", "allOf", "anyOf"))
         if "authority" not in members:
             raise _refuse(f"{path}.authority", "the URL of an issuer", "nothing")
         url = _authority_url(members["authority"], f"{path}.authority", loopback_http=self._loopback_http)
-        return Authority(url=url, conditions=self._group(members, path, level=1))
+        return SkrAuthority(url=url, conditions=self._group(members, path, level=1))
 
     def _condition(self, value: JsonValue, path: str, level: int) -> Condition:
         self._conditions += 1

@@ -18,7 +18,7 @@ from attest.policy.foreign.skr import Operator, SkrValue
 from attest.policy.foreign.skr_claims import why_lost
 from attest.policy.foreign.skr_evaluation import integer_of, values_equal
 
-__all__ = ["TCB_PARTS", "Draft", "NeverHoldsError", "Wanted", "is_carriable"]
+__all__ = ["TCB_PARTS", "NeverHoldsError", "SkrDraft", "WantedClaim", "is_carriable"]
 
 TEE_PREFIX, SNP_PREFIX, TDX_PREFIX = "x-ms-isolation-tee.", "x-ms-sevsnpvm-", "tdx_"
 MAX_EXACT_TCBS = 64
@@ -53,7 +53,7 @@ class NeverHoldsError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedClaim:
     """A claim, and the values of which it must have one."""
 
     path: str
@@ -83,7 +83,7 @@ class Wanted:
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class SkrDraft:
     """Demands of ours in the making, which all have to hold together.
 
     Attributes:
@@ -105,14 +105,14 @@ class Draft:
     losses: list[Loss] = field(default_factory=list[Loss])
 
     @staticmethod
-    def of(wanted: Iterable[Wanted]) -> Draft:
+    def of(wanted: Iterable[WantedClaim]) -> SkrDraft:
         """Write demands that all have to hold, or write down that they are lost.
 
         Raises:
             NeverHoldsError: no machine meets them together.
         """
         demands = tuple(wanted)
-        draft = Draft(levels=_exact_levels(demands))
+        draft = SkrDraft(levels=_exact_levels(demands))
         for one in demands:
             draft._carry(one)
         if len(draft.sections) > 1:
@@ -155,7 +155,7 @@ class Draft:
         """Demand a minimum; of several the highest counts."""
         self.minimums[name] = max(minimum, self.minimums.get(name, 0))
 
-    def _carry(self, wanted: Wanted) -> None:
+    def _carry(self, wanted: WantedClaim) -> None:
         carrier = _CARRIERS.get(wanted.claim)
         if carrier is None:
             self.lose(wanted.path, str(wanted), *why_lost(wanted.path))
@@ -168,12 +168,12 @@ class Draft:
             self.carried.append(Carried(source=wanted.path, target=target))
 
 
-def is_carriable(wanted: Wanted) -> bool:
+def is_carriable(wanted: WantedClaim) -> bool:
     """Whether a demand has a place in our policies, if only in part."""
-    return bool(Draft.of((wanted,)).carried)
+    return bool(SkrDraft.of((wanted,)).carried)
 
 
-def _exact_levels(demands: tuple[Wanted, ...]) -> dict[str, list[int]]:
+def _exact_levels(demands: tuple[WantedClaim, ...]) -> dict[str, list[int]]:
     """Return the levels of each part of the TCB that are accepted, where a source says so of all four.
 
     Raises:
@@ -191,14 +191,14 @@ def _exact_levels(demands: tuple[Wanted, ...]) -> dict[str, list[int]]:
     return {part: found[part] for part in TCB_PARTS}
 
 
-_Carrier = Callable[[Draft, Wanted], str]
+_Carrier = Callable[[SkrDraft, WantedClaim], str]
 """Writes a demand into a draft and returns its key; raises CannotCarryError."""
 
 
 # -- carriers
 
 
-def _hex_values(wanted: Wanted, size: int) -> list[JsonValue]:
+def _hex_values(wanted: WantedClaim, size: int) -> list[JsonValue]:
     values = wanted.equals()
     for value in values:
         if not isinstance(value, str) or len(value) != 2 * size or not _LOWER_HEX.issuperset(value):
@@ -214,7 +214,7 @@ def _hex(kind: str, key: str, size: int) -> _Carrier:
 def _bit(kind: str, group: str, bit: str, *, only: bool | None = None) -> _Carrier:
     """Carry a boolean; ``only`` is the one that our policies can demand."""
 
-    def carry(draft: Draft, wanted: Wanted) -> str:
+    def carry(draft: SkrDraft, wanted: WantedClaim) -> str:
         values = wanted.equals()
         for truth in (True, False):
             if all(values_equal(value, truth) for value in values):
@@ -227,14 +227,14 @@ def _bit(kind: str, group: str, bit: str, *, only: bool | None = None) -> _Carri
     return carry
 
 
-def _vmpl(draft: Draft, wanted: Wanted) -> str:
+def _vmpl(draft: SkrDraft, wanted: WantedClaim) -> str:
     numbers = [integer_of(value) for value in wanted.equals()]
     if not all(number in range(4) for number in numbers):
         raise CannotCarryError("a VMPL is a number from 0 to 3", "correct the value in the source")
     return draft.narrow("snp", "vmpl", list(numbers))
 
 
-def _status(draft: Draft, wanted: Wanted) -> str:
+def _status(draft: SkrDraft, wanted: WantedClaim) -> str:
     values = wanted.equals()
     if not set(values) <= set(_STATUSES):
         raise CannotCarryError("no policy of ours accepts such a status", f"name some of {', '.join(_STATUSES)}")
@@ -244,7 +244,7 @@ def _status(draft: Draft, wanted: Wanted) -> str:
 def _at_least(name: str, highest: int) -> _Carrier:
     """Carry a minimum. An exact number becomes one, which accepts more: that part is lost."""
 
-    def carry(draft: Draft, wanted: Wanted) -> str:
+    def carry(draft: SkrDraft, wanted: WantedClaim) -> str:
         numbers = [integer_of(value) for value in wanted.values]
         if wanted.operator not in _MINIMUM:
             raise CannotCarryError(f"our policies demand a minimum, and have no {wanted.operator}", "state a minimum")
@@ -264,13 +264,13 @@ def _tcb_part(part: str) -> _Carrier:
     """Carry a part of the TCB: exactly, where all of its parts are demanded so; else as a minimum."""
     minimum = _at_least(f"minimum_tcb.{part}", HIGHEST_LEVEL)
 
-    def carry(draft: Draft, wanted: Wanted) -> str:
+    def carry(draft: SkrDraft, wanted: WantedClaim) -> str:
         return minimum(draft, wanted) if not draft.levels or wanted.levels() is None else "snp.exact_tcb"
 
     return carry
 
 
-def _kind(draft: Draft, wanted: Wanted) -> str:
+def _kind(draft: SkrDraft, wanted: WantedClaim) -> str:
     values = wanted.equals()
     if len(values) != 1 or values[0] not in _KINDS:
         raise CannotCarryError(
@@ -281,7 +281,7 @@ def _kind(draft: Draft, wanted: Wanted) -> str:
     return kind
 
 
-def _profile(draft: Draft, wanted: Wanted) -> str:
+def _profile(draft: SkrDraft, wanted: WantedClaim) -> str:
     if wanted.equals() != (_TDX_PROFILE,):
         raise CannotCarryError("another profile than that of Azure's tokens about TDs", "demand an attestation type")
     draft.kinds.add("tdx")

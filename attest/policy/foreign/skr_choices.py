@@ -13,10 +13,10 @@ from typing import TypeGuard
 
 from attest.policy.foreign.conversion import Loss
 from attest.policy.foreign.skr import AllOf, AnyOf, ClaimTest, Condition, Operator, SkrValue, claim_tests
-from attest.policy.foreign.skr_carriers import Draft, NeverHoldsError, Wanted, is_carriable
+from attest.policy.foreign.skr_carriers import NeverHoldsError, SkrDraft, WantedClaim, is_carriable
 from attest.policy.model import MAX_BRANCHES
 
-__all__ = ["Alternative", "Choice", "Factors"]
+__all__ = ["Alternative", "Factors", "SkrAlternatives"]
 
 _Placed = tuple[str, Condition]
 """A condition with its place in the source."""
@@ -32,7 +32,7 @@ class Alternative:
     """
 
     path: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedClaim, ...]
 
     def with_(self, other: Alternative) -> Alternative:
         """Return both as one."""
@@ -41,7 +41,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class SkrAlternatives:
     """Alternatives of which one has to hold.
 
     Attributes:
@@ -69,8 +69,8 @@ class Factors:
         losses: choices that are not carried.
     """
 
-    own: tuple[Wanted, ...] = ()
-    choices: list[Choice] = field(default_factory=list[Choice])
+    own: tuple[WantedClaim, ...] = ()
+    choices: list[SkrAlternatives] = field(default_factory=list[SkrAlternatives])
     left_out: list[Alternative] = field(default_factory=list[Alternative])
     never: list[Alternative] = field(default_factory=list[Alternative])
     losses: list[Loss] = field(default_factory=list[Loss])
@@ -94,7 +94,7 @@ class Factors:
             found._choose(listed, path)
         return found
 
-    def branches(self) -> tuple[Choice, ...]:
+    def branches(self) -> tuple[SkrAlternatives, ...]:
         """Write every alternative out whole.
 
         Returns:
@@ -106,9 +106,9 @@ class Factors:
             if len(combined) * len(choice.alternatives) > MAX_BRANCHES:
                 return tuple(self._side_by_side())
             combined = tuple(one.with_(other) for one in combined for other in choice.alternatives)
-        return (Choice(path="anyOf", alternatives=combined),)
+        return (SkrAlternatives(path="anyOf", alternatives=combined),)
 
-    def _side_by_side(self) -> Iterator[Choice]:
+    def _side_by_side(self) -> Iterator[SkrAlternatives]:
         own, used = Alternative(path="", wanted=self.own), 0
         for choice in self.choices:
             needed = len(choice.alternatives) + (used > 0)  # a branch more, of all_of, for each but the first
@@ -117,7 +117,9 @@ class Factors:
                 self._lose(choice.path, wanted, len(choice.alternatives))
             else:
                 used += needed
-                yield Choice(path=choice.path, alternatives=tuple(own.with_(one) for one in choice.alternatives))
+                yield SkrAlternatives(
+                    path=choice.path, alternatives=tuple(own.with_(one) for one in choice.alternatives)
+                )
 
     # -- what always has to hold
 
@@ -144,9 +146,9 @@ class Factors:
         if len(found) == 1:
             self.own += found[0].wanted
         else:
-            self.choices.append(Choice(path=path, alternatives=found))
+            self.choices.append(SkrAlternatives(path=path, alternatives=found))
 
-    def _lose(self, path: str, wanted: Iterable[Wanted], count: int) -> None:
+    def _lose(self, path: str, wanted: Iterable[WantedClaim], count: int) -> None:
         claims = ", ".join(dict.fromkeys(one.path for one in wanted))
         self.losses.append(
             Loss(
@@ -183,7 +185,7 @@ class Factors:
             raise reasons[0]
         return (Alternative(path=path, wanted=tuple(wanted for one in lost for wanted in one.wanted)),)
 
-    def _alternatives(self, member: Condition | Wanted, path: str) -> tuple[Alternative, ...]:
+    def _alternatives(self, member: Condition | WantedClaim, path: str) -> tuple[Alternative, ...]:
         if isinstance(member, AllOf):
             return self._together(member, path)
         if isinstance(member, AnyOf):
@@ -204,7 +206,7 @@ class Factors:
         possible, reasons = list[Alternative](), list[NeverHoldsError]()
         for one in combined:
             try:
-                Draft.of(one.wanted)
+                SkrDraft.of(one.wanted)
             except NeverHoldsError as exc:
                 self.never.append(one)
                 reasons.append(exc)
@@ -223,12 +225,12 @@ def _distinct(alternatives: Iterable[Alternative]) -> tuple[Alternative, ...]:
     return tuple(found.values())
 
 
-def _wanted(test: ClaimTest) -> Wanted:
-    return Wanted(path=test.path, operator=test.operator, values=(test.value,))
+def _wanted(test: ClaimTest) -> WantedClaim:
+    return WantedClaim(path=test.path, operator=test.operator, values=(test.value,))
 
 
-def _all_wanted(member: Condition | Wanted) -> tuple[Wanted, ...]:
-    return (member,) if isinstance(member, Wanted) else tuple(map(_wanted, claim_tests(member)))
+def _all_wanted(member: Condition | WantedClaim) -> tuple[WantedClaim, ...]:
+    return (member,) if isinstance(member, WantedClaim) else tuple(map(_wanted, claim_tests(member)))
 
 
 def _members(condition: AnyOf, path: str) -> Iterator[_Placed]:
@@ -248,14 +250,16 @@ def _flat(members: Iterable[_Placed]) -> Iterator[_Placed]:
                 yield path, member
 
 
-def _grouped(members: Iterable[_Placed]) -> Iterator[tuple[str, Condition | Wanted]]:
+def _grouped(members: Iterable[_Placed]) -> Iterator[tuple[str, Condition | WantedClaim]]:
     """Yield the members of a choice, those that name values of one claim as one demand where we can list them."""
     flat = tuple(_flat(members))
     values: dict[str, list[SkrValue]] = {}
     for _, member in flat:
         if _is_value(member):
             values.setdefault(member.path, []).append(member.value)
-    lists = {path: Wanted(path=path, operator=Operator.EQUALS, values=tuple(found)) for path, found in values.items()}
+    lists = {
+        path: WantedClaim(path=path, operator=Operator.EQUALS, values=tuple(found)) for path, found in values.items()
+    }
     carriable = {path: found for path, found in lists.items() if is_carriable(found)}
     told = set[str]()
     for place, member in flat:

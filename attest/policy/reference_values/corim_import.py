@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from attest.errors import EvidenceError
-from attest.policy.decode import Relaxed
+from attest.policy.decode import RelaxedDemand
 from attest.policy.reference_values.corim import (
     AMD_MEASUREMENT,
     AMD_PROFILE,
@@ -113,7 +113,7 @@ def references_from_corim(
         version=version,
         origin=", ".join(part for part in (f"CoRIM {parsed.id}", told, how) if part is not None),
         issued=parsed.not_before or at,
-        expires=parsed.not_after or Relaxed(reason="the CoRIM names no end"),
+        expires=parsed.not_after or RelaxedDemand(reason="the CoRIM names no end"),
         entries={
             name: ReferenceEntry(kind=kind, values=tuple(values)) for name, (kind, values) in carried.entries.items()
         },

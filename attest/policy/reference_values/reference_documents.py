@@ -21,7 +21,7 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.decode import (
     Demand,
     InvalidValueError,
-    Relaxed,
+    RelaxedDemand,
     Section,
     choice,
     demand,
@@ -247,7 +247,7 @@ def reference_json(document: ReferenceDocument) -> dict[str, JsonValue]:
         "version": document.version,
         "origin": document.origin,
         "issued": rfc3339_text(document.issued),
-        "expires": {"unchecked": end.reason} if isinstance(end, Relaxed) else rfc3339_text(end),
+        "expires": {"unchecked": end.reason} if isinstance(end, RelaxedDemand) else rfc3339_text(end),
         "values": {name: _entry_json(entry) for name, entry in document.entries.items()},
         **({"revoked": revoked} if revoked else {}),
     }
@@ -269,7 +269,7 @@ def make_reference_document(
     version: int,
     origin: str,
     issued: datetime,
-    expires: datetime | Relaxed,
+    expires: datetime | RelaxedDemand,
     entries: Mapping[str, ReferenceEntry],
     revoked: tuple[RevokedValue, ...] = (),
 ) -> ReferenceDocument:

@@ -22,20 +22,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rag_demo.enclave.documents.document_pages import Progress, Reading, parse
+    from rag_demo.enclave.documents.document_pages import Reading, ReadingProgress, parse
     from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
-    from rag_demo.enclave.documents.kinds import Kind
-    from rag_demo.enclave.documents.limits import Limits
+    from rag_demo.enclave.documents.kinds import DocumentKind
+    from rag_demo.enclave.documents.limits import DocumentLimits
     from rag_demo.enclave.documents.passages import split
 
 __all__ = [
     "DocumentError",
+    "DocumentKind",
     "DocumentLimitError",
+    "DocumentLimits",
     "DocumentReaderError",
-    "Kind",
-    "Limits",
-    "Progress",
     "Reading",
+    "ReadingProgress",
     "parse",
     "split",
 ]
@@ -44,9 +44,9 @@ _HOMES = {
     "DocumentError": "errors",
     "DocumentLimitError": "errors",
     "DocumentReaderError": "errors",
-    "Kind": "kinds",
-    "Limits": "limits",
-    "Progress": "document_pages",
+    "DocumentKind": "kinds",
+    "DocumentLimits": "limits",
+    "ReadingProgress": "document_pages",
     "Reading": "document_pages",
     "parse": "document_pages",
     "split": "passages",

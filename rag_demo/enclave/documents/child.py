@@ -22,8 +22,8 @@ from pathlib import Path
 
 from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
-from rag_demo.enclave.documents.kinds import Kind
-from rag_demo.enclave.documents.limits import Limits
+from rag_demo.enclave.documents.kinds import DocumentKind
+from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.documents.refusals import crashed, misbehaved
 
 __all__ = ["Child", "command"]
@@ -40,7 +40,7 @@ Source = Callable[[int, int], bytes]
 """Gives so many bytes of the document from an offset; fewer only where it ends."""
 
 
-def command(*, limits: Limits, promised: Kind | None, size: int, unconfined: str | None) -> list[str]:
+def command(*, limits: DocumentLimits, promised: DocumentKind | None, size: int, unconfined: str | None) -> list[str]:
     """Return what is started to read a document."""
     order = {
         "root": str(_ROOT),
@@ -66,7 +66,7 @@ class Child:
         DocumentReaderError: ``document-reader-unavailable``: it cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], *, source: Source, size: int, limits: Limits) -> None:
+    def __init__(self, command: Sequence[str], *, source: Source, size: int, limits: DocumentLimits) -> None:
         self._source = source
         self._size = size
         self._sent = 0

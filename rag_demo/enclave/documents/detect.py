@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
-from rag_demo.enclave.documents.kinds import Kind
-from rag_demo.enclave.documents.page_writer import RefusedError
+from rag_demo.enclave.documents.kinds import DocumentKind
+from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
 from rag_demo.enclave.documents.zips import is_docx
 
 __all__ = ["detect"]
@@ -40,7 +40,7 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 
 
-def detect(data: bytes, promised: Kind | None) -> Kind:
+def detect(data: bytes, promised: DocumentKind | None) -> DocumentKind:
     """Return what a document is.
 
     PDF, DOCX and whole HTML pages are known by their bytes. What is text without a mark of its own is what it was said
@@ -51,30 +51,30 @@ def detect(data: bytes, promised: Kind | None) -> Kind:
     """
     found = _marked(data)
     if found is None:
-        if promised in {Kind.PDF, Kind.DOCX}:
-            raise RefusedError("type-mismatch", "text" if _looks_like_text(data) else "something else")
-        return promised or Kind.TEXT
+        if promised in {DocumentKind.PDF, DocumentKind.DOCX}:
+            raise UnreadableDocumentError("type-mismatch", "text" if _looks_like_text(data) else "something else")
+        return promised or DocumentKind.TEXT
     if promised not in {found, None}:
-        raise RefusedError("type-mismatch", found.value)
+        raise UnreadableDocumentError("type-mismatch", found.value)
     return found
 
 
-def _marked(data: bytes) -> Kind | None:
+def _marked(data: bytes) -> DocumentKind | None:
     """Return the kind whose mark the bytes carry; None for what may be text."""
     if data.startswith(b"PK\x03\x04"):
         if is_docx(data):
-            return Kind.DOCX
-        raise RefusedError("type-unknown", "a zip archive that is no DOCX")
+            return DocumentKind.DOCX
+        raise UnreadableDocumentError("type-unknown", "a zip archive that is no DOCX")
     if data.startswith(_OLE):
         if _ENCRYPTED_PACKAGE in data:
-            raise RefusedError("encrypted", "an encrypted Office document")
-        raise RefusedError("type-unknown", "a document of an old Office")
+            raise UnreadableDocumentError("encrypted", "an encrypted Office document")
+        raise UnreadableDocumentError("type-unknown", "a document of an old Office")
     for mark, name in _OTHERS:
         if data.startswith(mark) and not (mark == b"MZ" and _looks_like_text(data)):
-            raise RefusedError("type-unknown", name)
+            raise UnreadableDocumentError("type-unknown", name)
     if (place := data.find(b"%PDF-", 0, _PDF_WITHIN)) >= 0 and (place == 0 or not _looks_like_text(data)):
-        return Kind.PDF
-    return Kind.HTML if _HTML.match(_head(data)) else None
+        return DocumentKind.PDF
+    return DocumentKind.HTML if _HTML.match(_head(data)) else None
 
 
 def _looks_like_text(data: bytes) -> bool:

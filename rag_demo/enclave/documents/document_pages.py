@@ -11,20 +11,20 @@ from typing import Self
 from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.child import Child, Source, command
 from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError
-from rag_demo.enclave.documents.kinds import Kind, kind_of_media_type, kind_of_name
-from rag_demo.enclave.documents.limits import Limits
+from rag_demo.enclave.documents.kinds import DocumentKind, kind_of_media_type, kind_of_name
+from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.documents.normalisation import FORBIDDEN
 from rag_demo.enclave.documents.refusals import misbehaved, mismatch, problem
 from rag_demo.enclave.interfaces import Page
 
-__all__ = ["Progress", "Reading", "parse"]
+__all__ = ["Reading", "ReadingProgress", "parse"]
 
 MAX_NAME_BYTES = 255
 """As for a file's name on Linux."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ReadingProgress:
     """How far a document has been read.
 
     Attributes:
@@ -41,8 +41,8 @@ def parse(
     *,
     name: str,
     media_type: str = "",
-    limits: Limits | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    limits: DocumentLimits | None = None,
+    progress: Callable[[ReadingProgress], None] | None = None,
     unconfined: str | None = None,
 ) -> Reading:
     """Read a document in a process of its own.
@@ -73,7 +73,7 @@ def parse(
     """
     if unconfined is not None and not unconfined.strip():
         raise ValueError("unconfined: expected the reason, got none")
-    limits = limits or Limits()
+    limits = limits or DocumentLimits()
     _require_name(name)
     promised = _promised(name, media_type)
     source, size = _opened(document)
@@ -112,12 +112,12 @@ class Reading(Iterator[Page]):
         child: Child,
         *,
         name: str,
-        promised: Kind | None,
-        limits: Limits,
-        progress: Callable[[Progress], None] | None = None,
+        promised: DocumentKind | None,
+        limits: DocumentLimits,
+        progress: Callable[[ReadingProgress], None] | None = None,
     ) -> None:
-        self.kind: Kind | None = None
-        self.progress = Progress(pages=0, of=None)
+        self.kind: DocumentKind | None = None
+        self.progress = ReadingProgress(pages=0, of=None)
         self._child = child
         self._name = name
         self._promised = promised
@@ -184,7 +184,7 @@ class Reading(Iterator[Page]):
         kind, payload = self._child.frame()
         if kind == wire.PROBLEM:
             raise self._problem(payload)
-        known = {one.value.encode(): one for one in Kind}
+        known = {one.value.encode(): one for one in DocumentKind}
         if kind != wire.KIND or payload not in known or self._promised not in {known[payload], None}:
             raise misbehaved("that the document is of no kind, or of another than was promised")
         self.kind = known[payload]
@@ -196,7 +196,7 @@ class Reading(Iterator[Page]):
         (total,) = wire.NUMBER.unpack(payload)
         if self.progress.pages or self.progress.of is not None or not 0 < total <= self._limits.max_pages:
             raise misbehaved("a number of pages that cannot be")
-        self._report(Progress(pages=0, of=total))
+        self._report(ReadingProgress(pages=0, of=total))
 
     def _page(self, payload: bytes) -> Page | None:
         number = self.progress.pages + 1
@@ -209,7 +209,7 @@ class Reading(Iterator[Page]):
         self._characters += len(text)
         if self._characters > self._limits.max_characters or FORBIDDEN.search(text):
             raise misbehaved("a page that cannot be")
-        self._report(Progress(pages=number, of=self.progress.of))
+        self._report(ReadingProgress(pages=number, of=self.progress.of))
         return Page(number=number, text=text) if text.strip() else None
 
     def _end(self, payload: bytes) -> None:
@@ -225,7 +225,7 @@ class Reading(Iterator[Page]):
                 hint="pictures of text are not read; have their text recognised first",
             )
 
-    def _report(self, progress: Progress) -> None:
+    def _report(self, progress: ReadingProgress) -> None:
         self.progress = progress
         if self._tell is not None:
             self._tell(progress)
@@ -252,7 +252,7 @@ def _require_name(name: str) -> None:
         )
 
 
-def _promised(name: str, media_type: str) -> Kind | None:
+def _promised(name: str, media_type: str) -> DocumentKind | None:
     """Return what name and media type say; a name may say more than ``text/plain`` does."""
     try:
         by_name, by_type = kind_of_name(name), kind_of_media_type(media_type)
@@ -261,11 +261,11 @@ def _promised(name: str, media_type: str) -> Kind | None:
             f"{name!r}: documents of the kind {exc.args[0]!r} are not read here",
             code="document-type-unknown",
             field="name or media type",
-            expected=", ".join(Kind),
+            expected=", ".join(DocumentKind),
             got=str(exc.args[0]),
             hint="save it as PDF or DOCX",
         ) from exc
-    if by_type is Kind.TEXT and by_name is Kind.MARKDOWN:
+    if by_type is DocumentKind.TEXT and by_name is DocumentKind.MARKDOWN:
         return by_name
     if None not in {by_name, by_type} and by_name is not by_type:
         raise mismatch(name=name, promised=f"{by_name} by its name", found=f"{by_type} by its media type")

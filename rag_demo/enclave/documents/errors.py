@@ -24,7 +24,7 @@ class DocumentError(AttestError):
 class DocumentLimitError(DocumentError):
     """The document is larger, or reading it takes more, than is allowed.
 
-    ``field`` is the name of the limit in ``Limits``, or says of what there is too much.
+    ``field`` is the name of the limit in ``DocumentLimits``, or says of what there is too much.
     """
 
 

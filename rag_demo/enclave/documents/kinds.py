@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["SUFFIXES", "Kind", "kind_of_media_type", "kind_of_name"]
+__all__ = ["SUFFIXES", "DocumentKind", "kind_of_media_type", "kind_of_name"]
 
 
-class Kind(StrEnum):
+class DocumentKind(StrEnum):
     """A kind of document that is read here."""
 
     PDF = "pdf"
@@ -23,30 +23,30 @@ class Kind(StrEnum):
 
 
 _MEDIA_TYPES = {
-    Kind.PDF: "application/pdf",
-    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    Kind.HTML: "text/html",
-    Kind.MARKDOWN: "text/markdown",
-    Kind.TEXT: "text/plain",
+    DocumentKind.PDF: "application/pdf",
+    DocumentKind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    DocumentKind.HTML: "text/html",
+    DocumentKind.MARKDOWN: "text/markdown",
+    DocumentKind.TEXT: "text/plain",
 }
 _BY_MEDIA_TYPE = {value: kind for kind, value in _MEDIA_TYPES.items()} | {
-    "application/x-pdf": Kind.PDF,
-    "application/xhtml+xml": Kind.HTML,
-    "text/x-markdown": Kind.MARKDOWN,
+    "application/x-pdf": DocumentKind.PDF,
+    "application/xhtml+xml": DocumentKind.HTML,
+    "text/x-markdown": DocumentKind.MARKDOWN,
 }
 SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/x-download"})
 """What browsers and programs send for a file of which they know nothing."""
 
 SUFFIXES = {
-    ".pdf": Kind.PDF,
-    ".docx": Kind.DOCX,
-    ".html": Kind.HTML,
-    ".htm": Kind.HTML,
-    ".xhtml": Kind.HTML,
-    ".md": Kind.MARKDOWN,
-    ".markdown": Kind.MARKDOWN,
-    ".txt": Kind.TEXT,
-    ".text": Kind.TEXT,
+    ".pdf": DocumentKind.PDF,
+    ".docx": DocumentKind.DOCX,
+    ".html": DocumentKind.HTML,
+    ".htm": DocumentKind.HTML,
+    ".xhtml": DocumentKind.HTML,
+    ".md": DocumentKind.MARKDOWN,
+    ".markdown": DocumentKind.MARKDOWN,
+    ".txt": DocumentKind.TEXT,
+    ".text": DocumentKind.TEXT,
 }
 _OTHERS = frozenset(
     """
@@ -57,7 +57,7 @@ _OTHERS = frozenset(
 """Names of files that promise something else. Any other ending promises nothing: ``minutes.2026``."""
 
 
-def kind_of_name(name: str) -> Kind | None:
+def kind_of_name(name: str) -> DocumentKind | None:
     """Return the kind that a file's name promises; None where it promises none.
 
     Raises:
@@ -70,7 +70,7 @@ def kind_of_name(name: str) -> Kind | None:
     return SUFFIXES.get(suffix)
 
 
-def kind_of_media_type(media_type: str) -> Kind | None:
+def kind_of_media_type(media_type: str) -> DocumentKind | None:
     """Return the kind that a media type promises, its parameters left aside; None where it promises none.
 
     Raises:

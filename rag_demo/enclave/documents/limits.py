@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["Limits"]
+__all__ = ["DocumentLimits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class DocumentLimits:
     """What is allowed to one document. Each number is the greatest that is still accepted.
 
     Attributes:

@@ -8,18 +8,18 @@ import re
 from collections.abc import Callable
 
 from rag_demo.enclave.documents import wire
-from rag_demo.enclave.documents.kinds import Kind
-from rag_demo.enclave.documents.limits import Limits
+from rag_demo.enclave.documents.kinds import DocumentKind
+from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.documents.normalisation import mended, normalised
 
-__all__ = ["Out", "RefusedError"]
+__all__ = ["Out", "UnreadableDocumentError"]
 
 PART_CHARACTERS = 10_000
 """Of a part of a document without pages: about four sheets of paper."""
 _PLAIN = re.compile(r"[^A-Za-z0-9 ./+_-]")
 
 
-class RefusedError(Exception):
+class UnreadableDocumentError(Exception):
     """The document cannot be read.
 
     Attributes:
@@ -44,21 +44,21 @@ class Out:
         write: takes frames.
     """
 
-    def __init__(self, limits: Limits, promised: Kind | None, write: Callable[[bytes], None]) -> None:
+    def __init__(self, limits: DocumentLimits, promised: DocumentKind | None, write: Callable[[bytes], None]) -> None:
         self.limits = limits
         self.promised = promised
         self._write = write
         self._pages = 0
         self._characters = 0
 
-    def kind(self, kind: Kind) -> None:
+    def kind(self, kind: DocumentKind) -> None:
         """Say what the document is."""
         self._write(wire.frame(wire.KIND, kind.value.encode()))
 
     def total(self, pages: int) -> None:
         """Say how many pages there will be."""
         if pages > self.limits.max_pages:
-            raise RefusedError("limit", "max_pages", self.limits.max_pages)
+            raise UnreadableDocumentError("limit", "max_pages", self.limits.max_pages)
         self._write(wire.frame(wire.TOTAL, wire.NUMBER.pack(pages)))
 
     def page(self, text: str, *, lines_of_paper: bool = False) -> None:
@@ -69,23 +69,23 @@ class Out:
             lines_of_paper: its lines end where paper did, not where its author ended them.
         """
         if self._pages == self.limits.max_pages:
-            raise RefusedError("limit", "max_pages", self.limits.max_pages)
+            raise UnreadableDocumentError("limit", "max_pages", self.limits.max_pages)
         if len(text) > self.limits.max_page_characters:
-            raise RefusedError("limit", "max_page_characters", self.limits.max_page_characters)
+            raise UnreadableDocumentError("limit", "max_page_characters", self.limits.max_page_characters)
         text = normalised(text)
         if lines_of_paper:
             text = mended(text)
         self._pages += 1
         self._characters += len(text)
         if self._characters > self.limits.max_characters:
-            raise RefusedError("limit", "max_characters", self.limits.max_characters)
+            raise UnreadableDocumentError("limit", "max_characters", self.limits.max_characters)
         self._write(wire.frame(wire.PAGE, text.encode()))
 
     def end(self) -> None:
         """Say that there is no more."""
         self._write(wire.frame(wire.END, wire.NUMBER.pack(self._pages)))
 
-    def problem(self, problem: RefusedError) -> None:
+    def problem(self, problem: UnreadableDocumentError) -> None:
         """Say why the document cannot be read."""
         told = {"reason": problem.reason, "what": problem.what, "number": problem.number}
         self._write(wire.frame(wire.PROBLEM, json.dumps(told).encode()))

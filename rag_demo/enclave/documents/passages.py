@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rag_demo.enclave.documents.sentences import sentences
-from rag_demo.enclave.interfaces import Page, Passage
+from rag_demo.enclave.interfaces import IndexedPassage, Page
 
 __all__ = ["MAX_TOKENS", "split"]
 
@@ -33,7 +33,7 @@ class _Piece:
 
 def split(
     pages: Iterable[Page], *, count_tokens: Callable[[str], int], max_tokens: int = MAX_TOKENS, overlap: int = 1
-) -> Iterator[Passage]:
+) -> Iterator[IndexedPassage]:
     """Split pages into passages.
 
     A passage is a stretch of one page, verbatim: sentences that follow each other, as many as fit. A sentence that does
@@ -55,11 +55,11 @@ def split(
     return _split(pages, _Packer(count_tokens, max_tokens, overlap))
 
 
-def _split(pages: Iterable[Page], packer: _Packer) -> Iterator[Passage]:
+def _split(pages: Iterable[Page], packer: _Packer) -> Iterator[IndexedPassage]:
     ordinal = 0
     for page in pages:
         for start, end in packer.passages(page.text):
-            yield Passage(page=page.number, ordinal=ordinal, text=page.text[start:end])
+            yield IndexedPassage(page=page.number, ordinal=ordinal, text=page.text[start:end])
             ordinal += 1
 
 

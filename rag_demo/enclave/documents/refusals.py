@@ -8,14 +8,14 @@ import signal
 
 from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
-from rag_demo.enclave.documents.limits import Limits
+from rag_demo.enclave.documents.limits import DocumentLimits
 
 __all__ = ["crashed", "misbehaved", "mismatch", "problem"]
 
 _WHAT = re.compile(r"[A-Za-z0-9 ./+_-]{0,80}")
 _READ_HERE = "PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16"
 _GAVE_UP = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGILL, signal.SIGTRAP, signal.SIGBUS})
-_LIMITS = frozenset(Limits.__dataclass_fields__)
+_LIMITS = frozenset(DocumentLimits.__dataclass_fields__)
 
 
 def misbehaved(what: str) -> DocumentError:
@@ -28,7 +28,7 @@ def misbehaved(what: str) -> DocumentError:
     )
 
 
-def crashed(code: int, used: int, limits: Limits) -> DocumentError:
+def crashed(code: int, used: int, limits: DocumentLimits) -> DocumentError:
     """Return the error for a reader that ended before it had said everything.
 
     Args:

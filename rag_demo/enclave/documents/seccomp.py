@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-__all__ = ["MACHINES", "Machine", "program"]
+__all__ = ["MACHINES", "SyscallTable", "program"]
 
 _LD_ABS, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
 _ALLOW, _KILL, _EPERM = 0x7FFF0000, 0x80000000, 0x00050001
@@ -82,7 +82,7 @@ _ENDING: dict[str, tuple[int, int | None]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class SyscallTable:
     """The numbers of one architecture.
 
     Attributes:
@@ -105,7 +105,7 @@ class Machine:
 
 
 MACHINES = {
-    "x86_64": Machine(
+    "x86_64": SyscallTable(
         arch=0xC000003E,
         seccomp=317,
         allowed=tuple(numbers[0] for numbers in _ALLOWED.values()),
@@ -114,7 +114,7 @@ MACHINES = {
         tgkill=234,
         ending=tuple(numbers[0] for numbers in _ENDING.values()),
     ),
-    "aarch64": Machine(
+    "aarch64": SyscallTable(
         arch=0xC00000B7,
         seccomp=277,
         allowed=tuple(numbers[1] for numbers in _ALLOWED.values()),
@@ -126,7 +126,7 @@ MACHINES = {
 }
 
 
-def program(machine: Machine, pid: int) -> bytes:
+def program(machine: SyscallTable, pid: int) -> bytes:
     """Write the filter for a process: instructions of ``struct sock_filter``, in the order of the machine's bytes.
 
     Each rule stands by itself, a comparison and its answer, so that no jump is longer than a few instructions.

@@ -29,24 +29,28 @@ def main(order: Mapping[str, Any], readers: Mapping[str, str] | None = None) -> 
     """
     if order["root"] not in sys.path:
         sys.path.insert(0, order["root"])
-    from rag_demo.enclave.documents.kinds import Kind
-    from rag_demo.enclave.documents.limits import Limits
-    from rag_demo.enclave.documents.page_writer import Out, RefusedError, write_to
+    from rag_demo.enclave.documents.kinds import DocumentKind
+    from rag_demo.enclave.documents.limits import DocumentLimits
+    from rag_demo.enclave.documents.page_writer import Out, UnreadableDocumentError, write_to
 
-    promised = Kind(order["promised"]) if order["promised"] else None
-    out = Out(Limits(**order["limits"]), promised, write_to(1))
+    promised = DocumentKind(order["promised"]) if order["promised"] else None
+    out = Out(DocumentLimits(**order["limits"]), promised, write_to(1))
     try:
-        _read(order, out, readers or {kind: f"rag_demo.enclave.documents.readers.{_module(kind)}" for kind in Kind})
-    except RefusedError as exc:
+        _read(
+            order,
+            out,
+            readers or {kind: f"rag_demo.enclave.documents.readers.{_module(kind)}" for kind in DocumentKind},
+        )
+    except UnreadableDocumentError as exc:
         out.problem(exc)
     except MemoryError:
-        out.problem(RefusedError("limit", "memory_bytes", out.limits.memory_bytes))
+        out.problem(UnreadableDocumentError("limit", "memory_bytes", out.limits.memory_bytes))
     except RecursionError:
-        out.problem(RefusedError("limit", "nesting"))
+        out.problem(UnreadableDocumentError("limit", "nesting"))
     except BrokenPipeError:
         pass  # nobody listens any more
     except Exception as exc:  # noqa: BLE001  whatever it is, it is said and this process ends
-        out.problem(RefusedError("defect", type(exc).__name__))
+        out.problem(UnreadableDocumentError("defect", type(exc).__name__))
 
 
 def _module(kind: str) -> str:
@@ -56,7 +60,7 @@ def _module(kind: str) -> str:
 def _read(order: Mapping[str, Any], out: Any, readers: Mapping[str, str]) -> None:  # noqa: ANN401  imported later
     from rag_demo.enclave.documents.confine import ConfinementError, confine
     from rag_demo.enclave.documents.detect import detect
-    from rag_demo.enclave.documents.page_writer import RefusedError
+    from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
 
     loaded = _load(readers, out.promised)
     try:
@@ -66,7 +70,7 @@ def _read(order: Mapping[str, Any], out: Any, readers: Mapping[str, str]) -> Non
             unconfined=bool(order["unconfined"]),
         )
     except ConfinementError as exc:
-        raise RefusedError("confinement", str(exc)) from exc
+        raise UnreadableDocumentError("confinement", str(exc)) from exc
     data = _document(int(order["size"]))
     kind = detect(data, out.promised)
     out.kind(kind)
@@ -79,13 +83,13 @@ def _load(readers: Mapping[str, str], promised: str | None) -> dict[str, ModuleT
 
     A promise that the content breaks ends in a refusal, so no other reader is ever needed.
     """
-    from rag_demo.enclave.documents.page_writer import RefusedError
+    from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
 
     wanted = {kind: name for kind, name in readers.items() if promised in {kind, None}}
     try:
         return {kind: import_module(name) for kind, name in wanted.items()}
     except (ImportError, OSError) as exc:
-        raise RefusedError("library", str(getattr(exc, "name", "") or type(exc).__name__)) from exc
+        raise UnreadableDocumentError("library", str(getattr(exc, "name", "") or type(exc).__name__)) from exc
 
 
 def _document(size: int) -> bytes:

@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-from rag_demo.enclave.documents.page_writer import RefusedError
+from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
 
 __all__ = ["Package", "is_docx"]
 
@@ -54,13 +54,13 @@ class Package:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as exc:
-            raise RefusedError("malformed", "the directory of the archive") from exc
+            raise UnreadableDocumentError("malformed", "the directory of the archive") from exc
         parts = self._zip.infolist()
         if len(parts) != entries:
-            raise RefusedError("malformed", "the number of parts in the archive")
+            raise UnreadableDocumentError("malformed", "the number of parts in the archive")
         self._parts = {part.filename: part for part in parts}
         if len(self._parts) != len(parts):
-            raise RefusedError("malformed", "a part twice in the archive")
+            raise UnreadableDocumentError("malformed", "a part twice in the archive")
         _require_apart(data, parts, directory)
 
     @property
@@ -76,15 +76,15 @@ class Package:
         """
         part = self._parts.get(name)
         if part is None:
-            raise RefusedError("malformed", "a part that is missing from the archive")
+            raise UnreadableDocumentError("malformed", "a part that is missing from the archive")
         if part.flag_bits & _ENCRYPTED:
-            raise RefusedError("encrypted", "an encrypted archive")
+            raise UnreadableDocumentError("encrypted", "an encrypted archive")
         if part.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise RefusedError("malformed", "the packing of a part")
+            raise UnreadableDocumentError("malformed", "the packing of a part")
         if part.file_size > limit:
-            raise RefusedError("limit", "max_unpacked_bytes", limit)
+            raise UnreadableDocumentError("limit", "max_unpacked_bytes", limit)
         if part.file_size > max(FREE_RATIO_BYTES, MAX_RATIO * part.compress_size):
-            raise RefusedError("limit", "ratio of a part to its packed size", MAX_RATIO)
+            raise UnreadableDocumentError("limit", "ratio of a part to its packed size", MAX_RATIO)
         try:
             # zipfile gives out no more than the size that is declared, and compares the checksum at its end.
             with self._zip.open(part) as file:
@@ -99,23 +99,25 @@ class Package:
             ValueError,
             OSError,
         ) as exc:
-            raise RefusedError("malformed", "a part that does not unpack") from exc
+            raise UnreadableDocumentError("malformed", "a part that does not unpack") from exc
 
 
 def _declared(data: bytes) -> tuple[int, int]:
     """Return how many parts are declared and where their directory begins, before one of millions is read."""
     place = data.rfind(_END_MARK, max(0, len(data) - _END.size - 0xFFFF))
     if place < 0 or place + _END.size > len(data):
-        raise RefusedError("malformed", "the archive is cut off")
+        raise UnreadableDocumentError("malformed", "the archive is cut off")
     _, disk, first, here, entries, size, offset, comment = _END.unpack_from(data, place)
     if disk or first or here != entries or 0xFFFF in {here, entries} or 0xFFFFFFFF in {size, offset}:
-        raise RefusedError("malformed", "the end of the archive")  # several volumes, or ZIP64, which no document needs
+        raise UnreadableDocumentError(
+            "malformed", "the end of the archive"
+        )  # several volumes, or ZIP64, which no document needs
     if offset + size != place or place + _END.size + comment != len(data):
-        raise RefusedError("malformed", "bytes before or after the archive")
+        raise UnreadableDocumentError("malformed", "bytes before or after the archive")
     if entries > MAX_ENTRIES:
-        raise RefusedError("limit", "parts in the archive", MAX_ENTRIES)
+        raise UnreadableDocumentError("limit", "parts in the archive", MAX_ENTRIES)
     if size > MAX_DIRECTORY_BYTES:
-        raise RefusedError("limit", "bytes of the directory of the archive", MAX_DIRECTORY_BYTES)
+        raise UnreadableDocumentError("limit", "bytes of the directory of the archive", MAX_DIRECTORY_BYTES)
     return int(entries), int(offset)
 
 
@@ -125,8 +127,8 @@ def _require_apart(data: bytes, parts: list[zipfile.ZipInfo], directory: int) ->
     for part in sorted(parts, key=lambda one: one.header_offset):
         start = part.header_offset
         if start < end or start + _LOCAL.size > directory:
-            raise RefusedError("malformed", "parts that overlap in the archive")
+            raise UnreadableDocumentError("malformed", "parts that overlap in the archive")
         *_, name, extra = _LOCAL.unpack_from(data, start)
         end = start + _LOCAL.size + name + extra + part.compress_size
     if end > directory:
-        raise RefusedError("malformed", "a part that reaches into the directory of the archive")
+        raise UnreadableDocumentError("malformed", "a part that reaches into the directory of the archive")

@@ -10,8 +10,8 @@ from typing import Final, Literal, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from attest.sealed import SealedModel, SealingNames, Store, open_directory, seal_directory
-from attest.sealed.key_sources import Keyring, KeySource
+from attest.sealed import FileStore, SealedModel, SealingNames, open_directory, seal_directory
+from attest.sealed.key_sources import KeyProvider, KeySource
 from attest.sealed.safetensors import ModelFiles
 from rag_demo.enclave.embedding.configuration import (
     CONFIG_NAME,
@@ -37,9 +37,9 @@ Backend: TypeAlias = Literal["numpy", "onnx"]
 
 
 def open_sealed_embedder(
-    place: Store | str | os.PathLike[str],
+    place: FileStore | str | os.PathLike[str],
     *,
-    key: bytes | KeySource | Keyring,
+    key: bytes | KeySource | KeyProvider,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
     backend: Backend = "numpy",

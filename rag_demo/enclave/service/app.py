@@ -33,7 +33,7 @@ from starlette.routing import Route
 from attest.encoding import json_value
 from attest.errors import AttestError, EvidenceError
 from kms.api.rate_limits import Rate, RateTable
-from rag_demo.enclave.interfaces import Document
+from rag_demo.enclave.interfaces import IndexedDocument
 from rag_demo.enclave.service.clock import Clock
 from rag_demo.enclave.service.concurrency import Turns, too_often
 from rag_demo.enclave.service.events import Events, refused_event
@@ -42,7 +42,7 @@ from rag_demo.enclave.service.lifecycle import Enclave, Life
 from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, QuestionModel
 from rag_demo.enclave.service.question import answered
 from rag_demo.enclave.service.refusals import RefusedError, invalid, problem
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.threads import Threads, in_thread
 from rag_demo.enclave.service.users import collection_of
 
@@ -73,7 +73,7 @@ class Inside:
 
     enclave: Enclave
     state: Callable[[], BaseModel]
-    limits: Limits
+    limits: ServiceLimits
     threads: Threads
     clock: Clock
     ticks: Callable[[], float]
@@ -176,7 +176,7 @@ class _Api:
     async def upload(self, request: Request) -> Response:
         """Take a document in, and tell how far it is."""
         life, user = self._user(request)
-        document = Document(
+        document = IndexedDocument(
             id=secrets.token_hex(16),
             name=_name(_require_query(request, {"name"})["name"]),
             media_type=_media_type(request),

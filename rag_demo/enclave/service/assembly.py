@@ -24,9 +24,9 @@ from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
 from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
 from rag_demo.enclave.service.clock import Clock, now, ticks
-from rag_demo.enclave.service.held_keys import Keyring, open_keyring
-from rag_demo.enclave.service.lifecycle import Enclave, State
-from rag_demo.enclave.service.models import LeaseModel, LimitsModel, ModelModel, StateModel, WhyModel
+from rag_demo.enclave.service.held_keys import HeldKeys, open_keyring
+from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
+from rag_demo.enclave.service.models import LeaseModel, ModelModel, ServiceLimitsModel, StateModel, WhyModel
 from rag_demo.enclave.service.outer_app import Doors
 from rag_demo.enclave.service.prompt_note import note_of
 from rag_demo.enclave.service.replay import open_window
@@ -34,14 +34,14 @@ from rag_demo.enclave.service.resources import OpenBench
 from rag_demo.enclave.service.settings import EnclaveSettings, MachineSettings
 from rag_demo.enclave.service.threads import Threads
 
-__all__ = ["Service", "attester_of"]
+__all__ = ["RagService", "attester_of"]
 
 CERTIFIED: Final = timedelta(days=7)
 """Since when a simulated AMD knows its chip."""
 _log = logging.getLogger("rag.enclave")
 
 
-class Service:
+class RagService:
     """One service. ``app`` is what a server serves.
 
     Args:
@@ -111,7 +111,7 @@ class Service:
         self.app = Doors(
             channel=self.channel.current,
             state=lambda: _json(self.state()),
-            is_ready=lambda: self.enclave.state is State.READY,
+            is_ready=lambda: self.enclave.state is LifecycleState.READY,
             life=self._living,
             limits=settings.limits,
             ticks=ticks,
@@ -129,7 +129,7 @@ class Service:
             model=None if enclave.model is None else ModelModel(name=enclave.model[0], dimensions=enclave.model[1]),
             answers="passages" if self.settings.llm is None else "generated",
             leases=tuple(LeaseModel(key=one.key, until=one.until) for one in enclave.leases),
-            limits=LimitsModel(
+            limits=ServiceLimitsModel(
                 document_bytes=limits.document_bytes,
                 documents=limits.documents_per_user,
                 passages_per_document=limits.passages_per_document,
@@ -138,7 +138,7 @@ class Service:
             ),
         )
 
-    async def _unlocked(self, keyring: Keyring) -> None:
+    async def _unlocked(self, keyring: HeldKeys) -> None:
         await self.channel.unlocked(keyring)
 
     def _wiped(self) -> None:

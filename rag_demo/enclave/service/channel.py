@@ -17,14 +17,14 @@ from starlette.types import ASGIApp
 from attest.channel import (
     KEM_HYBRID,
     KEM_X25519,
+    ChannelKey,
     Gateway,
     MemoryReplayWindow,
+    MessageLimits,
     ReplayWindow,
-    ServiceKey,
     ServiceKeys,
     released_key,
 )
-from attest.channel import Limits as MessageLimits
 from attest.channel.asgi import ChannelGateway
 from attest.channel.rotation import KeyRotation
 from attest.errors import AttestError
@@ -32,7 +32,7 @@ from attest.release.prompt_keys import PromptKeyNote
 from attest.session import SessionKey
 from rag_demo.enclave.service.attestation import Offers
 from rag_demo.enclave.service.clock import Clock
-from rag_demo.enclave.service.held_keys import Keyring
+from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.settings import EnclaveSettings
 
 __all__ = ["BornChannel", "Channel", "NoteOf", "ReleasedChannel"]
@@ -51,7 +51,7 @@ class Channel(Protocol):
         """Return what opens encrypted requests now; None while there is no key."""
         ...
 
-    async def unlocked(self, keyring: Keyring) -> None:
+    async def unlocked(self, keyring: HeldKeys) -> None:
         """Take the key that was released."""
         ...
 
@@ -82,7 +82,7 @@ class BornChannel:
         self._clock = clock
         # Evidence commits to both, so nobody on the way moves a client from the one to the other.
         kems = (KEM_HYBRID,) if settings.x25519 is None else (KEM_HYBRID, KEM_X25519)
-        key = ServiceKey.born(random=random, at=clock(), kems=kems)
+        key = ChannelKey.born(random=random, at=clock(), kems=kems)
         self._gateway = _gateway(key, settings, replays=MemoryReplayWindow(), random=random)
         self._app = ChannelGateway(inside, self._gateway, clock=clock, offer=offers)
         self._rotation = KeyRotation(
@@ -97,7 +97,7 @@ class BornChannel:
         """Return the gateway."""
         return self._app
 
-    async def unlocked(self, keyring: Keyring) -> None:
+    async def unlocked(self, keyring: HeldKeys) -> None:
         """Take nothing: the key was born here."""
 
     def wipe(self) -> None:
@@ -147,7 +147,7 @@ class ReleasedChannel:
         """Return the gateway, where there is a key."""
         return self._app
 
-    async def unlocked(self, keyring: Keyring) -> None:
+    async def unlocked(self, keyring: HeldKeys) -> None:
         """Take the key.
 
         Raises:
@@ -190,7 +190,7 @@ class ReleasedChannel:
             gateway.keys.prolong(taken)
 
 
-def _gateway(key: ServiceKey, settings: EnclaveSettings, *, replays: ReplayWindow, random: Random) -> Gateway:
+def _gateway(key: ChannelKey, settings: EnclaveSettings, *, replays: ReplayWindow, random: Random) -> Gateway:
     return Gateway(
         ServiceKeys(key),
         replays=replays,

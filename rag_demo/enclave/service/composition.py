@@ -10,13 +10,12 @@ from typing import Final
 from attest.agent.trusted_files import read_guarded
 from attest.sealed.signing_keys import read_trusted_key
 from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesAnswerer
-from rag_demo.enclave.documents import Limits as DocumentLimits
-from rag_demo.enclave.documents import Progress as Read
-from rag_demo.enclave.documents import parse, split
+from rag_demo.enclave.documents import DocumentLimits, parse, split
+from rag_demo.enclave.documents import ReadingProgress as Read
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.embedding import TextEmbedder, open_sealed_embedder
-from rag_demo.enclave.interfaces import Embedder, Page, Passage, Store
-from rag_demo.enclave.service.resources import Answerer, Bench, KeyMaterial, OpenBench, Progress
+from rag_demo.enclave.interfaces import DocumentStore, Embedder, IndexedPassage, Page
+from rag_demo.enclave.service.resources import Answerer, Bench, OpenBench, Progress, ReleasedKeys
 from rag_demo.enclave.service.settings import EnclaveSettings, PostgresSettings
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 
@@ -46,7 +45,7 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
         unconfined=settings.unconfined_documents,
     )
 
-    def opened(keys: KeyMaterial) -> Bench:
+    def opened(keys: ReleasedKeys) -> Bench:
         with ExitStack() as undo:
             embedder = open_sealed_embedder(
                 settings.model.place,
@@ -65,7 +64,7 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
     return opened
 
 
-def _store(settings: EnclaveSettings, key: memoryview, embedder: TextEmbedder) -> Store:
+def _store(settings: EnclaveSettings, key: memoryview, embedder: TextEmbedder) -> DocumentStore:
     dimensions, model = embedder.dimensions, embedder.fingerprint
     limits, place = StoreLimits(documents=settings.limits.documents_per_user), settings.database
     if not isinstance(place, PostgresSettings):
@@ -95,7 +94,7 @@ def _pages(
         yield from reading
 
 
-def _passages(pages: Iterator[Page], embedder: Embedder) -> Iterator[Passage]:
+def _passages(pages: Iterator[Page], embedder: Embedder) -> Iterator[IndexedPassage]:
     """Split pages into what the model reads at once."""
     most = embedder.max_tokens - ROOM_FOR_MARKS
     return split(pages, count_tokens=embedder.count_tokens, max_tokens=min(PASSAGE_TOKENS, most))

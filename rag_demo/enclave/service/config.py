@@ -42,11 +42,11 @@ from attest.session import SessionSettings, load_settings
 from rag_demo.enclave.service.settings import (
     EnclaveSettings,
     KeySource,
-    Limits,
     LlmSettings,
     MachineSettings,
     ModelSettings,
     PostgresSettings,
+    ServiceLimits,
     SimulatedKind,
 )
 
@@ -328,14 +328,14 @@ _BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
 }
 
 
-def _limits(reader: _Reader) -> Limits:
+def _limits(reader: _Reader) -> ServiceLimits:
     values: dict[str, Any] = {}  # Any: each is as its field
-    for one in fields(Limits):
+    for one in fields(ServiceLimits):
         default: Any = one.default  # Any: a number
         least, most = _BOUNDS.get(one.name, (1, 1_000_000) if isinstance(default, int) else (0.01, 86_400.0))
         values[one.name] = reader.number(one.name, default, least, most)
     reader.done()
-    return Limits(**values)
+    return ServiceLimits(**values)
 
 
 def _unknown(where: str, name: str, known: Collection[str]) -> ConfigurationError:

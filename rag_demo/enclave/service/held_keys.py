@@ -19,11 +19,11 @@ from attest.session import AsyncSession, SessionKey
 from attest.session.schedule import SYSTEM_TIMING
 from rag_demo.enclave.service.settings import KeySource
 
-__all__ = ["Keyring", "LeaseState", "OpenKeyring", "open_keyring"]
+__all__ = ["HeldKeys", "LeaseReport", "OpenKeyring", "open_keyring"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseState:
+class LeaseReport:
     """A lease, for people.
 
     Attributes:
@@ -35,7 +35,7 @@ class LeaseState:
     until: datetime
 
 
-class Keyring:
+class HeldKeys:
     """Keys by what they are for (``model``, ``database``, ``prompt``). To be used from one event loop.
 
     Args:
@@ -95,9 +95,9 @@ class Keyring:
             key.require()
 
     @property
-    def leases(self) -> tuple[LeaseState, ...]:
+    def leases(self) -> tuple[LeaseReport, ...]:
         """The leases, for people."""
-        return tuple(LeaseState(key=key.name, until=key.expires_at) for key in self._keys.values() if key.valid)
+        return tuple(LeaseReport(key=key.name, until=key.expires_at) for key in self._keys.values() if key.valid)
 
     async def close(self) -> None:
         """End the sessions, and overwrite the keys."""
@@ -108,17 +108,17 @@ class Keyring:
 class OpenKeyring(Protocol):
     """Makes the keyring of a life."""
 
-    def __call__(self, *, lost: Callable[[LeaseLostError], object]) -> Keyring:
-        """Return one that asks for nothing yet; ``lost`` as for ``Keyring``."""
+    def __call__(self, *, lost: Callable[[LeaseLostError], object]) -> HeldKeys:
+        """Return one that asks for nothing yet; ``lost`` as for ``HeldKeys``."""
         ...
 
 
 def open_keyring(
     sources: Mapping[str, KeySource], *, attester: Attester | None, renew_after: float | None = None
 ) -> OpenKeyring:
-    """Return what makes a keyring for each life of the service; arguments as ``Keyring``."""
+    """Return what makes a keyring for each life of the service; arguments as ``HeldKeys``."""
 
-    def opened(*, lost: Callable[[LeaseLostError], object]) -> Keyring:
-        return Keyring(sources, attester=attester, lost=lost, renew_after=renew_after)
+    def opened(*, lost: Callable[[LeaseLostError], object]) -> HeldKeys:
+        return HeldKeys(sources, attester=attester, lost=lost, renew_after=renew_after)
 
     return opened

@@ -18,12 +18,12 @@ from itertools import islice
 from typing import Final
 
 from attest.errors import AttestError
-from rag_demo.enclave.interfaces import Document, Page, Passage, Vectors
+from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Page, Vectors
 from rag_demo.enclave.service.events import event, refused_event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, StoredEvent
 from rag_demo.enclave.service.refusals import RefusedError
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import ServiceLimits
 
 __all__ = ["BATCH", "Ingest", "Upload", "told_in"]
 
@@ -44,7 +44,7 @@ class Upload:
     """
 
     collection: bytes
-    document: Document
+    document: IndexedDocument
     data: bytes
 
 
@@ -65,7 +65,7 @@ class Ingest:
         upload: Upload,
         *,
         life: Life,
-        limits: Limits,
+        limits: ServiceLimits,
         embedding: threading.Lock,
         ticks: Callable[[], float],
         tell: Callable[[bytes | None], object],
@@ -126,7 +126,7 @@ class Ingest:
                 hint="delete one of them first",
             )
 
-    def _split(self) -> list[Passage]:
+    def _split(self) -> list[IndexedPassage]:
         """Read all of it first: what is too long is refused before anything expensive is done for it."""
         bench, most = self._life.bench, self._limits.passages_per_document
         with closing(self._read()) as pages:
@@ -160,12 +160,12 @@ class Ingest:
                 self._go_on()
                 yield page
 
-    def _vectors(self, batch: Sequence[Passage]) -> Vectors:
+    def _vectors(self, batch: Sequence[IndexedPassage]) -> Vectors:
         with self._embedding:
             self._go_on()
             return self._life.bench.embedder.embed([one.text for one in batch])
 
-    def _embedded(self, passages: Sequence[Passage]) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+    def _embedded(self, passages: Sequence[IndexedPassage]) -> Iterator[tuple[Sequence[IndexedPassage], Vectors]]:
         """Hand parts over as they come; what is raised here makes the store forget the document."""
         for first in range(0, len(passages), BATCH):
             batch = passages[first : first + BATCH]

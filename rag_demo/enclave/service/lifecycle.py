@@ -23,11 +23,11 @@ from typing import Any, Final, TypeVar
 
 from attest.errors import AttestError
 from attest.release.refusals import LeaseLostError, ReleaseRefusedError
-from rag_demo.enclave.service.held_keys import Keyring, LeaseState, OpenKeyring
+from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport, OpenKeyring
 from rag_demo.enclave.service.refusals import RefusedError
-from rag_demo.enclave.service.resources import Bench, KeyMaterial, OpenBench
+from rag_demo.enclave.service.resources import Bench, OpenBench, ReleasedKeys
 
-__all__ = ["Enclave", "Life", "State", "Why"]
+__all__ = ["Enclave", "Life", "LifecycleState", "Why"]
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 CANCEL_SECONDS: Final = 1.0
@@ -39,7 +39,7 @@ _chance: Final = random.SystemRandom()
 _log = logging.getLogger("rag.enclave")
 
 
-class State(StrEnum):
+class LifecycleState(StrEnum):
     """What the service can do."""
 
     LOCKED = "locked"
@@ -133,7 +133,7 @@ class Enclave:
         *,
         keyring: OpenKeyring,
         open_bench: OpenBench,
-        unlocked: Callable[[Keyring], Awaitable[object]] | None = None,
+        unlocked: Callable[[HeldKeys], Awaitable[object]] | None = None,
         wiped: Callable[[], object] = lambda: None,
         retry_seconds: float = 30.0,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -146,12 +146,12 @@ class Enclave:
         self._retry_seconds = retry_seconds
         self._pause = pause
         self._life: Life | None = None
-        self._keyring: Keyring | None = None
-        self._resting = State.LOCKED
+        self._keyring: HeldKeys | None = None
+        self._resting = LifecycleState.LOCKED
         self._lost: asyncio.Future[LeaseLostError] | None = None
         self._failures = 0
         self._ending = False
-        self.state = State.LOCKED
+        self.state = LifecycleState.LOCKED
         self.why: Why | None = None
         self.model: tuple[str, int] | None = None
 
@@ -164,8 +164,8 @@ class Enclave:
             RefusedError: ``rag-locked``, ``rag-unlocking`` or ``rag-stopped``.
         """
         keyring, life = self._keyring, self._life
-        if life is None or keyring is None or life.over or self.state is not State.READY:
-            raise stopped() if self.state is State.STOPPED else _not_yet(self.state)
+        if life is None or keyring is None or life.over or self.state is not LifecycleState.READY:
+            raise stopped() if self.state is LifecycleState.STOPPED else _not_yet(self.state)
         try:
             # A lease ends by itself, also where no timer has noticed yet.
             keyring.require()
@@ -175,7 +175,7 @@ class Enclave:
         return life
 
     @property
-    def leases(self) -> tuple[LeaseState, ...]:
+    def leases(self) -> tuple[LeaseReport, ...]:
         """The leases that are held."""
         return () if self._keyring is None else self._keyring.leases
 
@@ -203,7 +203,7 @@ class Enclave:
         keyring = self._keyring = self._new_keyring(lost=self._lose)
         try:
             await keyring.obtain()
-            self.state = State.UNLOCKING
+            self.state = LifecycleState.UNLOCKING
             _log.info("the keys were released; opening model and database")
             life = self._life = Life(await self._opened(keyring))
             await self._unlock_others(life, keyring)
@@ -213,8 +213,8 @@ class Enclave:
         finally:
             await self._end(keyring)
 
-    async def _opened(self, keyring: Keyring) -> Bench:
-        material = KeyMaterial(model=keyring.key("model").material, database=keyring.key("database").material)
+    async def _opened(self, keyring: HeldKeys) -> Bench:
+        material = ReleasedKeys(model=keyring.key("model").material, database=keyring.key("database").material)
         opening = asyncio.ensure_future(asyncio.to_thread(self._open_bench, material))
         try:
             return await asyncio.shield(opening)
@@ -222,7 +222,7 @@ class Enclave:
             opening.add_done_callback(_close_late)
             raise
 
-    async def _unlock_others(self, life: Life, keyring: Keyring) -> None:
+    async def _unlock_others(self, life: Life, keyring: HeldKeys) -> None:
         try:
             if self._unlocked is not None:
                 await self._unlocked(keyring)
@@ -232,15 +232,15 @@ class Enclave:
 
     def _be_ready(self, life: Life) -> None:
         self.model = (life.bench.model_name, life.bench.embedder.dimensions)
-        self.state, self.why, self._failures = State.READY, None, 0
-        self._resting = State.STOPPED
+        self.state, self.why, self._failures = LifecycleState.READY, None, 0
+        self._resting = LifecycleState.STOPPED
         _log.info("ready")
 
     def _lose(self, error: LeaseLostError) -> None:
         """End the life at once; the session overwrites the key when this returns."""
         if self._life is not None and self._life.end():
             self._wiped()
-        if self.state is State.READY:
+        if self.state is LifecycleState.READY:
             self._rest(error)
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(error)
@@ -255,10 +255,10 @@ class Enclave:
         else:
             _log.error("%s: %s", self.state, self.why.detail, extra=told, exc_info=error)
 
-    async def _end(self, keyring: Keyring) -> None:
+    async def _end(self, keyring: HeldKeys) -> None:
         """Overwrite what can be, and drop the rest."""
         life, self._life, self._keyring = self._life, None, None
-        if self.state in {State.READY, State.UNLOCKING}:
+        if self.state in {LifecycleState.READY, LifecycleState.UNLOCKING}:
             self.state = self._resting
         if life is not None and life.end():
             self._wiped()
@@ -287,13 +287,13 @@ def stopped() -> RefusedError:
     )
 
 
-def _not_yet(state: State) -> RefusedError:
+def _not_yet(state: LifecycleState) -> RefusedError:
     return RefusedError(
-        "the service has no keys yet" if state is State.LOCKED else "the service is being unlocked",
-        code="rag-locked" if state is State.LOCKED else "rag-unlocking",
+        "the service has no keys yet" if state is LifecycleState.LOCKED else "the service is being unlocked",
+        code="rag-locked" if state is LifecycleState.LOCKED else "rag-unlocking",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         hint="GET /v1/state says why; in the client, 'check' does",
-        retry_seconds=5 if state is State.LOCKED else 2,
+        retry_seconds=5 if state is LifecycleState.LOCKED else 2,
     )
 
 

@@ -7,19 +7,19 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rag_demo.enclave.interfaces import Document
+from rag_demo.enclave.interfaces import IndexedDocument
 
 __all__ = [
     "AnswerEvent",
-    "Citation",
+    "CitationModel",
     "DocumentModel",
     "DocumentsModel",
     "LeaseModel",
-    "LimitsModel",
     "ModelModel",
     "PassageEvent",
     "ProgressEvent",
     "QuestionModel",
+    "ServiceLimitsModel",
     "StateModel",
     "StoredEvent",
     "TextEvent",
@@ -43,7 +43,7 @@ class DocumentModel(_Closed):
     added: datetime
 
     @staticmethod
-    def of(document: Document) -> DocumentModel:
+    def of(document: IndexedDocument) -> DocumentModel:
         """Show a document."""
         return DocumentModel(
             id=document.id,
@@ -102,7 +102,7 @@ class TextEvent(_Closed):
     delta: str
 
 
-class Citation(_Closed):
+class CitationModel(_Closed):
     """What a ``[n]`` of an answer stands for."""
 
     number: int
@@ -117,7 +117,7 @@ class AnswerEvent(_Closed):
     known: bool
     kind: Literal["passages", "generated"]
     text: str
-    citations: tuple[Citation, ...]
+    citations: tuple[CitationModel, ...]
 
 
 class WhyModel(_Closed):
@@ -142,7 +142,7 @@ class LeaseModel(_Closed):
     until: datetime
 
 
-class LimitsModel(_Closed):
+class ServiceLimitsModel(_Closed):
     """What the service takes."""
 
     document_bytes: int
@@ -163,4 +163,4 @@ class StateModel(_Closed):
     model: ModelModel | None
     answers: Literal["passages", "generated"]
     leases: tuple[LeaseModel, ...]
-    limits: LimitsModel
+    limits: ServiceLimitsModel

@@ -30,7 +30,7 @@ from attest.page import PageFile
 from kms.api.rate_limits import Rate, RateTable, caller_of
 from rag_demo.enclave.service.concurrency import busy, too_often
 from rag_demo.enclave.service.refusals import RefusedError, problem
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import ServiceLimits
 
 __all__ = ["STATE_PATH", "Doors"]
 
@@ -61,7 +61,7 @@ class Doors:
         state: Callable[[], Response],
         is_ready: Callable[[], bool],
         life: Callable[[], AbstractAsyncContextManager[None]],
-        limits: Limits,
+        limits: ServiceLimits,
         ticks: Callable[[], float],
         pages: Mapping[str, PageFile] | None = None,
     ) -> None:

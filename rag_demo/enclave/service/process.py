@@ -17,7 +17,7 @@ import uvicorn
 from attest.agent.hardening import harden
 from attest.errors import ConfigurationError
 from kms.running.http_protocol import PatientProtocol
-from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.insecure_switches import relaxations
 from rag_demo.enclave.service.logs import set_up_logs
 
@@ -78,7 +78,7 @@ def listen(host: str, port: int) -> socket.socket:
         ) from exc
 
 
-def serve(service: Service, sock: socket.socket, *, ready: Callable[[], None]) -> None:
+def serve(service: RagService, sock: socket.socket, *, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT; what has begun gets a while to be finished, then the keys are gone.
 
     Args:

@@ -11,7 +11,7 @@ from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
 from rag_demo.enclave.interfaces import Found
 from rag_demo.enclave.service.events import event
 from rag_demo.enclave.service.lifecycle import Life, stopped
-from rag_demo.enclave.service.models import AnswerEvent, Citation, PassageEvent, TextEvent
+from rag_demo.enclave.service.models import AnswerEvent, CitationModel, PassageEvent, TextEvent
 from rag_demo.enclave.service.resources import Bench
 from rag_demo.enclave.service.threads import in_thread
 
@@ -97,7 +97,9 @@ def _answer(extract: Extract, kind: str, text: str) -> AnswerEvent:
         kind="generated" if kind == "generated" else "passages",
         text=text,
         citations=tuple(
-            Citation(number=one.number, document=one.found.document, name=one.found.name, page=one.found.passage.page)
+            CitationModel(
+                number=one.number, document=one.found.document, name=one.found.name, page=one.found.passage.page
+            )
             for one in cited
         ),
     )

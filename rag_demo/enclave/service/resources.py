@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rag_demo.enclave.answers.extracts import Extract
-from rag_demo.enclave.interfaces import Embedder, Found, Page, Passage, Store
+from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedPassage, Page
 
-__all__ = ["Answerer", "Bench", "KeyMaterial", "OpenBench", "OpenEmbedder", "Progress", "ReadPages", "Split"]
+__all__ = ["Answerer", "Bench", "OpenBench", "OpenEmbedder", "Progress", "ReadPages", "ReleasedKeys", "Split"]
 
 
 class OpenEmbedder(Embedder, Protocol):
@@ -53,7 +53,7 @@ class ReadPages(Protocol):
         ...
 
 
-Split = Callable[[Iterator[Page], Embedder], Iterator[Passage]]
+Split = Callable[[Iterator[Page], Embedder], Iterator[IndexedPassage]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Bench:
 
     model_name: str
     embedder: OpenEmbedder
-    store: Store
+    store: DocumentStore
     read: ReadPages
     split: Split
     answerer: Answerer
@@ -85,7 +85,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyMaterial:
+class ReleasedKeys:
     """The keys that were released, to be read now and not kept.
 
     Attributes:
@@ -97,5 +97,5 @@ class KeyMaterial:
     database: memoryview
 
 
-OpenBench = Callable[[KeyMaterial], Bench]
+OpenBench = Callable[[ReleasedKeys], Bench]
 """Opens model and store; blocks. Whatever fails closes what it opened."""

@@ -14,11 +14,11 @@ from attest.session import SessionSettings
 __all__ = [
     "EnclaveSettings",
     "KeySource",
-    "Limits",
     "LlmSettings",
     "MachineSettings",
     "ModelSettings",
     "PostgresSettings",
+    "ServiceLimits",
     "SimulatedKind",
 ]
 
@@ -103,7 +103,7 @@ class LlmSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServiceLimits:
     """How much, how many, how often, and for how long. All have defaults.
 
     Attributes:
@@ -190,7 +190,7 @@ class EnclaveSettings:
     replay_window: str | None = None
     llm: LlmSettings | None = None
     unconfined_documents: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ServiceLimits = field(default_factory=ServiceLimits)
 
     @property
     def simulated(self) -> bool:

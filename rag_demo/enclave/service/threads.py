@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import ServiceLimits
 
 __all__ = ["Threads", "in_thread"]
 
@@ -26,7 +26,7 @@ class Threads:
         limits: of the service.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServiceLimits) -> None:
         """Start no thread yet."""
         self.uploads = ThreadPoolExecutor(limits.uploads, thread_name_prefix="rag-upload")
         self.questions = ThreadPoolExecutor(min(limits.questions, 8), thread_name_prefix="rag-question")

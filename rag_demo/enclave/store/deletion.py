@@ -11,7 +11,7 @@ eight seconds for 2,000 passages of these, where this takes one.
 from __future__ import annotations
 
 from rag_demo.enclave.store.cipher_file import Connection
-from rag_demo.enclave.store.schema import State, words_table
+from rag_demo.enclave.store.schema import IngestState, words_table
 
 __all__ = ["drop_document", "purge_some", "release_pages", "unfinished"]
 
@@ -22,7 +22,7 @@ STEP_PAGES = 512
 def unfinished(connection: Connection) -> tuple[tuple[int, str], ...]:
     """Return the collection and the id of every document that is not whole."""
     # Over all collections: this is done before anybody has asked for one.
-    rows = connection.execute("SELECT collection, id FROM documents WHERE state <> ?", (State.WHOLE,)).fetchall()
+    rows = connection.execute("SELECT collection, id FROM documents WHERE state <> ?", (IngestState.WHOLE,)).fetchall()
     return tuple((int(collection), str(document)) for collection, document in rows)
 
 
@@ -31,7 +31,7 @@ def purge_some(connection: Connection, collection: int, document: str) -> bool:
     found = connection.execute(
         "SELECT p.number FROM passages p JOIN documents d ON d.collection = p.collection AND d.id = p.document"
         " WHERE p.collection = ? AND p.document = ? AND d.state <> ? LIMIT ?",
-        (collection, document, State.WHOLE, STEP_PASSAGES),
+        (collection, document, IngestState.WHOLE, STEP_PASSAGES),
     ).fetchall()
     rows = [(number, collection) for (number,) in found]
     if rows:
@@ -49,7 +49,7 @@ def drop_document(connection: Connection, collection: int, document: str) -> int
     """
     gone = connection.execute(
         "DELETE FROM documents WHERE collection = ? AND id = ? AND state <> ? RETURNING passages",
-        (collection, document, State.WHOLE),
+        (collection, document, IngestState.WHOLE),
     ).fetchall()
     if not gone:  # Somebody else finished it.
         return 0

@@ -19,14 +19,14 @@ from typing import Self
 
 import psycopg
 
-from rag_demo.enclave.interfaces import Document, Found, Passage, Vectors
+from rag_demo.enclave.interfaces import Found, IndexedDocument, IndexedPassage, Vectors
 from rag_demo.enclave.store.envelope import Envelope
 from rag_demo.enclave.store.errors import StoreClosedError, StoreConflictError, StoreError
 from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
 from rag_demo.enclave.store.postgres_search import nearest_by_meaning, nearest_by_words, passages_of, place_of
 from rag_demo.enclave.store.postgres_server import Server, prepare, require_inside, translated
 from rag_demo.enclave.store.rank_fusion import fuse
-from rag_demo.enclave.store.schema import State
+from rag_demo.enclave.store.schema import IngestState
 from rag_demo.enclave.store.terms import question_words, words_of
 from rag_demo.enclave.store.validation import (
     check_collection,
@@ -98,8 +98,8 @@ class PostgresStore:
     # -- adding
 
     def add(
-        self, collection: bytes, document: Document, parts: Iterable[tuple[Sequence[Passage], Vectors]]
-    ) -> Document:
+        self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
+    ) -> IndexedDocument:
         """Store a document: all of it, or nothing, whenever it ends; see ``SqliteStore.add``."""
         check_collection(collection)
         number = self._begin(collection, check_document(document))
@@ -116,7 +116,7 @@ class PostgresStore:
                 self._purge(number, bytes.fromhex(document.id))
             raise
 
-    def _begin(self, collection: bytes, document: Document) -> int:
+    def _begin(self, collection: bytes, document: IndexedDocument) -> int:
         with self._open() as (server, envelope), server.transaction():
             number = self._number(server, envelope, collection)
             if number is None:
@@ -130,7 +130,7 @@ class PostgresStore:
             label = envelope.seal(identity, place_of(number, -1), f"{document.name}\0{document.media_type}")
             server.execute(
                 "INSERT INTO rag_documents (collection, id, state, label, size, added) VALUES (%s, %s, %s, %s, %s, %s)",
-                (number, identity, int(State.COMING), label, document.size, document.added),
+                (number, identity, int(IngestState.COMING), label, document.size, document.added),
             )
             return number
 
@@ -140,7 +140,7 @@ class PostgresStore:
         return _one(server, "INSERT INTO rag_collections (id) VALUES (%s) RETURNING number", name)
 
     def _append(
-        self, collection: bytes, number: int, document: str, passages: Sequence[Passage], vectors: Vectors
+        self, collection: bytes, number: int, document: str, passages: Sequence[IndexedPassage], vectors: Vectors
     ) -> None:
         identity = bytes.fromhex(document)
         size = sum(len(passage.text.encode()) for passage in passages)
@@ -148,7 +148,7 @@ class PostgresStore:
             changed = server.execute(
                 "UPDATE rag_documents SET passages = passages + %s, text_bytes = text_bytes + %s"
                 " WHERE collection = %s AND id = %s AND state = %s",
-                (len(passages), size, number, identity, int(State.COMING)),
+                (len(passages), size, number, identity, int(IngestState.COMING)),
             )
             if changed.rowcount != 1:
                 raise _deleted_meanwhile()
@@ -184,14 +184,14 @@ class PostgresStore:
         if _one(server, "SELECT sum(passages) FROM rag_documents") > self._limits.total_passages:
             raise over_limit("rag-limit-total-passages", self._limits.total_passages, "the operator can allow more")
 
-    def _finish(self, number: int, document: str) -> Document:
+    def _finish(self, number: int, document: str) -> IndexedDocument:
         identity = bytes.fromhex(document)
         with self._open() as (server, envelope), server.transaction():
             changed = server.execute(
                 "UPDATE rag_documents SET state = %s, pages ="
                 " (SELECT count(DISTINCT page) FROM rag_passages WHERE collection = %s AND document = %s)"
                 " WHERE collection = %s AND id = %s AND state = %s",
-                (int(State.WHOLE), number, identity, number, identity, int(State.COMING)),
+                (int(IngestState.WHOLE), number, identity, number, identity, int(IngestState.COMING)),
             )
             if changed.rowcount != 1:
                 raise _deleted_meanwhile()
@@ -200,7 +200,7 @@ class PostgresStore:
 
     # -- listing and deleting
 
-    def documents(self, collection: bytes) -> tuple[Document, ...]:
+    def documents(self, collection: bytes) -> tuple[IndexedDocument, ...]:
         """Return the documents of a collection, oldest first."""
         check_collection(collection)
         with self._open() as (server, envelope):
@@ -217,7 +217,7 @@ class PostgresStore:
             number = self._number(server, envelope, collection)
             changed = server.execute(
                 "UPDATE rag_documents SET state = %s WHERE collection = %s AND id = %s AND state = %s",
-                (int(State.GOING), number, identity, int(State.WHOLE)),
+                (int(IngestState.GOING), number, identity, int(IngestState.WHOLE)),
             )
         if changed.rowcount != 1 or number is None:
             return False
@@ -233,16 +233,18 @@ class PostgresStore:
             if number is None:
                 return 0
             rows = server.execute("SELECT id, state FROM rag_documents WHERE collection = %s", (number,)).fetchall()
-            server.execute("UPDATE rag_documents SET state = %s WHERE collection = %s", (int(State.GOING), number))
+            server.execute(
+                "UPDATE rag_documents SET state = %s WHERE collection = %s", (int(IngestState.GOING), number)
+            )
         for identity, _ in rows:
             self._purge(number, bytes(identity))
         self._vacuum()
-        return sum(1 for _, state in rows if state == State.WHOLE)
+        return sum(1 for _, state in rows if state == IngestState.WHOLE)
 
     def _purge_unfinished(self) -> None:
         with self._open() as (server, _):
             rows = server.execute(
-                "SELECT collection, id FROM rag_documents WHERE state <> %s", (int(State.WHOLE),)
+                "SELECT collection, id FROM rag_documents WHERE state <> %s", (int(IngestState.WHOLE),)
             ).fetchall()
         for collection, identity in rows:
             self._purge(int(collection), bytes(identity))
@@ -255,13 +257,13 @@ class PostgresStore:
                     "DELETE FROM rag_passages WHERE number IN (SELECT p.number FROM rag_passages p"
                     " JOIN rag_documents d ON d.collection = p.collection AND d.id = p.document"
                     " WHERE p.collection = %s AND p.document = %s AND d.state <> %s LIMIT %s)",
-                    (number, identity, int(State.WHOLE), _STEP_PASSAGES),
+                    (number, identity, int(IngestState.WHOLE), _STEP_PASSAGES),
                 )
                 more = gone.rowcount == _STEP_PASSAGES
         with self._open() as (server, _), server.transaction():
             server.execute(
                 "DELETE FROM rag_documents WHERE collection = %s AND id = %s AND state <> %s",
-                (number, identity, int(State.WHOLE)),
+                (number, identity, int(IngestState.WHOLE)),
             )
             server.execute(
                 "DELETE FROM rag_collections WHERE number = %s"
@@ -326,16 +328,16 @@ class PostgresStore:
                 self._server.close()
 
 
-def _documents(server: Server, envelope: Envelope, number: int) -> Iterator[Document]:
+def _documents(server: Server, envelope: Envelope, number: int) -> Iterator[IndexedDocument]:
     rows = server.execute(
         "SELECT id, label, size, pages, passages, added FROM rag_documents"
         " WHERE collection = %s AND state = %s ORDER BY added, id",
-        (number, int(State.WHOLE)),
+        (number, int(IngestState.WHOLE)),
     ).fetchall()
     for identity, label, size, pages, passages, added in rows:
         name, _, media_type = envelope.open(bytes(identity), place_of(number, -1), bytes(label)).partition("\0")
         when: datetime = added
-        yield Document(
+        yield IndexedDocument(
             id=bytes(identity).hex(),
             name=name,
             media_type=media_type,

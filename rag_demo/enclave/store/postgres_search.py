@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from rag_demo.enclave.interfaces import Found, Passage, Vectors
+from rag_demo.enclave.interfaces import Found, IndexedPassage, Vectors
 from rag_demo.enclave.store.envelope import Envelope
 from rag_demo.enclave.store.postgres_server import Server
 from rag_demo.enclave.store.rank_fusion import CANDIDATES, telling
-from rag_demo.enclave.store.schema import State
+from rag_demo.enclave.store.schema import IngestState
 
 __all__ = ["nearest_by_meaning", "nearest_by_words", "passages_of", "place_of"]
 
@@ -38,7 +38,7 @@ def nearest_by_meaning(server: Server, collection: int, vector: Vectors) -> list
     rows = server.execute(
         f"SELECT p.number FROM rag_passages p {_WHOLE}"  # noqa: S608 -- of constants
         " ORDER BY p.vector <#> %(vector)s, p.number LIMIT %(most)s".encode(),
-        {"collection": collection, "whole": int(State.WHOLE), "vector": vector, "most": CANDIDATES},
+        {"collection": collection, "whole": int(IngestState.WHOLE), "vector": vector, "most": CANDIDATES},
     ).fetchall()
     return [int(row[0]) for row in rows]
 
@@ -53,7 +53,7 @@ def nearest_by_words(server: Server, collection: int, words: Sequence[bytes]) ->
     """
     row = server.execute(
         f"SELECT count(*), avg(p.words) FROM rag_passages p {_WHOLE}".encode(),  # noqa: S608 -- of constants
-        {"collection": collection, "whole": int(State.WHOLE)},
+        {"collection": collection, "whole": int(IngestState.WHOLE)},
     ).fetchone()
     passages, average = (int(row[0]), float(row[1] or 1)) if row else (0, 1.0)
     counted = server.execute(
@@ -69,7 +69,7 @@ def nearest_by_words(server: Server, collection: int, words: Sequence[bytes]) ->
         _BM25.encode(),
         {
             "collection": collection,
-            "whole": int(State.WHOLE),
+            "whole": int(IngestState.WHOLE),
             "words": [bytes.fromhex(word) for word in asked],
             "weights": weights,
             "average": max(1.0, average),
@@ -91,14 +91,14 @@ def passages_of(
     rows = server.execute(
         "SELECT p.number, p.document, d.label, p.page, p.ordinal, p.text, -(p.vector <#> %(vector)s)"  # noqa: S608 -- of constants
         f" FROM rag_passages p {_WHOLE} AND p.number = ANY(%(numbers)s)".encode(),
-        {"collection": collection, "whole": int(State.WHOLE), "vector": vector, "numbers": list(scores)},
+        {"collection": collection, "whole": int(IngestState.WHOLE), "vector": vector, "numbers": list(scores)},
     ).fetchall()
     best = sorted(rows, key=lambda row: (-scores[row[0]], -row[6], row[0]))[:limit]
     return tuple(
         Found(
             document=bytes(document).hex(),
             name=envelope.open(bytes(document), place_of(collection, -1), bytes(label)).partition("\0")[0],
-            passage=Passage(
+            passage=IndexedPassage(
                 page=page,
                 ordinal=ordinal,
                 text=envelope.open(bytes(document), place_of(collection, ordinal), bytes(text)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["APPLICATION_ID", "TABLES", "USER_VERSION", "State", "make_words", "words_table"]
+__all__ = ["APPLICATION_ID", "TABLES", "USER_VERSION", "IngestState", "make_words", "words_table"]
 
 APPLICATION_ID = 0x41525347
 """``ARSG``: a database of this project, for who opens one with its key."""
@@ -20,7 +20,7 @@ USER_VERSION = 1
 """Raised with every change of the tables that an older program cannot read."""
 
 
-class State(IntEnum):
+class IngestState(IntEnum):
     """How far a document is. Nothing but whole ones is ever listed or found."""
 
     COMING = 0

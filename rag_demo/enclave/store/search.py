@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rag_demo.enclave.interfaces import Passage
+from rag_demo.enclave.interfaces import IndexedPassage
 from rag_demo.enclave.store.cipher_file import Connection, damaged
 from rag_demo.enclave.store.matrices import Matrix
 from rag_demo.enclave.store.rank_fusion import CANDIDATES, telling
-from rag_demo.enclave.store.schema import State, words_table
+from rag_demo.enclave.store.schema import IngestState, words_table
 
 __all__ = ["find_by_words", "load_matrix", "passages_of"]
 
@@ -27,7 +27,7 @@ def load_matrix(connection: Connection, collection: int, *, dimensions: int) -> 
     Raises:
         StoreDamagedError: a vector is of another length.
     """
-    there = (collection, State.WHOLE)
+    there = (collection, IngestState.WHOLE)
     (count,) = connection.execute(f"SELECT count(*) {_WHOLE}", there).fetchone()
     numbers, rows = np.zeros(count, dtype=np.int64), np.zeros((count, dimensions), dtype=np.float32)
     found = connection.execute(f"SELECT v.number, v.vector {_WHOLE} ORDER BY v.number", there)
@@ -83,16 +83,18 @@ def _counts(connection: Connection, collection: int, words: Sequence[str]) -> di
     return counts
 
 
-def passages_of(connection: Connection, collection: int, numbers: Sequence[int]) -> dict[int, tuple[str, str, Passage]]:
+def passages_of(
+    connection: Connection, collection: int, numbers: Sequence[int]
+) -> dict[int, tuple[str, str, IndexedPassage]]:
     """Return document, name and passage by number."""
     marks = ", ".join("?" * len(numbers))
     found = connection.execute(
         "SELECT p.number, p.document, d.name, p.page, p.ordinal, p.text FROM passages p"  # noqa: S608 -- of marks
         " JOIN documents d ON d.collection = p.collection AND d.id = p.document"
         f" WHERE p.collection = ? AND d.state = ? AND p.number IN ({marks})",
-        (collection, State.WHOLE, *numbers),
+        (collection, IngestState.WHOLE, *numbers),
     )
     return {
-        number: (document, name, Passage(page=page, ordinal=ordinal, text=text))
+        number: (document, name, IndexedPassage(page=page, ordinal=ordinal, text=text))
         for number, document, name, page, ordinal, text in found
     }

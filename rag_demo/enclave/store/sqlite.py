@@ -17,14 +17,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from rag_demo.enclave.interfaces import Document, Found, Passage, Vectors
+from rag_demo.enclave.interfaces import Found, IndexedDocument, IndexedPassage, Vectors
 from rag_demo.enclave.store.cipher_file import Connection, damaged, make_file, open_file, translated, writing
 from rag_demo.enclave.store.deletion import drop_document, purge_some, release_pages, unfinished
 from rag_demo.enclave.store.errors import StoreClosedError, StoreConflictError, StoreDamagedError, StoreError
 from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
 from rag_demo.enclave.store.matrices import Matrices
 from rag_demo.enclave.store.rank_fusion import fuse, nearest
-from rag_demo.enclave.store.schema import State, make_words, words_table
+from rag_demo.enclave.store.schema import IngestState, make_words, words_table
 from rag_demo.enclave.store.search import find_by_words, load_matrix, passages_of
 from rag_demo.enclave.store.terms import question_words, words_of
 from rag_demo.enclave.store.validation import (
@@ -104,8 +104,8 @@ class SqliteStore:
     # -- adding
 
     def add(
-        self, collection: bytes, document: Document, parts: Iterable[tuple[Sequence[Passage], Vectors]]
-    ) -> Document:
+        self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
+    ) -> IndexedDocument:
         """Store a document: all of it, or nothing, whenever it ends.
 
         Args:
@@ -140,7 +140,7 @@ class SqliteStore:
                 self._release()
             raise
 
-    def _begin(self, collection: bytes, document: Document) -> int:
+    def _begin(self, collection: bytes, document: IndexedDocument) -> int:
         with self._open() as connection, writing(connection):
             number = self._number(connection, collection)
             if number is None:
@@ -155,7 +155,7 @@ class SqliteStore:
                 (
                     number,
                     document.id,
-                    State.COMING,
+                    IngestState.COMING,
                     document.name,
                     document.media_type,
                     document.size,
@@ -172,14 +172,14 @@ class SqliteStore:
         connection.execute(make_words(made.lastrowid))
         return int(made.lastrowid)
 
-    def _append(self, number: int, document: str, passages: Sequence[Passage], vectors: Vectors) -> None:
+    def _append(self, number: int, document: str, passages: Sequence[IndexedPassage], vectors: Vectors) -> None:
         size = sum(len(passage.text.encode()) for passage in passages)
         with self._open() as connection:
             with writing(connection):
                 changed = connection.execute(
                     "UPDATE documents SET passages = passages + ?, text_bytes = text_bytes + ?"
                     " WHERE collection = ? AND id = ? AND state = ?",
-                    (len(passages), size, number, document, State.COMING),
+                    (len(passages), size, number, document, IngestState.COMING),
                 )
                 if changed.rowcount != 1:
                     raise _deleted_meanwhile()
@@ -200,7 +200,7 @@ class SqliteStore:
             raise over_limit("rag-limit-total-passages", self._limits.total_passages, "the operator can allow more")
 
     @staticmethod
-    def _insert(connection: Connection, number: int, document: str, passage: Passage, vector: Vectors) -> None:
+    def _insert(connection: Connection, number: int, document: str, passage: IndexedPassage, vector: Vectors) -> None:
         row = connection.execute(
             "INSERT INTO passages (collection, document, page, ordinal, text) VALUES (?, ?, ?, ?, ?)",
             (number, document, passage.page, passage.ordinal, passage.text),
@@ -213,13 +213,13 @@ class SqliteStore:
             (row, " ".join(words_of(passage.text))),
         )
 
-    def _finish(self, collection: bytes, number: int, document: str) -> Document:
+    def _finish(self, collection: bytes, number: int, document: str) -> IndexedDocument:
         with self._open() as connection, writing(connection):
             changed = connection.execute(
                 "UPDATE documents SET state = ?, pages ="
                 " (SELECT count(DISTINCT page) FROM passages WHERE collection = ? AND document = ?)"
                 " WHERE collection = ? AND id = ? AND state = ?",
-                (State.WHOLE, number, document, number, document, State.COMING),
+                (IngestState.WHOLE, number, document, number, document, IngestState.COMING),
             )
             if changed.rowcount != 1:
                 raise _deleted_meanwhile()
@@ -232,7 +232,7 @@ class SqliteStore:
 
     # -- listing and deleting
 
-    def documents(self, collection: bytes) -> tuple[Document, ...]:
+    def documents(self, collection: bytes) -> tuple[IndexedDocument, ...]:
         """Return the documents of a collection, oldest first."""
         check_collection(collection)
         with self._open() as connection:
@@ -240,7 +240,7 @@ class SqliteStore:
             rows = connection.execute(
                 f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 -- a constant
                 " WHERE collection = ? AND state = ? ORDER BY added, id",
-                (number, State.WHOLE),
+                (number, IngestState.WHOLE),
             ).fetchall()
         return tuple(_document(row) for row in rows)
 
@@ -253,7 +253,7 @@ class SqliteStore:
             number = self._number(connection, collection)
             changed = connection.execute(
                 "UPDATE documents SET state = ? WHERE collection = ? AND id = ? AND state = ?",
-                (State.GOING, number, document, State.WHOLE),
+                (IngestState.GOING, number, document, IngestState.WHOLE),
             )
             self._matrices.drop(collection)
         if changed.rowcount != 1 or number is None:
@@ -270,7 +270,7 @@ class SqliteStore:
             if number is None:
                 return 0
             rows = connection.execute("SELECT id, state FROM documents WHERE collection = ?", (number,)).fetchall()
-            connection.execute("UPDATE documents SET state = ? WHERE collection = ?", (State.GOING, number))
+            connection.execute("UPDATE documents SET state = ? WHERE collection = ?", (IngestState.GOING, number))
             # All its words at once, instead of passage by passage.
             connection.execute(f"DROP TABLE {words_table(number)}")
             connection.execute(make_words(number))
@@ -278,7 +278,7 @@ class SqliteStore:
         for document, _ in rows:
             self._purge(number, document)
         self._release()
-        return sum(1 for _, state in rows if state == State.WHOLE)
+        return sum(1 for _, state in rows if state == IngestState.WHOLE)
 
     def _unfinished(self) -> tuple[tuple[int, str], ...]:
         with self._open() as connection:
@@ -383,10 +383,10 @@ class SqliteStore:
                 connection.close()
 
 
-def _document(row: tuple[str, str, str, int, int, int, str]) -> Document:
+def _document(row: tuple[str, str, str, int, int, int, str]) -> IndexedDocument:
     id_, name, kind, size, pages, passages, added = row
     when = datetime.fromisoformat(added)
-    return Document(id=id_, name=name, media_type=kind, size=size, pages=pages, passages=passages, added=when)
+    return IndexedDocument(id=id_, name=name, media_type=kind, size=size, pages=pages, passages=passages, added=when)
 
 
 def _deleted_meanwhile() -> StoreConflictError:

@@ -12,7 +12,7 @@ from datetime import UTC
 
 import numpy as np
 
-from rag_demo.enclave.interfaces import Document, Passage, Vectors
+from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Vectors
 from rag_demo.enclave.store.errors import StoreInputError, StoreLimitError
 from rag_demo.enclave.store.limits import (
     MAX_FOUND,
@@ -52,7 +52,7 @@ def is_document_id(document: str) -> bool:
     return isinstance(document, str) and _ID.fullmatch(document) is not None
 
 
-def check_document(document: Document) -> Document:
+def check_document(document: IndexedDocument) -> IndexedDocument:
     """Return the document, or refuse an id, a name or a size that none has."""
     if not is_document_id(document.id):
         raise ValueError("a document's id is 32 lower-case hexadecimal digits")
@@ -80,7 +80,7 @@ def _check_label(text: str, field: str, longest: int) -> None:
 
 
 def check_part(
-    passages: Sequence[Passage], vectors: Vectors, *, after: int, dimensions: int, limits: StoreLimits
+    passages: Sequence[IndexedPassage], vectors: Vectors, *, after: int, dimensions: int, limits: StoreLimits
 ) -> int:
     """Check passages and their vectors; return the ordinal of the last one.
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from rag_demo.enclave.answers import Cited, Extract
-from rag_demo.enclave.interfaces import Found, Passage
+from rag_demo.enclave.interfaces import Found, IndexedPassage
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
@@ -17,7 +17,7 @@ def found(text: str, *, name: str = "notes.txt", page: int = 1, ordinal: int = 0
     return Found(
         document=f"{ordinal:032x}",
         name=name,
-        passage=Passage(page=page, ordinal=ordinal, text=text),
+        passage=IndexedPassage(page=page, ordinal=ordinal, text=text),
         similarity=0.5,
         score=1 / (61 + ordinal),
     )

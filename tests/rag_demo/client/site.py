@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from attest.channel import Gateway, KeyDocument, KeyOffer, MemoryReplayWindow, ServiceKey, ServiceKeys, channel_binding
+from attest.channel import ChannelKey, Gateway, KeyDocument, KeyOffer, MemoryReplayWindow, ServiceKeys, channel_binding
 from attest.channel.asgi import ChannelGateway
 from attest.channel.keys import Proofs
 from attest.simulator.machines import SimulatedMachine
@@ -94,7 +94,7 @@ class Site:
     clock: Callable[[], datetime] = now
 
     def __post_init__(self) -> None:
-        self.key = ServiceKey.born(random=os.urandom, at=self.clock())
+        self.key = ChannelKey.born(random=os.urandom, at=self.clock())
         self.gateway = Gateway(
             ServiceKeys(self.key), replays=MemoryReplayWindow(), authorities={NAME}, random=os.urandom
         )
@@ -186,7 +186,7 @@ class Site:
 
     def restart(self, *, forgets: int = 0) -> None:
         """Forget the key, as a service does that is started again."""
-        self.key = ServiceKey.born(random=os.urandom, at=self.clock())
+        self.key = ChannelKey.born(random=os.urandom, at=self.clock())
         self.key = replace(self.key, proofs=Forgetful(forgets))
         self.gateway = Gateway(
             ServiceKeys(self.key), replays=MemoryReplayWindow(), authorities={NAME}, random=os.urandom

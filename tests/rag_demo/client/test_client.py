@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from attest.channel import ServiceKey
+from attest.channel import ChannelKey
 from attest.errors import (
     AppraisalError,
     AttestError,
@@ -25,15 +25,15 @@ from attest.errors import (
 )
 from attest.policy import load_policy
 from rag_demo.client import (
+    AnswerText,
     Passage,
-    Progress,
     RagAnswerError,
     RagClient,
     RagRefusedError,
     RagUnreachableError,
     Sent,
     ServiceState,
-    Text,
+    UploadProgress,
     UserToken,
     Watch,
 )
@@ -55,7 +55,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_document_and_a_question_reach_the_service_and_nothing_of_them_the_wire(site: Site, file: Path) -> None:
-    steps: list[Sent | Progress] = []
+    steps: list[Sent | UploadProgress] = []
     with site.client() as client:
         stored = client.upload(file, progress=steps.append)
         asking = client.ask(SECRET)
@@ -71,7 +71,7 @@ def test_a_document_and_a_question_reach_the_service_and_nothing_of_them_the_wir
     assert bearer == UserToken(bytes(range(32))).header("rag.example")
     assert body == file.read_bytes()
     assert json.loads(question) == {"question": SECRET}
-    assert steps[-1] == Progress(pages=1, of=2, passages=2, of_passages=5)
+    assert steps[-1] == UploadProgress(pages=1, of=2, passages=2, of_passages=5)
     assert steps[-2] == Sent(sent=len(body), of=len(body))
     for word in (SECRET.encode(), b"lease", b"AAECAwQF", bearer.encode()[-9:], b"March", b"/v1/"):
         assert word not in site.wire
@@ -157,7 +157,7 @@ def test_an_upload_under_way_is_broken_off_when_the_machine_is_trusted_no_more(
     file.write_bytes(os.urandom(4 * 1024 * 1024))
     turned: list[int] = []
 
-    def turn(step: Sent | Progress) -> None:
+    def turn(step: Sent | UploadProgress) -> None:
         if isinstance(step, Sent) and step.sent >= 1024 * 1024 and not turned:
             turned.append(step.sent)
             if noticed == "that it is gone":
@@ -237,7 +237,7 @@ def test_evidence_of_another_service_or_under_another_nonce_is_refused(site: Sit
 
 
 def test_keys_that_the_evidence_does_not_commit_to_are_refused(site: Site) -> None:
-    other = ServiceKey.born(random=os.urandom, at=now())
+    other = ChannelKey.born(random=os.urandom, at=now())
     honest = site.offer
     site.offer = lambda document, nonce: replace(  # type: ignore[method-assign]  # a relay with keys of its own
         honest(document, nonce), keys=other.document.to_bytes()
@@ -346,7 +346,7 @@ def test_a_text_that_is_being_written_comes_in_pieces(site: Site) -> None:
     ]
     with site.client() as client:
         replies = list(client.ask("where?"))
-    assert [one.delta for one in replies if isinstance(one, Text)] == ["The le", "ase"]
+    assert [one.delta for one in replies if isinstance(one, AnswerText)] == ["The le", "ase"]
 
 
 def test_an_answer_that_is_cut_is_never_taken_for_whole(site: Site, file: Path) -> None:

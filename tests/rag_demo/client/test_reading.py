@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attest.errors import AttestError
-from rag_demo.client.answers import Progress, document_of, documents_of, progress_of, reply_of, state_of
+from rag_demo.client.answers import UploadProgress, document_of, documents_of, progress_of, reply_of, state_of
 from rag_demo.client.errors import RagRefusedError, refused
 from rag_demo.client.events import MAX_EVENT_BYTES, Event, read_events
 from rag_demo.client.screen import Screen
@@ -104,10 +104,10 @@ def test_a_bar_shows_how_far_an_upload_is_and_goes_away(monkeypatch: pytest.Monk
     screen = Screen(out)
     screen.progress(Sent(sent=50, of=100))
     assert "[############............] sealed and sent 50 of 100 bytes" in out.getvalue()
-    screen.progress(Progress(pages=3, of=4, passages=7))
+    screen.progress(UploadProgress(pages=3, of=4, passages=7))
     assert "[##################......] read 3 of 4 pages, 7 passages" in out.getvalue()
-    screen.progress(Progress(pages=3, of=None, passages=7))
-    screen.progress(Progress(pages=4, of=4, passages=2, of_passages=8))
+    screen.progress(UploadProgress(pages=3, of=None, passages=7))
+    screen.progress(UploadProgress(pages=4, of=4, passages=2, of_passages=8))
     assert "[######..................] read 4 pages, embedded 2 of 8 passages" in out.getvalue()
     screen.line("stored")
     assert out.getvalue().endswith("\r\x1b[Kstored\n")

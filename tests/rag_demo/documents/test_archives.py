@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rag_demo.enclave.documents import Kind, Limits, zips
-from rag_demo.enclave.documents.page_writer import RefusedError
+from rag_demo.enclave.documents import DocumentKind, DocumentLimits, zips
+from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
 from rag_demo.enclave.documents.readers import docx
 from tests.rag_demo.documents import samples
 from tests.rag_demo.documents.asking import here, refusal, texts
@@ -23,7 +23,7 @@ def test_a_part_that_unpacks_to_too_much_is_refused_before_and_while_it_is_unpac
     assert len(bomb) < 100_000
     error = refusal(bomb, "a.docx")
     assert (error.code, error.field) == ("document-limit", "ratio of a part to its packed size")
-    error = refusal(samples.docx("x" * 5000), "a.docx", Limits(max_unpacked_bytes=4000))
+    error = refusal(samples.docx("x" * 5000), "a.docx", DocumentLimits(max_unpacked_bytes=4000))
     assert (error.code, error.field) == ("document-limit", "max_unpacked_bytes")
 
 
@@ -67,7 +67,7 @@ def test_parts_that_overlap_are_refused() -> None:
 def test_a_directory_of_too_many_parts_is_refused_before_it_is_read() -> None:
     document = samples.zipped({str(number): b"" for number in range(zips.MAX_ENTRIES + 1)})
     begun = time.process_time()
-    assert here(document, Kind.DOCX) == "limit"
+    assert here(document, DocumentKind.DOCX) == "limit"
     assert time.process_time() - begun < 0.05
 
 
@@ -90,7 +90,7 @@ def with_directory(change: Callable[[bytearray, int], None]) -> bytes:
 )
 def test_an_end_of_the_archive_that_contradicts_itself_is_refused(what: str, offset: int, value: int) -> None:
     document = with_directory(lambda data, end: struct.pack_into("<H", data, end + offset, value))
-    assert here(document, Kind.DOCX) == "malformed", what
+    assert here(document, DocumentKind.DOCX) == "malformed", what
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_part_that_reaches_into_the_directory_is_refused() -> None:
     last = document.rfind(b"PK\x03\x04")
     (extra,) = struct.unpack_from("<H", document, last + 28)
     struct.pack_into("<H", document, last + 28, extra + 1)
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(UnreadableDocumentError) as caught:
         zips.Package(bytes(document))
     assert caught.value.what == "a part that reaches into the directory of the archive"
 
@@ -118,7 +118,7 @@ def test_a_directory_of_too_many_bytes_is_refused() -> None:
             part = zipfile.ZipInfo(str(number))
             part.comment = bytes(0xFFFF)
             archive.writestr(part, b"")
-    assert here(made.getvalue(), Kind.DOCX) == "limit"
+    assert here(made.getvalue(), DocumentKind.DOCX) == "limit"
 
 
 def test_a_paragraph_without_end_is_refused() -> None:
@@ -131,14 +131,14 @@ def test_a_paragraph_without_end_is_refused() -> None:
 
 
 def test_pages_of_text_are_counted_too() -> None:
-    assert texts(b"a\x0cb", "a.txt", Limits(max_pages=2)) == ["a", "b"]
-    assert refusal(b"a\x0cb\x0cc", "a.txt", Limits(max_pages=2)).field == "max_pages"
-    assert refusal(b"abcd", "a.txt", Limits(max_page_characters=3)).field == "max_page_characters"
+    assert texts(b"a\x0cb", "a.txt", DocumentLimits(max_pages=2)) == ["a", "b"]
+    assert refusal(b"a\x0cb\x0cc", "a.txt", DocumentLimits(max_pages=2)).field == "max_pages"
+    assert refusal(b"abcd", "a.txt", DocumentLimits(max_page_characters=3)).field == "max_page_characters"
 
 
 def test_a_directory_with_more_parts_than_are_declared_is_refused() -> None:
     document = with_directory(lambda data, end: struct.pack_into("<2H", data, end + 8, 2, 2))
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(UnreadableDocumentError) as caught:
         zips.Package(document)
     assert caught.value.what == "the number of parts in the archive"
 
@@ -149,15 +149,15 @@ def test_a_part_twice_in_another_packing_or_encrypted_is_refused() -> None:
         archive.writestr("word/document.xml", "a")
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("word/document.xml", "b")
-    assert here(made.getvalue(), Kind.DOCX) == "malformed"
+    assert here(made.getvalue(), DocumentKind.DOCX) == "malformed"
     packed = samples.zipped(
         {"[Content_Types].xml": samples.types_of("document"), "word/document.xml": "x"}, packing=zipfile.ZIP_BZIP2
     )
-    assert here(packed, Kind.DOCX) == "malformed"
+    assert here(packed, DocumentKind.DOCX) == "malformed"
     document = bytearray(samples.docx("x"))
     place = document.find(b"PK\x01\x02")
     document[place + 8] |= 1
-    assert here(bytes(document), Kind.DOCX) == "encrypted"
+    assert here(bytes(document), DocumentKind.DOCX) == "encrypted"
 
 
 # --- XML ------------------------------------------------------------------------------------------------------------

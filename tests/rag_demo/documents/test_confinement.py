@@ -14,10 +14,10 @@ import pytest
 
 from rag_demo.enclave.documents import (
     DocumentError,
+    DocumentKind,
     DocumentLimitError,
+    DocumentLimits,
     DocumentReaderError,
-    Kind,
-    Limits,
     Reading,
     parse,
 )
@@ -37,12 +37,12 @@ def hostile(
     attempt: str,
     *more: str,
     unconfined: str | None = None,
-    limits: Limits | None = None,
-    promised: Kind = Kind.TEXT,
+    limits: DocumentLimits | None = None,
+    promised: DocumentKind = DocumentKind.TEXT,
 ) -> Reading:
     """Start a reader that tries something, as ``parse`` starts the real one."""
-    allowed = limits or Limits()
-    order = command(limits=allowed, promised=Kind.TEXT, size=len(attempt), unconfined=unconfined)
+    allowed = limits or DocumentLimits()
+    order = command(limits=allowed, promised=DocumentKind.TEXT, size=len(attempt), unconfined=unconfined)
     document = attempt.encode()
     child = Child(
         [sys.executable, "-I", str(HOSTILE), order[-1], *more],
@@ -53,7 +53,7 @@ def hostile(
     return Reading(child, name="a.txt", promised=promised, limits=allowed)
 
 
-def refusal(attempt: str, limits: Limits | None = None) -> DocumentError:
+def refusal(attempt: str, limits: DocumentLimits | None = None) -> DocumentError:
     with hostile(attempt, limits=limits) as reading, pytest.raises(DocumentError) as caught:
         list(reading)
     return caught.value
@@ -94,14 +94,14 @@ def test_the_same_attempts_succeed_where_nothing_is_confined() -> None:
 
 
 def test_a_reader_that_computes_for_ever_is_ended_by_its_processor_time() -> None:
-    error = refusal("hang", limits=Limits(cpu_seconds=1))
+    error = refusal("hang", limits=DocumentLimits(cpu_seconds=1))
     assert isinstance(error, DocumentLimitError)
     assert (error.code, error.field) == ("document-limit", "cpu_seconds")
 
 
 def test_a_reader_that_waits_for_ever_is_ended_by_the_clock() -> None:
     begun = time.monotonic()
-    with hostile("wait", limits=Limits(seconds=0.5)) as reading, pytest.raises(DocumentLimitError) as caught:
+    with hostile("wait", limits=DocumentLimits(seconds=0.5)) as reading, pytest.raises(DocumentLimitError) as caught:
         list(reading)
     assert caught.value.field == "seconds"
     assert time.monotonic() - begun < 10
@@ -109,7 +109,7 @@ def test_a_reader_that_waits_for_ever_is_ended_by_the_clock() -> None:
 
 
 def test_a_reader_that_takes_all_memory_is_refused_it() -> None:
-    error = refusal("grow", limits=Limits(memory_bytes=128 << 20))
+    error = refusal("grow", limits=DocumentLimits(memory_bytes=128 << 20))
     assert (error.code, error.field) == ("document-limit", "memory_bytes")
 
 
@@ -127,12 +127,12 @@ def test_an_error_of_a_reader_is_told_by_its_kind_alone() -> None:
 
 @pytest.mark.parametrize("attempt", [f"raw-{kind}" for kind in UNBELIEVABLE.split()])
 def test_nothing_that_cannot_be_is_believed(attempt: str) -> None:
-    limits = Limits(max_pages=100, max_characters=1_000_000)
+    limits = DocumentLimits(max_pages=100, max_characters=1_000_000)
     assert refusal(attempt, limits=limits).code == "document-reader-misbehaved"
 
 
 def test_a_reader_that_says_another_kind_than_was_promised_is_not_believed() -> None:
-    with hostile("dup", promised=Kind.PDF) as reading, pytest.raises(DocumentError) as caught:
+    with hostile("dup", promised=DocumentKind.PDF) as reading, pytest.raises(DocumentError) as caught:
         list(reading)
     assert caught.value.code == "document-reader-misbehaved"
 
@@ -143,7 +143,7 @@ def test_a_reader_that_ends_before_its_last_word_is_told_of(attempt: str) -> Non
 
 
 def test_time_that_the_taker_of_pages_needs_does_not_count() -> None:
-    with parse(b"one\x0ctwo\x0cthree", name="a.txt", limits=Limits(seconds=2.0)) as reading:
+    with parse(b"one\x0ctwo\x0cthree", name="a.txt", limits=DocumentLimits(seconds=2.0)) as reading:
         made = []
         for page in reading:
             made.append(page.text)
@@ -153,7 +153,7 @@ def test_time_that_the_taker_of_pages_needs_does_not_count() -> None:
 
 def test_a_process_that_cannot_be_started_is_an_error_of_the_operators() -> None:
     with pytest.raises(DocumentReaderError) as caught:
-        Child(["/nowhere/python"], source=lambda _offset, _count: b"", size=1, limits=Limits())
+        Child(["/nowhere/python"], source=lambda _offset, _count: b"", size=1, limits=DocumentLimits())
     assert caught.value.code == "document-reader-unavailable"
 
 
@@ -173,7 +173,7 @@ def test_reading_unconfined_needs_a_reason() -> None:
 def test_a_process_that_reads_has_given_up_all_that_it_should() -> None:
     # A document that is longer than its pipe holds: the process waits for us in the middle of it.
     document = b"\x0c".join(b"page of words " * 100 for _ in range(300))
-    with parse(document, name="a.txt", limits=Limits(memory_bytes=300 << 20, cpu_seconds=17)) as reading:
+    with parse(document, name="a.txt", limits=DocumentLimits(memory_bytes=300 << 20, cpu_seconds=17)) as reading:
         next(reading)
         place = Path("/proc", str(reading._child._process.pid))  # noqa: SLF001  the kernel's word on it
         status = dict(line.split(":\t", 1) for line in (place / "status").read_text().splitlines() if ":\t" in line)

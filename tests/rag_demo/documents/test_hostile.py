@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_demo.enclave.documents import DocumentError, DocumentReaderError, Kind, Limits, parse
+from rag_demo.enclave.documents import DocumentError, DocumentKind, DocumentLimits, DocumentReaderError, parse
 from rag_demo.enclave.documents.normalisation import FORBIDDEN, normalised
 from tests.rag_demo.documents import samples
 from tests.rag_demo.documents.asking import SMALL, here, refusal, texts
@@ -77,24 +77,24 @@ def test_every_truncation_and_many_alterations_of_a_pdf_are_read_or_refused() ->
     # In this process: PDFium dies with the tests if it dies, which is what the process of its own is for.
     document = samples.pdf([["Some text", "", "and more"], ["Page two"]])
     for length in range(0, len(document), 3):
-        here(document[:length], Kind.PDF)
+        here(document[:length], DocumentKind.PDF)
     dice = random.Random(9)
     for _ in range(300):
         altered = bytearray(document)
         for _ in range(dice.randint(1, 4)):
             altered[dice.randrange(len(altered))] ^= 1 << dice.randrange(8)
-        here(bytes(altered), Kind.PDF)
+        here(bytes(altered), DocumentKind.PDF)
 
 
 def test_every_truncation_and_many_alterations_of_a_docx_are_read_or_refused() -> None:
     document = samples.docx("Some text", "and more")
     for length in range(0, len(document), 2):
-        assert here(document[:length], Kind.DOCX) != ""
+        assert here(document[:length], DocumentKind.DOCX) != ""
     dice = random.Random(9)
     for _ in range(300):
         altered = bytearray(document)
         altered[dice.randrange(len(altered))] ^= 1 << dice.randrange(8)
-        here(bytes(altered), Kind.DOCX)
+        here(bytes(altered), DocumentKind.DOCX)
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_every_truncation_and_many_alterations_of_a_docx_are_read_or_refused() -
     ],
 )  # fmt: skip
 def test_text_without_measure_is_read_as_text(document: bytes, name: str, holds: str) -> None:
-    pages = texts(document, name, Limits(cpu_seconds=30))
+    pages = texts(document, name, DocumentLimits(cpu_seconds=30))
     assert holds in pages[0]
     assert max(map(len, pages)) <= 10_000
 
@@ -137,7 +137,7 @@ def test_text_without_measure_is_read_as_text(document: bytes, name: str, holds:
 )  # fmt: skip
 def test_nesting_without_measure_is_refused_or_ended(document: bytes, name: str) -> None:
     begun = time.monotonic()
-    error = refusal(document, name, Limits(cpu_seconds=1))
+    error = refusal(document, name, DocumentLimits(cpu_seconds=1))
     assert error.code in {"document-limit", "document-without-text", "document-malformed"}
     assert time.monotonic() - begun < 10
 
@@ -198,9 +198,9 @@ def test_normalised_text_has_nothing_that_is_forbidden_and_stays_as_it_is(text: 
 @given(
     data=st.binary(max_size=300) | st.text(max_size=300).map(str.encode),
     head=st.sampled_from([b"", b"%PDF-1.7\n", b"PK\x03\x04", b"<html>", b"\xff\xfe", b"# ", b"> - "]),
-    promised=st.sampled_from([None, *Kind]),
+    promised=st.sampled_from([None, *DocumentKind]),
 )
-def test_any_bytes_are_read_or_refused(data: bytes, head: bytes, promised: Kind | None) -> None:
+def test_any_bytes_are_read_or_refused(data: bytes, head: bytes, promised: DocumentKind | None) -> None:
     here(head + data, promised)
 
 

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from rag_demo.enclave.documents import DocumentError, DocumentLimitError, Kind, Limits, Progress, parse
+from rag_demo.enclave.documents import (
+    DocumentError,
+    DocumentKind,
+    DocumentLimitError,
+    DocumentLimits,
+    ReadingProgress,
+    parse,
+)
 from rag_demo.enclave.interfaces import Page
 from tests.rag_demo.documents import samples
 
@@ -16,14 +23,14 @@ def texts(document: bytes, name: str, media_type: str = "", **more: object) -> l
 
 
 def test_a_pdf_has_its_pages_paragraphs_and_whole_words() -> None:
-    told: list[Progress] = []
+    told: list[ReadingProgress] = []
     lines = ["A title", "", "It was an exam-", "ple of a line. And", "so on.", "", "Another paragraph."]
     with parse(samples.pdf([lines, [], ["Last page"]]), name="a.pdf", progress=told.append) as reading:
         assert list(reading) == [
             Page(number=1, text="A title\n\nIt was an example of a line. And\nso on.\n\nAnother paragraph."),
             Page(number=3, text="Last page"),
         ]
-        assert reading.kind is Kind.PDF
+        assert reading.kind is DocumentKind.PDF
     assert [(one.pages, one.of) for one in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
@@ -155,14 +162,14 @@ def test_a_document_comes_from_a_descriptor_and_from_memory(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "media_type", "kind"),
     [
-        ("a.TXT", "application/octet-stream", Kind.TEXT),
-        ("a", "text/markdown", Kind.MARKDOWN),
-        ("minutes.2026", "", Kind.TEXT),
-        ("a.md", "text/plain", Kind.MARKDOWN),
-        ("a.md", "text/x-markdown; charset=utf-8", Kind.MARKDOWN),
+        ("a.TXT", "application/octet-stream", DocumentKind.TEXT),
+        ("a", "text/markdown", DocumentKind.MARKDOWN),
+        ("minutes.2026", "", DocumentKind.TEXT),
+        ("a.md", "text/plain", DocumentKind.MARKDOWN),
+        ("a.md", "text/x-markdown; charset=utf-8", DocumentKind.MARKDOWN),
     ],
 )
-def test_what_text_is_is_what_it_was_said_to_be(name: str, media_type: str, kind: Kind) -> None:
+def test_what_text_is_is_what_it_was_said_to_be(name: str, media_type: str, kind: DocumentKind) -> None:
     with parse(b"some text", name=name, media_type=media_type) as reading:
         assert [page.text for page in reading] == ["some text"]
         assert reading.kind is kind
@@ -258,12 +265,12 @@ def test_a_descriptor_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "field"),
     [
-        (Limits(max_pages=2), "max_pages"),
-        (Limits(max_page_characters=20), "max_page_characters"),
-        (Limits(max_characters=40), "max_characters"),
+        (DocumentLimits(max_pages=2), "max_pages"),
+        (DocumentLimits(max_page_characters=20), "max_page_characters"),
+        (DocumentLimits(max_characters=40), "max_characters"),
     ],
 )
-def test_a_limit_is_named_when_it_is_passed_and_not_before(limits: Limits, field: str) -> None:
+def test_a_limit_is_named_when_it_is_passed_and_not_before(limits: DocumentLimits, field: str) -> None:
     most = ["twenty letters long."]
     assert texts(samples.pdf([most, most]), "a.pdf", limits=limits) == ["twenty letters long."] * 2
     for beyond in ([most, most, ["x"]], [[*most, "x"]] if field == "max_page_characters" else [most, most, ["x"]]):
@@ -275,16 +282,16 @@ def test_a_limit_is_named_when_it_is_passed_and_not_before(limits: Limits, field
 
 
 def test_a_file_that_is_too_large_is_refused_before_a_process_is_started() -> None:
-    assert texts(b"x" * 100, "a.txt", limits=Limits(max_bytes=100)) == ["x" * 100]
+    assert texts(b"x" * 100, "a.txt", limits=DocumentLimits(max_bytes=100)) == ["x" * 100]
     with pytest.raises(DocumentLimitError) as caught:
-        parse(b"x" * 101, name="a.txt", limits=Limits(max_bytes=100))
+        parse(b"x" * 101, name="a.txt", limits=DocumentLimits(max_bytes=100))
     assert (caught.value.code, caught.value.field) == ("document-too-large", "max_bytes")
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "1", 1 << 40])
 def test_a_limit_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="max_pages"):
-        Limits(max_pages=value)  # type: ignore[arg-type]  # wrong on purpose
+        DocumentLimits(max_pages=value)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_closing_ends_the_process_and_the_pages() -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rag_demo.enclave.service.assembly import Service
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.assembly import RagService
+from rag_demo.enclave.service.settings import ServiceLimits
 from tests.kms.process import ServedProcess
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import DATABASE_KEY, MODEL_KEY, Owner, Site, ended, prepared, serving, settings_of
@@ -32,7 +32,7 @@ def document_owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
 def site(model_owner: Owner, document_owner: Owner) -> Iterator[Site]:
     """A service that is ready, and whose limits nobody reaches by accident."""
     workshop = Workshop()
-    limits = Limits(
+    limits = ServiceLimits(
         document_bytes=1024 * 1024,
         documents_per_user=5,
         passages_per_document=200,
@@ -43,7 +43,7 @@ def site(model_owner: Owner, document_owner: Owner) -> Iterator[Site]:
         retry_seconds=0.2,
     )
     settings = settings_of(model_owner.source("quiet"), document_owner.source("quiet"), limits=limits)
-    with serving(Service(settings, open_bench=workshop), workshop) as found:
+    with serving(RagService(settings, open_bench=workshop), workshop) as found:
         found.wait_for("ready")
         yield found
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from attest.errors import EvidenceError
 from rag_demo.enclave.answers.extracts import Cited, Extract
-from rag_demo.enclave.interfaces import Document, Embedder, Found, Page, Passage, Vectors
-from rag_demo.enclave.service.resources import Bench, KeyMaterial, Progress
+from rag_demo.enclave.interfaces import Embedder, Found, IndexedDocument, IndexedPassage, Page, Vectors
+from rag_demo.enclave.service.resources import Bench, Progress, ReleasedKeys
 
 DIMENSIONS = 64
 
@@ -47,12 +47,14 @@ class WordEmbedder:
 class MemoryStore:
     """Documents in a dictionary."""
 
-    kept: dict[bytes, dict[str, tuple[Document, list[tuple[Passage, np.ndarray]]]]] = field(default_factory=dict)
+    kept: dict[bytes, dict[str, tuple[IndexedDocument, list[tuple[IndexedPassage, np.ndarray]]]]] = field(
+        default_factory=dict
+    )
     closed: bool = False
 
     def add(
-        self, collection: bytes, document: Document, parts: Iterable[tuple[Sequence[Passage], Vectors]]
-    ) -> Document:
+        self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
+    ) -> IndexedDocument:
         rows = [pair for passages, vectors in parts for pair in zip(passages, vectors, strict=True)]
         assert not self.closed
         pages = len({passage.page for passage, _ in rows})
@@ -60,7 +62,7 @@ class MemoryStore:
         self.kept.setdefault(collection, {})[document.id] = (whole, rows)
         return whole
 
-    def documents(self, collection: bytes) -> tuple[Document, ...]:
+    def documents(self, collection: bytes) -> tuple[IndexedDocument, ...]:
         assert not self.closed
         return tuple(document for document, _ in self.kept.get(collection, {}).values())
 
@@ -113,11 +115,11 @@ class Reader:
             self.ended.set()
 
 
-def split(pages: Iterator[Page], embedder: Embedder) -> Iterator[Passage]:
+def split(pages: Iterator[Page], embedder: Embedder) -> Iterator[IndexedPassage]:
     ordinal = 0
     for page in pages:
         for text in filter(None, map(str.strip, page.text.split("\n\n"))):
-            yield Passage(page=page.number, ordinal=ordinal, text=text)
+            yield IndexedPassage(page=page.number, ordinal=ordinal, text=text)
             ordinal += 1
 
 
@@ -157,7 +159,7 @@ class Workshop:
     opened: list[Bench] = field(default_factory=list)
     keys: list[tuple[bytes, bytes]] = field(default_factory=list)
 
-    def __call__(self, keys: KeyMaterial) -> Bench:
+    def __call__(self, keys: ReleasedKeys) -> Bench:
         self.keys.append((bytes(keys.model), bytes(keys.database)))
         bench = Bench(
             model_name="words",

@@ -34,13 +34,13 @@ from kms.domain.material import new_material
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key
 from kms.operations.services import initialise, open_vault
-from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.settings import (
     EnclaveSettings,
     KeySource,
-    Limits,
     MachineSettings,
     ModelSettings,
+    ServiceLimits,
 )
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, FakeRandom
@@ -139,7 +139,7 @@ def settings_of(
     model: KeySource,
     database: KeySource,
     *,
-    limits: Limits | None = None,
+    limits: ServiceLimits | None = None,
     **more: Any,  # noqa: ANN401  fields of the settings
 ) -> EnclaveSettings:
     usual: dict[str, Any] = {
@@ -149,7 +149,7 @@ def settings_of(
         "database": Path("nowhere.db"),
         "database_key": database,
         "machine": MachineSettings(simulate="snp"),
-        "limits": limits or Limits(retry_seconds=0.2),
+        "limits": limits or ServiceLimits(retry_seconds=0.2),
     }
     return EnclaveSettings(**usual | more)
 
@@ -158,7 +158,7 @@ def settings_of(
 class Site:
     """A service that is served."""
 
-    service: Service
+    service: RagService
     workshop: Workshop
     port: int
     loop: asyncio.AbstractEventLoop
@@ -216,7 +216,7 @@ def remote(port: int) -> Site:
 
 
 @contextmanager
-def serving(service: Service, workshop: Workshop) -> Iterator[Site]:
+def serving(service: RagService, workshop: Workshop) -> Iterator[Site]:
     """Serve on a free port in a thread of its own."""
     loops: list[asyncio.AbstractEventLoop] = []
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from rag_demo.enclave.service.logs import JsonLines
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.users import collection_of
 from tests.rag_demo.service.support import Site, ask, events, token, upload
 
@@ -393,7 +393,7 @@ def test_a_user_asks_only_so_much_at_a_time(site: Site) -> None:
 
 
 def test_limits_have_defaults_that_a_machine_bears() -> None:
-    limits = Limits()
+    limits = ServiceLimits()
     assert limits.document_bytes == 64 * 1024 * 1024
     assert limits.uploads * limits.document_bytes <= limits.waiting_bytes
     assert replace(limits, uploads=1).uploads_per_user <= 1

@@ -11,7 +11,7 @@ from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.answers import LanguageModel
 from rag_demo.enclave.service.config import MAX_CONFIG_BYTES, load_config, parse_config
 from rag_demo.enclave.service.insecure_switches import relaxations
-from rag_demo.enclave.service.settings import EnclaveSettings, Limits, PostgresSettings
+from rag_demo.enclave.service.settings import EnclaveSettings, PostgresSettings, ServiceLimits
 from tests.rag_demo.service.support import VERIFIER
 
 WHOLE = f"""
@@ -100,7 +100,7 @@ def test_little_has_to_be_said_and_the_rest_is_cautious() -> None:
     settings = parsed(LEAST)
     assert (settings.host, settings.simulated, settings.llm, settings.prompt_key) == ("127.0.0.1", False, None, None)
     assert (settings.unconfined_documents, settings.x25519) == (None, None)
-    assert settings.limits == Limits()
+    assert settings.limits == ServiceLimits()
 
 
 def test_the_command_line_comes_before_the_file() -> None:
@@ -199,8 +199,8 @@ def test_a_slip_of_the_pen_is_told_with_what_was_meant(old: str, new: str, hint:
 
 
 def test_every_limit_can_be_set_and_has_bounds() -> None:
-    for one in fields(Limits):
-        assert parsed(f"{LEAST}[limits]\n{one.name} = {one.default}").limits == Limits()
+    for one in fields(ServiceLimits):
+        assert parsed(f"{LEAST}[limits]\n{one.name} = {one.default}").limits == ServiceLimits()
         for wrong in ("-1", "0", "1e99", "true", '"1"', "[]"):
             with pytest.raises(ConfigurationError) as refused:
                 parsed(f"{LEAST}[limits]\n{one.name} = {wrong}")
@@ -247,7 +247,7 @@ def test_the_page_shows_a_file_that_is_read() -> None:
 def test_the_page_names_every_limit_and_no_other() -> None:
     table = PAGE.partition("## Limits")[2]
     named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
-    assert named == {one.name for one in fields(Limits)}
+    assert named == {one.name for one in fields(ServiceLimits)}
 
 
 def test_a_prompt_key_has_a_window_that_all_share() -> None:

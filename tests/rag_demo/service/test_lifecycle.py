@@ -13,22 +13,22 @@ from typing import Any
 import httpx
 import pytest
 
-from attest.channel import Form
+from attest.channel import MessageForm
 from attest.channel.asgi import GATEWAY_PATH
 from attest.channel.transport import ChannelTransport
 from attest.encoding import JsonValue
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.release.refusals import LeaseLostError, PolicyNotMetError
 from kms.clock import system_clock
-from rag_demo.enclave.interfaces import Document, Passage
-from rag_demo.enclave.service.assembly import Service
-from rag_demo.enclave.service.held_keys import Keyring, LeaseState
-from rag_demo.enclave.service.lifecycle import Enclave, Life, State, Why
+from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage
+from rag_demo.enclave.service.assembly import RagService
+from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport
+from rag_demo.enclave.service.lifecycle import Enclave, Life, LifecycleState, Why
 from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.question import answered
 from rag_demo.enclave.service.refusals import RefusedError
-from rag_demo.enclave.service.resources import Bench, KeyMaterial
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.resources import Bench, ReleasedKeys
+from rag_demo.enclave.service.settings import ServiceLimits
 from tests.rag_demo.service.parts import WordEmbedder, Workshop
 from tests.rag_demo.service.support import (
     DATABASE_KEY,
@@ -47,15 +47,15 @@ from tests.rag_demo.service.support import (
 LEASE = b"The lease ends in March."
 
 
-def limits(**more: Any) -> Limits:  # noqa: ANN401  fields of the limits
-    return Limits(retry_seconds=0.2, renew_seconds=0.2, **more)
+def limits(**more: Any) -> ServiceLimits:  # noqa: ANN401  fields of the limits
+    return ServiceLimits(retry_seconds=0.2, renew_seconds=0.2, **more)
 
 
 @pytest.mark.loopback
 def test_without_its_keys_it_proves_itself_says_why_and_does_nothing_else(document_owner: Owner) -> None:
     workshop = Workshop()
     settings = settings_of(source_nowhere("model"), document_owner.source("quiet"), limits=limits())
-    with serving(Service(settings, open_bench=workshop), workshop) as site:
+    with serving(RagService(settings, open_bench=workshop), workshop) as site:
         found = site.wait_for("locked")
         while found["why"] is None:
             found = site.state()
@@ -84,7 +84,7 @@ def test_a_policy_that_is_tightened_stops_it_at_once_and_a_relaxed_one_brings_it
 ) -> None:
     workshop = Workshop()
     settings = settings_of(model_owner.source("tightened"), document_owner.source("tightened"), limits=limits())
-    with serving(Service(settings, open_bench=workshop), workshop) as site, ThreadPoolExecutor(2) as threads:
+    with serving(RagService(settings, open_bench=workshop), workshop) as site, ThreadPoolExecutor(2) as threads:
         site.wait_for("ready")
         assert workshop.keys == [(MODEL_KEY, DATABASE_KEY)]
         reading, go_on = threading.Event(), threading.Event()
@@ -126,7 +126,7 @@ def test_a_policy_that_is_tightened_stops_it_at_once_and_a_relaxed_one_brings_it
             assert ask(third, "When ends the lease?")[-1][1]["known"] is True
 
 
-_SEALED = {"content-type": Form.CHUNKED.request_type}
+_SEALED = {"content-type": MessageForm.CHUNKED.request_type}
 
 
 def _paused(reached: threading.Event, go_on: threading.Event) -> None:
@@ -187,8 +187,8 @@ class FakeKeyring:
             raise self.over
 
     @property
-    def leases(self) -> tuple[LeaseState, ...]:
-        return (LeaseState(key="model", until=datetime(2026, 1, 1, tzinfo=UTC)),)
+    def leases(self) -> tuple[LeaseReport, ...]:
+        return (LeaseReport(key="model", until=datetime(2026, 1, 1, tzinfo=UTC)),)
 
     async def close(self) -> None:
         self.closed = True
@@ -205,7 +205,7 @@ class Scene:
         self.taken = 0
         self.keyrings: list[FakeKeyring] = []
         self.workshop = Workshop()
-        self.open_bench: Callable[[KeyMaterial], Bench] = self.workshop
+        self.open_bench: Callable[[ReleasedKeys], Bench] = self.workshop
         self.enclave = Enclave(
             keyring=self._keyring,  # type: ignore[arg-type]  # stands in for the real one
             open_bench=self._opened,
@@ -221,13 +221,13 @@ class Scene:
         self.keyrings.append(FakeKeyring(self, lost))
         return self.keyrings[-1]
 
-    async def _unlocked(self, _: Keyring) -> None:
+    async def _unlocked(self, _: HeldKeys) -> None:
         await self.while_unlocking()
         self.taken += 1
         if self.unlocking is not None:
             raise self.unlocking
 
-    def _opened(self, keys: KeyMaterial) -> Bench:
+    def _opened(self, keys: ReleasedKeys) -> Bench:
         return self.open_bench(keys)
 
     def _wiped(self) -> None:
@@ -269,7 +269,7 @@ def test_pauses_grow_to_their_most_and_begin_anew_after_a_success() -> None:
     scene.refusals = [refusal() for _ in range(12)]
 
     async def story() -> None:
-        await scene.until(lambda: scene.enclave.state is State.READY)
+        await scene.until(lambda: scene.enclave.state is LifecycleState.READY)
         assert len(scene.pauses) == 12
         for number, pause in enumerate(scene.pauses):
             most = min(30, 0.5 * 2**number)
@@ -286,14 +286,14 @@ def test_a_lost_lease_ends_what_is_under_way_before_the_callback_returns() -> No
     scene = Scene()
 
     async def story() -> None:
-        await scene.until(lambda: scene.enclave.state is State.READY)
+        await scene.until(lambda: scene.enclave.state is LifecycleState.READY)
         life = scene.enclave.require_ready()
         work = asyncio.create_task(life.during(asyncio.sleep(3600)))
         await asyncio.sleep(0)
         scene.keyrings[-1].lost(lost())
         assert life.over
         assert scene.wiped == 1
-        assert scene.enclave.state is State.STOPPED
+        assert scene.enclave.state is LifecycleState.STOPPED
         with pytest.raises(RefusedError) as refused:
             scene.enclave.require_ready()
         assert refused.value.code == "rag-stopped"
@@ -310,7 +310,7 @@ def test_a_result_that_is_ready_when_the_lease_is_lost_is_nobodys() -> None:
     scene = Scene()
 
     async def story() -> None:
-        await scene.until(lambda: scene.enclave.state is State.READY)
+        await scene.until(lambda: scene.enclave.state is LifecycleState.READY)
         life = scene.enclave.require_ready()
 
         async def finish() -> str:
@@ -328,13 +328,13 @@ def test_a_lease_that_ended_by_itself_stops_it_also_where_no_timer_has_noticed()
     scene = Scene()
 
     async def story() -> None:
-        await scene.until(lambda: scene.enclave.state is State.READY)
+        await scene.until(lambda: scene.enclave.state is LifecycleState.READY)
         scene.keyrings[-1].over = lost()
         with pytest.raises(RefusedError) as refused:
             scene.enclave.require_ready()
         assert refused.value.code == "rag-stopped"
         assert scene.enclave.why == Why(code="lease-lost", detail="the lease is over")
-        await scene.until(lambda: len(scene.keyrings) == 2 and scene.enclave.state is State.READY)
+        await scene.until(lambda: len(scene.keyrings) == 2 and scene.enclave.state is LifecycleState.READY)
 
     scene.play(story)
 
@@ -343,7 +343,7 @@ def test_a_lease_that_is_lost_while_it_is_opened_lets_nobody_in() -> None:
     scene = Scene()
     opening, go_on = threading.Event(), threading.Event()
 
-    def slow(keys: KeyMaterial) -> Bench:
+    def slow(keys: ReleasedKeys) -> Bench:
         opening.set()
         assert go_on.wait(10)
         return scene.workshop(keys)
@@ -351,7 +351,7 @@ def test_a_lease_that_is_lost_while_it_is_opened_lets_nobody_in() -> None:
     async def story() -> None:
         scene.open_bench = slow
         await scene.until(opening.is_set)
-        assert scene.enclave.state is State.UNLOCKING
+        assert scene.enclave.state is LifecycleState.UNLOCKING
         with pytest.raises(RefusedError) as refused:
             scene.enclave.require_ready()
         assert refused.value.code == "rag-unlocking"
@@ -382,7 +382,7 @@ def test_a_model_that_does_not_open_leaves_it_locked_and_says_why(error: Excepti
     scene = Scene()
     failures = [error, error]
 
-    def fail(keys: KeyMaterial) -> Bench:
+    def fail(keys: ReleasedKeys) -> Bench:
         if failures:
             raise failures.pop()
         return scene.workshop(keys)
@@ -393,7 +393,7 @@ def test_a_model_that_does_not_open_leaves_it_locked_and_says_why(error: Excepti
         assert scene.enclave.why is not None
         assert scene.enclave.why.code == code
         assert "secret" not in scene.enclave.why.detail
-        await scene.until(lambda: scene.enclave.state is State.READY)
+        await scene.until(lambda: scene.enclave.state is LifecycleState.READY)
         assert scene.enclave.why is None
 
     scene.play(story)
@@ -402,7 +402,7 @@ def test_a_model_that_does_not_open_leaves_it_locked_and_says_why(error: Excepti
 def test_the_log_says_what_to_do_about_a_lock(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
 
-    def fail(_: KeyMaterial) -> Bench:
+    def fail(_: ReleasedKeys) -> Bench:
         raise ConfigurationError("no such folder", code="rag-store-unavailable", hint="make the folder")
 
     async def story() -> None:
@@ -423,9 +423,9 @@ def test_a_channel_key_that_cannot_be_had_closes_what_was_opened() -> None:
     async def story() -> None:
         await scene.until(lambda: scene.workshop.opened and scene.enclave.why)
         assert scene.workshop.opened[0].store.closed  # type: ignore[attr-defined]  # the tests' own
-        assert scene.enclave.state is State.LOCKED
+        assert scene.enclave.state is LifecycleState.LOCKED
         scene.unlocking = None
-        await scene.until(lambda: scene.enclave.state is State.READY)
+        await scene.until(lambda: scene.enclave.state is LifecycleState.READY)
 
     scene.play(story)
 
@@ -434,7 +434,7 @@ def test_ending_while_the_model_is_being_opened_closes_it_afterwards() -> None:
     scene = Scene()
     opening, go_on = threading.Event(), threading.Event()
 
-    def slow(keys: KeyMaterial) -> Bench:
+    def slow(keys: ReleasedKeys) -> Bench:
         opening.set()
         assert go_on.wait(10)
         return scene.workshop(keys)
@@ -467,7 +467,7 @@ def test_ending_overwrites_everything_however_long_and_however_badly_it_goes() -
     async def story() -> None:
         living = asyncio.create_task(scene.enclave.run())
         scene.open_bench = lambda keys: replace(scene.workshop(keys), embedder=Stubborn())
-        await scene.until(lambda: scene.enclave.state is State.READY)
+        await scene.until(lambda: scene.enclave.state is LifecycleState.READY)
         scene.enclave.end()
         living.cancel()
         await scene.until(closing.is_set)
@@ -532,10 +532,12 @@ def test_a_lease_lost_while_the_channel_takes_its_key_leaves_no_key_behind() -> 
 
 def test_who_reads_slowly_has_nothing_more_once_the_lease_is_lost() -> None:
     workshop = Workshop()
-    life = Life(workshop(KeyMaterial(model=memoryview(b"m"), database=memoryview(b"d"))))
+    life = Life(workshop(ReleasedKeys(model=memoryview(b"m"), database=memoryview(b"d"))))
     collection, embedder = b"c" * 32, life.bench.embedder
-    passages = [Passage(page=1, ordinal=number, text=f"The lease {number} ends in March.") for number in range(3)]
-    document = Document(
+    passages = [
+        IndexedPassage(page=1, ordinal=number, text=f"The lease {number} ends in March.") for number in range(3)
+    ]
+    document = IndexedDocument(
         id="0" * 32,
         name="a",
         media_type="text/plain",

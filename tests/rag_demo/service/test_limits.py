@@ -20,8 +20,8 @@ from rag_demo.enclave.service.composition import bench_of
 from rag_demo.enclave.service.concurrency import Turns
 from rag_demo.enclave.service.lifecycle import Life
 from rag_demo.enclave.service.refusals import RefusedError, problem, status_of
-from rag_demo.enclave.service.resources import Bench, KeyMaterial
-from rag_demo.enclave.service.settings import Limits, LlmSettings, ModelSettings
+from rag_demo.enclave.service.resources import Bench, ReleasedKeys
+from rag_demo.enclave.service.settings import LlmSettings, ModelSettings, ServiceLimits
 from rag_demo.enclave.service.threads import Threads
 from rag_demo.enclave.service.users import collection_of
 from rag_demo.enclave.store import StoreClosedError, StoreDamagedError, StoreLimitError
@@ -42,10 +42,12 @@ class Ready:
 
 
 def played(
-    limits: Limits, story: Callable[[httpx.AsyncClient, Ready], Awaitable[None]], workshop: Workshop | None = None
+    limits: ServiceLimits,
+    story: Callable[[httpx.AsyncClient, Ready], Awaitable[None]],
+    workshop: Workshop | None = None,
 ) -> None:
     """Play a story with the application behind the channel, and no channel."""
-    bench = (workshop or Workshop())(KeyMaterial(model=memoryview(b"m"), database=memoryview(b"d")))
+    bench = (workshop or Workshop())(ReleasedKeys(model=memoryview(b"m"), database=memoryview(b"d")))
     threads = Threads(limits)
 
     async def run() -> None:
@@ -77,7 +79,7 @@ def test_a_user_who_asks_too_often_waits_and_another_one_does_not() -> None:
         other = {"authorization": f"Bearer {token('bert')}"}
         assert (await client.get("/v1/documents", headers=other)).status_code == 200
 
-    played(Limits(requests_per_minute=6, request_burst=2), story)
+    played(ServiceLimits(requests_per_minute=6, request_burst=2), story)
 
 
 def test_one_user_who_lists_and_deletes_leaves_threads_to_the_others() -> None:
@@ -102,7 +104,7 @@ def test_one_user_who_lists_and_deletes_leaves_threads_to_the_others() -> None:
             await asyncio.wait(asked)
         assert (await client.delete("/v1/documents")).status_code == 204  # turns are given back
 
-    played(Limits(), story)
+    played(ServiceLimits(), story)
 
 
 def test_a_document_that_takes_too_long_is_given_up_and_leaves_nothing() -> None:
@@ -114,7 +116,7 @@ def test_a_document_that_takes_too_long_is_given_up_and_leaves_nothing() -> None
         assert events(answer.text)[-1][1]["problem"]["code"] == "rag-upload-too-slow"
         assert (await client.get("/v1/documents")).json()["documents"] == []
 
-    played(Limits(upload_seconds=0.2), story, workshop)
+    played(ServiceLimits(upload_seconds=0.2), story, workshop)
 
 
 def test_an_answer_that_takes_too_long_is_given_up() -> None:
@@ -130,7 +132,7 @@ def test_an_answer_that_takes_too_long_is_given_up() -> None:
         workshop.answers.pause = None
         assert events((await client.post("/v1/questions", json={"question": "the lease?"})).text)[-1][0] == "answer"
 
-    played(Limits(question_seconds=0.3), story, workshop)
+    played(ServiceLimits(question_seconds=0.3), story, workshop)
 
 
 def test_what_a_part_refuses_has_its_status_and_what_breaks_is_the_services_own_trouble() -> None:
@@ -170,7 +172,7 @@ def test_a_store_that_fails_is_told_and_so_is_a_defect_of_it() -> None:
             assert "secret" not in asked.text + sent.text
             errors.append(ValueError("secret"))
 
-    played(Limits(), story, workshop)
+    played(ServiceLimits(), story, workshop)
 
 
 def test_turns_are_given_back_once_however_often_that_is_said() -> None:

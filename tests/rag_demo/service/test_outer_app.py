@@ -17,9 +17,9 @@ import httpx
 import pytest
 from starlette.responses import Response
 
-from attest.channel import ChannelExpectation, KeyDocument, KeyOffer, ServiceKey, verify_offer
+from attest.channel import ChannelExpectation, ChannelKey, KeyDocument, KeyOffer, verify_offer
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
-from attest.channel.ohttp import Form
+from attest.channel.ohttp import MessageForm
 from attest.encoding import base64url_text, json_value
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS
@@ -30,10 +30,10 @@ from attest.page import PageFile
 from attest.policy import load_policy
 from attest.simulator.machines import MachineKind, SimulatedMachine
 from kms.clock import system_clock
-from rag_demo.enclave.service.assembly import Service, attester_of
+from rag_demo.enclave.service.assembly import RagService, attester_of
 from rag_demo.enclave.service.attestation import KEPT, Offers, Vendors, files_of
 from rag_demo.enclave.service.outer_app import Doors
-from rag_demo.enclave.service.settings import Limits, MachineSettings
+from rag_demo.enclave.service.settings import MachineSettings, ServiceLimits
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import NAME, Site, machine, serving, settings_of, source_nowhere
 
@@ -45,12 +45,12 @@ PAGE = PageFile(
 @pytest.fixture(scope="module")
 def locked() -> Iterator[Site]:
     """A service without keys, with narrow limits and a page."""
-    limits = Limits(
+    limits = ServiceLimits(
         document_bytes=1000, waiting_bytes=4000, body_seconds=0.5, offers_per_minute_each=8, retry_seconds=60
     )
     settings = settings_of(source_nowhere("model"), source_nowhere("database"), limits=limits)
     workshop = Workshop()
-    service = Service(settings, open_bench=workshop, pages={"/": PAGE})
+    service = RagService(settings, open_bench=workshop, pages={"/": PAGE})
     with serving(service, workshop) as site:
         yield site
 
@@ -116,7 +116,7 @@ def test_who_asks_too_often_for_evidence_waits_and_nobody_else_does(locked: Site
 def test_a_request_that_does_not_arrive_in_time_is_held_no_longer(locked: Site) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", locked.port, timeout=10)
     connection.putrequest("POST", GATEWAY_PATH)
-    connection.putheader("content-type", Form.CHUNKED.request_type)
+    connection.putheader("content-type", MessageForm.CHUNKED.request_type)
     connection.putheader("content-length", "1000")
     connection.endheaders(b"\0" * 10)
     begun = time.monotonic()
@@ -131,7 +131,7 @@ def test_no_more_of_everybodys_requests_is_held_than_fits_and_it_is_given_back(l
     def begun(size: int) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection("127.0.0.1", locked.port, timeout=10)
         connection.putrequest("POST", GATEWAY_PATH)
-        connection.putheader("content-type", Form.CHUNKED.request_type)
+        connection.putheader("content-type", MessageForm.CHUNKED.request_type)
         connection.putheader("content-length", "100000")
         connection.endheaders(b"\0" * size)
         return connection
@@ -141,7 +141,7 @@ def test_no_more_of_everybodys_requests_is_held_than_fits_and_it_is_given_back(l
     first.close()
     second.close()
     # What was held is free again, once the server has noticed that they left.
-    headers, end = {"content-type": Form.CHUNKED.request_type}, time.monotonic() + 20
+    headers, end = {"content-type": MessageForm.CHUNKED.request_type}, time.monotonic() + 20
     while (answer := httpx.post(locked.url + GATEWAY_PATH, content=b"\0" * 3000, headers=headers)).status_code == 503:
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -193,7 +193,7 @@ def at_the_doors(channel: Any, *, begin: bool = False) -> _Rest:  # noqa: ANN401
         state=Response,
         is_ready=lambda: True,
         life=contextlib.nullcontext,
-        limits=Limits(),
+        limits=ServiceLimits(),
         ticks=time.monotonic,
     )
     rest = _Rest()
@@ -240,7 +240,7 @@ def offers(*, vendors: Vendors | None = None, per_minute: int = 600, fail: bool 
 
 
 def document() -> KeyDocument:
-    return ServiceKey.born(random=os.urandom, at=system_clock()).document
+    return ChannelKey.born(random=os.urandom, at=system_clock()).document
 
 
 def endorsements(offer: KeyOffer) -> list[bytes]:

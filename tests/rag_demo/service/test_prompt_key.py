@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from attest.channel import Form, HeldTrust, PromptRecord
+from attest.channel import HeldTrust, MessageForm, PromptRecord
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
 from attest.channel.replay_store import SqliteReplayWindow
 from attest.channel.transport import ChannelTransport
@@ -21,9 +21,9 @@ from attest.policy import load_policy
 from attest.release.client import KeyReleaseClient
 from attest.release.prompt_keys import PromptKey
 from kms.clock import system_clock
-from rag_demo.enclave.service.assembly import Service
+from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.channel import ReleasedChannel
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import ServiceLimits
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import (
     BASE,
@@ -38,7 +38,7 @@ from tests.rag_demo.service.support import (
     upload,
 )
 
-SEALED = {"content-type": Form.CHUNKED.request_type}
+SEALED = {"content-type": MessageForm.CHUNKED.request_type}
 pytestmark = pytest.mark.loopback
 
 
@@ -53,13 +53,13 @@ def replicas(
         document_owner.source("quiet"),
         prompt_key=document_owner.source("prompts"),
         replay_window=window,
-        limits=Limits(retry_seconds=0.2),
+        limits=ServiceLimits(retry_seconds=0.2),
     )
     with ExitStack() as stack:
         sites = []
         for _ in range(2):
             workshop = Workshop()
-            sites.append(stack.enter_context(serving(Service(settings, open_bench=workshop), workshop)))
+            sites.append(stack.enter_context(serving(RagService(settings, open_bench=workshop), workshop)))
         for site in sites:
             site.wait_for("ready")
         yield sites[0], sites[1]
@@ -91,7 +91,7 @@ def test_any_replica_answers_and_each_request_is_answered_once(
             body = b"".join(request.stream)  # type: ignore[arg-type]  # of a client that blocks
             seen.append(body)
             again = httpx.Request(
-                request.method, request.url, headers={"content-type": Form.CHUNKED.request_type}, content=body
+                request.method, request.url, headers={"content-type": MessageForm.CHUNKED.request_type}, content=body
             )
             return super().handle_request(again)
 
@@ -125,7 +125,7 @@ def test_without_the_key_there_is_no_channel_and_that_is_told(model_owner: Owner
         replay_window=str(tmp_path / "w.db"),
     )
     workshop = Workshop()
-    with serving(Service(settings, open_bench=workshop), workshop) as site:
+    with serving(RagService(settings, open_bench=workshop), workshop) as site:
         for method, path in (("POST", GATEWAY_PATH), ("GET", GATEWAY_PATH), ("GET", OFFER_PATH)):
             answer = httpx.request(method, site.url + path, trust_env=False)
             assert (answer.status_code, answer.json()["code"]) == (503, "rag-locked")
@@ -141,7 +141,7 @@ def test_a_window_that_cannot_be_opened_is_told_before_anything_starts(model_own
         replay_window=str(tmp_path / "no" / "folder" / "w.db"),
     )
     with pytest.raises(ConfigurationError) as refused:
-        Service(settings, open_bench=Workshop())
+        RagService(settings, open_bench=Workshop())
     assert refused.value.code == "replay-window-unusable"
 
 

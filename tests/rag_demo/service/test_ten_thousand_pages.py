@@ -21,13 +21,13 @@ import pytest
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.policy import load_policy
-from rag_demo.client import Answer, Demands, Progress, RagClient, Sent, Stored, UserToken
+from rag_demo.client import Answer, Demands, RagClient, Sent, Stored, UploadProgress, UserToken
 from rag_demo.enclave.documents import parse, split
 from rag_demo.enclave.embedding import PlainFolder, installed_model, load_embedder
 from rag_demo.enclave.interfaces import Found
 from rag_demo.enclave.service.composition import PASSAGE_TOKENS
 from rag_demo.enclave.service.question import FOUND
-from rag_demo.enclave.service.settings import Limits
+from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.users import collection_of
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 from tests.rag_demo.documents.samples import pdf
@@ -188,7 +188,7 @@ class Uploaded:
     """What an upload was like."""
 
     stored: Stored
-    steps: list[tuple[float, Progress]]
+    steps: list[tuple[float, UploadProgress]]
     sent: float
     begun: float
     ended: float
@@ -217,12 +217,12 @@ class Uploaded:
 
 
 def uploaded(program: Program, client: RagClient, file: Path) -> Uploaded:
-    steps: list[tuple[float, Progress]] = []
+    steps: list[tuple[float, UploadProgress]] = []
     sent = 0.0
 
-    def told(step: Sent | Progress) -> None:
+    def told(step: Sent | UploadProgress) -> None:
         nonlocal sent
-        if isinstance(step, Progress):
+        if isinstance(step, UploadProgress):
             steps.append((time.monotonic(), step))
         else:
             sent = time.monotonic()
@@ -242,7 +242,7 @@ def require_steady(upload: Uploaded, pages: int) -> None:
     assert all(step.of in {None, pages} for step in told)
     assert all(step.of_passages in {None, document.passages} for step in told)
     assert all(before.pages <= after.pages and before.passages <= after.passages for before, after in pairwise(told))
-    assert told[-1] == Progress(pages=pages, of=pages, passages=document.passages, of_passages=document.passages)
+    assert told[-1] == UploadProgress(pages=pages, of=pages, passages=document.passages, of_passages=document.passages)
     assert document.pages == pages <= document.passages
     assert max(upload.silences) < SILENT_SECONDS
     # Five times a second; or a batch each time, where that takes longer.
@@ -381,8 +381,8 @@ def test_ten_thousand_full_pages_are_within_the_default_limits() -> None:
         for passage in split(read, count_tokens=embedder.count_tokens, max_tokens=PASSAGE_TOKENS):
             passages, text = passages + 1, text + len(passage.text.encode())
     tell(f"{MANY} pages of {sum(len(line.split()) for line in pages[0])} words: {passages} passages")
-    assert 3 * MANY < passages < Limits().passages_per_document
+    assert 3 * MANY < passages < ServiceLimits().passages_per_document
     assert passages < StoreLimits().passages
     assert text < StoreLimits().text_bytes
     # By NumPy, on two cores that do nothing else: docs/rag-embedding.md.
-    assert passages / 36 < Limits().upload_seconds
+    assert passages / 36 < ServiceLimits().upload_seconds

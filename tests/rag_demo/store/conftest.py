@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from rag_demo.enclave.interfaces import Store
+from rag_demo.enclave.interfaces import DocumentStore
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 from rag_demo.enclave.store.postgres import PostgresStore
 from tests.kms.postgres import Server
 from tests.rag_demo.store.pgvector import REASON, running_pgvector
 from tests.rag_demo.store.support import DIMENSIONS, KEY, MODEL
 
-Opener = Callable[..., Store]
+Opener = Callable[..., DocumentStore]
 
 
 @pytest.fixture
@@ -60,5 +60,5 @@ def open_store(request: pytest.FixtureRequest) -> Opener:
 
 
 @pytest.fixture
-def store(open_store: Opener) -> Store:
+def store(open_store: Opener) -> DocumentStore:
     return open_store()

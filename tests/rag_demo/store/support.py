@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from rag_demo.enclave.interfaces import Document, Found, Passage, Store, Vectors
+from rag_demo.enclave.interfaces import DocumentStore, Found, IndexedDocument, IndexedPassage, Vectors
 from tests.rag_demo.hashing import DIMENSIONS, HashingEmbedder
 
 __all__ = [
@@ -32,8 +32,8 @@ MODEL = "hashing"
 MINE, YOURS = b"m" * 32, b"y" * 32
 
 
-def document(label: str, *, name: str | None = None, day: int = 0) -> Document:
-    return Document(
+def document(label: str, *, name: str | None = None, day: int = 0) -> IndexedDocument:
+    return IndexedDocument(
         id=hashlib.sha256(label.encode()).hexdigest()[:32],
         name=name or f"{label}.txt",
         media_type="text/plain",
@@ -44,15 +44,15 @@ def document(label: str, *, name: str | None = None, day: int = 0) -> Document:
     )
 
 
-def parts_of(texts: Iterable[str], *, each: int = 2) -> Iterator[tuple[Sequence[Passage], Vectors]]:
+def parts_of(texts: Iterable[str], *, each: int = 2) -> Iterator[tuple[Sequence[IndexedPassage], Vectors]]:
     """Two passages on a page, ``each`` in a part."""
-    whole = [Passage(page=1 + at // 2, ordinal=at, text=text) for at, text in enumerate(texts)]
+    whole = [IndexedPassage(page=1 + at // 2, ordinal=at, text=text) for at, text in enumerate(texts)]
     for start in range(0, len(whole), each):
         part = whole[start : start + each]
         yield part, EMBEDDER.embed([passage.text for passage in part])
 
 
-def add(store: Store, collection: bytes, label: str, *texts: str, day: int = 0) -> Document:
+def add(store: DocumentStore, collection: bytes, label: str, *texts: str, day: int = 0) -> IndexedDocument:
     return store.add(collection, document(label, day=day), parts_of(texts))
 
 
@@ -67,5 +67,5 @@ def killed_in_the_end(child: subprocess.Popen[str]) -> Iterator[subprocess.Popen
     assert child.returncode == -signal.SIGKILL
 
 
-def ask(store: Store, collection: bytes, question: str, limit: int = 5) -> tuple[Found, ...]:
+def ask(store: DocumentStore, collection: bytes, question: str, limit: int = 5) -> tuple[Found, ...]:
     return store.search(collection, question, EMBEDDER.embed([question])[0], limit=limit)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 
-from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
 from rag_demo.enclave.documents.zips import Package
 
 __all__ = ["read"]
@@ -44,12 +44,12 @@ def read(data: bytes, out: Out) -> None:
     _feed(package.unpack(_TYPES, MAX_TYPES_BYTES), types)
     main = types.named(_MAIN)
     if len(main) != 1:
-        raise RefusedError("malformed", "the content types of the archive")
+        raise UnreadableDocumentError("malformed", "the content types of the archive")
     limit = out.limits.max_unpacked_bytes
     breaks = _Breaks()
     _feed(package.unpack(main[0], limit), breaks)
     if not breaks.is_document:
-        raise RefusedError("malformed", "the main part of the document")
+        raise UnreadableDocumentError("malformed", "the main part of the document")
     parts = Parts(out)
     if breaks.any:
         _feed(package.unpack(main[0], limit), _Text(_Pages(out)))
@@ -66,7 +66,7 @@ class _Target:
     """What lxml tells of a document, piece by piece; each kind of target takes what it wants of it."""
 
     def doctype(self, _name: str | None, _public: str | None, _system: str | None) -> None:
-        raise RefusedError("malformed", "a document type declaration in XML")
+        raise UnreadableDocumentError("malformed", "a document type declaration in XML")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """Take the beginning of an element."""
@@ -97,7 +97,7 @@ def _feed(pieces: Iterator[bytes], target: _Target) -> None:
             parser.feed(piece)
         parser.close()
     except (etree.XMLSyntaxError, etree.ParserError, ValueError) as exc:
-        raise RefusedError("malformed", "XML in the archive") from exc
+        raise UnreadableDocumentError("malformed", "XML in the archive") from exc
 
 
 class _Types(_Target):
@@ -160,7 +160,7 @@ class _Pages:
         self._blocks.append(text)
         self._size += len(text) + 2
         if self._size > self._out.limits.max_page_characters:
-            raise RefusedError("limit", "max_page_characters", self._out.limits.max_page_characters)
+            raise UnreadableDocumentError("limit", "max_page_characters", self._out.limits.max_page_characters)
 
     def end(self) -> None:
         self._out.page("\n\n".join(self._blocks))
@@ -217,7 +217,7 @@ class _Text(_Target):
         self._size += len(text)
         self._fresh = self._fresh and not text.strip()
         if self._size > MAX_PARAGRAPH_CHARACTERS:
-            raise RefusedError("limit", "characters of a paragraph", MAX_PARAGRAPH_CHARACTERS)
+            raise UnreadableDocumentError("limit", "characters of a paragraph", MAX_PARAGRAPH_CHARACTERS)
 
     def end(self, tag: str) -> None:
         self._twice -= tag in _TWICE

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
-from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
 from rag_demo.enclave.documents.readers.plain import decoded
 
 __all__ = ["ENCODINGS", "read", "text_of"]
@@ -157,7 +157,7 @@ def _run(html: str, block: Callable[[str, bool], None]) -> None:
         parser.feed(html)
         parser.close()
     except AssertionError as exc:  # how the standard library's parser says that a declaration is none
-        raise RefusedError("malformed", "a declaration in HTML") from exc
+        raise UnreadableDocumentError("malformed", "a declaration in HTML") from exc
     parser.flush()
 
 
@@ -183,10 +183,10 @@ def _letters(data: bytes) -> str:
         return decoded(data)
     name = said[1].decode("ascii").lower()
     if name not in ENCODINGS:
-        raise RefusedError("encoding", f"HTML in {name}")
+        raise UnreadableDocumentError("encoding", f"HTML in {name}")
     if ENCODINGS[name] == "utf-8":
         return decoded(data)
     try:
         return data.decode(ENCODINGS[name])
     except UnicodeDecodeError as exc:
-        raise RefusedError("encoding", f"bytes that are not {name}", exc.start) from exc
+        raise UnreadableDocumentError("encoding", f"bytes that are not {name}", exc.start) from exc

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
 from rag_demo.enclave.documents.readers.html import text_of
 from rag_demo.enclave.documents.readers.plain import decoded
 
@@ -29,7 +29,7 @@ def read(data: bytes, out: Out) -> None:
     item = ""
     for token in blocks.parse(decoded(data), known):
         if token.level >= MAX_NESTING - 2:
-            raise RefusedError("limit", "quotes and lists in each other", MAX_NESTING)
+            raise UnreadableDocumentError("limit", "quotes and lists in each other", MAX_NESTING)
         if token.type == "heading_open" and token.tag in _LARGE_HEADINGS:
             parts.end()
         elif token.type == "list_item_open":

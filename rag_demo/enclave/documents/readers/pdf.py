@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from rag_demo.enclave.documents.page_writer import Out, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, UnreadableDocumentError
 
 __all__ = ["read"]
 
@@ -30,12 +30,12 @@ def read(data: bytes, out: Out) -> None:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as exc:
         if exc.err_code in {pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY}:
-            raise RefusedError("encrypted", "a PDF with a password") from exc
-        raise RefusedError("malformed", "no PDF that can be opened") from exc
+            raise UnreadableDocumentError("encrypted", "a PDF with a password") from exc
+        raise UnreadableDocumentError("malformed", "no PDF that can be opened") from exc
     with document:
         count = len(document)
         if count < 1:
-            raise RefusedError("malformed", "a PDF without pages")
+            raise UnreadableDocumentError("malformed", "a PDF without pages")
         out.total(count)
         for index in range(count):
             out.page(_page(document, index, out.limits.max_page_characters), lines_of_paper=True)
@@ -53,13 +53,13 @@ def _page(document: pypdfium2.PdfDocument, index: int, limit: int) -> str:
         finally:
             page.close()
     except pypdfium2.PdfiumError as exc:
-        raise RefusedError("malformed", "page", index + 1) from exc
+        raise UnreadableDocumentError("malformed", "page", index + 1) from exc
 
 
 def _text(page: pypdfium2.PdfTextPage, limit: int) -> str:
     count = page.count_chars()
     if count > limit:
-        raise RefusedError("limit", "max_page_characters", limit)
+        raise UnreadableDocumentError("limit", "max_page_characters", limit)
     if count < 1:
         return ""
     return _TAKEN_HYPHEN.sub(_mended, _paragraphs(page, page.get_text_range()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from rag_demo.enclave.documents.page_writer import Out, Parts, RefusedError
+from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
 
 __all__ = ["decoded", "read"]
 
@@ -25,9 +25,9 @@ def decoded(data: bytes) -> str:
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as exc:
-        raise RefusedError("encoding", f"bytes that are not {encoding.upper()}", exc.start) from exc
+        raise UnreadableDocumentError("encoding", f"bytes that are not {encoding.upper()}", exc.start) from exc
     if "\0" in text:
-        raise RefusedError("type-unknown", "bytes that are no text")
+        raise UnreadableDocumentError("type-unknown", "bytes that are no text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
