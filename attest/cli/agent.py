@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Display, display_options
 from attest.cli.session_options import SessionOptions, service_options, settings_document
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.agent.config import AgentConfig
@@ -86,7 +86,7 @@ def _serve(
     from attest.agent.logs import set_up_logs
     from attest.agent.server import Agent
     from attest.agent.unix_socket import AgentSocket
-    from attest.cli.signals import stopping
+    from attest.terminal.signals import stopping
 
     settings = service.settings()
     level = logging.DEBUG if display.verbose else logging.WARNING if display.quiet else logging.INFO

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from attest.cli.ear import TokenRequest, prepare_token, token_options, write_token
-from attest.cli.lazy import ExampleCommand
 from attest.cli.options import VerificationOptions, question_options
 from attest.cli.reference_options import References, references_options
 from attest.cli.rego import read_rego, rego_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 __all__ = ["appraise"]
 

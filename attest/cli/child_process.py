@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final, Literal
 
-from attest.cli.boundary import report_error
 from attest.errors import ConfigurationError
 from attest.release.names import KeyReference
 from attest.release.refusals import LeaseLostError
 from attest.session import SessionKey
+from attest.terminal.boundary import report_error
 
 __all__ = ["VARIABLE_PREFIX", "ChildProgram", "WantedKey", "descriptor_of"]
 

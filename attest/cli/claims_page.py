@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from attest.cli.console import plain
 from attest.encoding import JsonValue
+from attest.terminal.console import plain
 
 __all__ = ["claim_rows"]
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
 from attest.cli.machine import TCTI
-from attest.cli.options import Display, Hex, display_options
+from attest.cli.option_values import Hex
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.collect import CollectedGpu, GpuState

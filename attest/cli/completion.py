@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from attest.cli.lazy import ExampleCommand
+from attest.terminal.lazy_commands import ExampleCommand
 
 __all__ = ["completion"]
 

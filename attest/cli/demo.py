@@ -6,8 +6,8 @@ from datetime import datetime
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import TIME
+from attest.cli.option_values import TIME
+from attest.terminal.lazy_commands import ExampleCommand
 
 __all__ = ["demo"]
 
@@ -33,7 +33,7 @@ def demo(evidence: tuple[str, ...], endorsements: tuple[str, ...], moment: datet
     """
     from attest.cli.clock import now
     from attest.cli.demo_story import tell
-    from attest.cli.signals import stopped_by_signals
+    from attest.terminal.signals import stopped_by_signals
 
     with stopped_by_signals():
         return tell(evidence, endorsements=endorsements, at=moment or now(), now=now(), colour=not no_colour)

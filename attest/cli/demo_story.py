@@ -23,7 +23,6 @@ from attest.cli.demo_gpus import GPUS, GpuMachine
 from attest.cli.demo_machines import Machine, SnpMachine, TdxMachine, both_machines, facts_of
 from attest.cli.demo_service import Service, run_kms, running_service
 from attest.cli.files import read_file, walk_endorsements
-from attest.cli.terminal_text import visible
 from attest.encoding import JsonValue, json_value
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -35,6 +34,7 @@ from attest.evidence.input_files import read_evidence
 from attest.evidence.recognition import MAX_FILE_BYTES
 from attest.release.client import Attester, KeyReleaseClient, ReleaseRefusedError
 from attest.release.notes import VerifierKey
+from attest.terminal.visible_text import visible
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
 __all__ = ["tell"]

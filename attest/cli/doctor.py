@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
 from attest.cli.machine import TCTI, machine_of
-from attest.cli.options import Display, Network, display_options, network_options
+from attest.cli.options import Network, network_options
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +161,7 @@ def _document(findings: Sequence[DoctorFinding], detected: Detected) -> dict[str
 def _print(findings: Sequence[DoctorFinding], display: Display) -> None:
     from rich.table import Table
 
-    from attest.cli.console import console, plain, sign
+    from attest.terminal.console import console, plain, sign
 
     out = console(display)
     table = Table.grid(padding=(0, 2, 0, 0))

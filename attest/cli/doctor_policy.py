@@ -13,7 +13,7 @@ from attest.appraisal import appraise
 from attest.checks import Check
 from attest.cli.endorsement_fetch import fetch_missing
 from attest.cli.files import walk_endorsements
-from attest.cli.options import Display, Network
+from attest.cli.options import Network
 from attest.cli.policies import read_policies
 from attest.cli.reference_options import References
 from attest.collect.access import MachineAccess
@@ -28,6 +28,7 @@ from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
 from attest.evidence.envelope import Evidence
 from attest.fetch import can_be_fetched
 from attest.policy.load import Policy
+from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
 __all__ = ["PolicyQuestion", "judge_machine"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import TIME, Hex
+from attest.cli.option_values import TIME, Hex
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.appraisal import AttestationResult, Judgement

@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 
 from attest.cli.clock import now
-from attest.cli.options import Display, Network
-from attest.cli.terminal_text import visible
+from attest.cli.options import Network
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import ConfigurationError, UnsupportedError
 from attest.evidence.envelope import Evidence
@@ -38,6 +37,8 @@ from attest.fetch import (
     gather_for_evidence,
     read_service_key,
 )
+from attest.terminal.display import Display
+from attest.terminal.visible_text import visible
 
 __all__ = ["fetch_missing"]
 

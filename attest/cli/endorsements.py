@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import TIME, Display, Network, display_options, network_options
+from attest.cli.option_values import TIME
+from attest.cli.options import Network, network_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

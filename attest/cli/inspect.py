@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Display, display_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 __all__ = ["inspect", "show_files"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from attest.cli.console import console, facts, plain
-from attest.cli.options import Display
 from attest.encoding import JsonValue
+from attest.terminal.console import console, facts, plain
+from attest.terminal.display import Display
 
 __all__ = ["print_tree"]
 

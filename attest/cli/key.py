@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import Display, display_options
 from attest.cli.session_options import SessionOptions, service_options, settings_document
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

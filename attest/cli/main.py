@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from attest import __version__
-from attest.cli.boundary import ReaderGoneError, guarded
-from attest.cli.lazy import LazyEntry, LazyGroup
+from attest.terminal.boundary import ReaderGoneError, guarded
+from attest.terminal.lazy_commands import LazyEntry, LazyGroup
 
 __all__ = ["cli", "main"]
 

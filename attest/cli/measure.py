@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import Display, display_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

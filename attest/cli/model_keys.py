@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from attest.cli.options import Display, Hex, Network
+from attest.cli.option_values import Hex
+from attest.cli.options import Network
 from attest.cli.service_options import ServiceOptions, asked_service
+from attest.terminal.display import Display
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec

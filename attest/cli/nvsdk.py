@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import TIME, Display, Hex, display_options
+from attest.cli.option_values import TIME, Hex
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -187,7 +188,7 @@ def verify(
     if display.json:
         print_document(opinion.document())
     elif not display.quiet:
-        from attest.cli.terminal_text import visible
+        from attest.terminal.visible_text import visible
 
         for line in opinion.lines():
             click.echo(visible(line))

@@ -1,14 +1,16 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from attest.cli.option_values import TIME, Hex, NonceText, Relaxation, TrustedIssuer
+from attest.terminal.display import Command, Decorator, Display, display_options, stacked
 
 if TYPE_CHECKING:
     from attest.checks import Unchecked
@@ -16,13 +18,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMS",
     "PRODUCTS",
-    "TIME",
-    "Display",
-    "Hex",
     "Network",
-    "NonceText",
     "VerificationOptions",
-    "display_options",
     "network_options",
     "nonce_options",
     "question_options",
@@ -45,182 +42,6 @@ FORMS = (
 """The same as ``attest.evidence.input_files.FORMS``, without importing it; a test compares them."""
 PRODUCTS = ("Milan", "Genoa", "Turin")
 
-_Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
-_Decorator: TypeAlias = Callable[[_Command], _Command]
-
-
-# -- values
-
-
-class _Time(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """An RFC 3339 moment."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, datetime):
-            return value
-        from attest.encoding import rfc3339
-        from attest.errors import EvidenceError
-
-        try:
-            return rfc3339(str(value), what="time")
-        except EvidenceError as exc:
-            self.fail(exc.message.removeprefix("time: "), param, ctx)
-
-
-class Hex(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Bytes as hex digits.
-
-    Args:
-        length: exactly so many bytes, if given.
-        longest: at most so many bytes, at least one.
-    """
-
-    name = "hex"
-
-    def __init__(self, *, length: int | None = None, longest: int | None = None) -> None:
-        """Keep the bounds."""
-        self._length = length
-        self._longest = longest
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, bytes):
-            return value
-        from attest.encoding import hex_bytes
-        from attest.errors import EvidenceError
-
-        try:
-            data = hex_bytes(str(value), what="hex", length=self._length)
-        except EvidenceError as exc:
-            self.fail(exc.message.removeprefix("hex: "), param, ctx)
-        if self._longest is not None and not 0 < len(data) <= self._longest:
-            self.fail(f"expected 1 to {self._longest} bytes of hex, got {len(data) or 'nothing'}", param, ctx)
-        return data
-
-
-class NonceText(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Text whose UTF-8 bytes are the nonce."""
-
-    name = "text"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, bytes):
-            return value
-        data = str(value).encode("utf-8", "surrogateescape")
-        if not 0 < len(data) <= 64:
-            self.fail(f"expected text of 1 to 64 bytes, got {len(data) or 'nothing'}", param, ctx)
-        return data
-
-
-class _Relaxation(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """``CHECK=REASON``."""
-
-    name = "check=reason"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Unchecked:
-        """Read it, or fail as wrong usage."""
-        from attest.checks import Unchecked
-
-        if isinstance(value, Unchecked):
-            return value
-        check, sign, reason = str(value).partition("=")
-        if not sign:
-            self.fail(f"expected CHECK=REASON, got {value!r}", param, ctx)
-        try:
-            return Unchecked(check=check, reason=reason)
-        except ValueError as exc:
-            self.fail(str(exc), param, ctx)
-
-
-class _Trusted(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """``ISSUER=FILE``."""
-
-    name = "issuer=file"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, tuple):
-            return value
-        issuer, _, file = str(value).rpartition("=")
-        if not issuer or not file:
-            self.fail(f"expected ISSUER=FILE, got {value!r}", param, ctx)
-        return issuer, file
-
-
-TIME = _Time()
-
-
-# -- what is shown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Display:
-    """How a command talks.
-
-    Attributes:
-        json: one JSON document on standard output.
-        quiet: no result for people, no warnings; errors remain.
-        verbose: every detail, and notes about what was passed over.
-        colour: colours where standard output is a terminal and NO_COLOR is not set.
-    """
-
-    json: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    colour: bool = True
-
-    def warn(self, text: str) -> None:
-        """Say on standard error what a person should know."""
-        if not self.quiet:
-            self._say("warning", text)
-
-    def note(self, text: str) -> None:
-        """Say on standard error what a curious person may want to know."""
-        if self.verbose and not self.quiet:
-            self._say("note", text)
-
-    def _say(self, word: str, text: str) -> None:
-        from attest.cli.terminal_text import visible
-
-        click.echo(f"{word}: {visible(text)}", err=True)
-
-
-def _stack(options: Sequence[_Decorator]) -> _Decorator:
-    """Make one decorator of several options, shown in this order."""
-
-    def decorate(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def display_options(command: _Command) -> _Command:
-    """Add ``--json``, ``--quiet``, ``--verbose`` and ``--no-colour``; the command gets one ``display``."""
-
-    @wraps(command)
-    def run(*, json_: bool, quiet: bool, verbose: bool, no_colour: bool, **options: object) -> object:
-        display = Display(json=json_, quiet=quiet, verbose=verbose, colour=not no_colour)
-        return command(display=display, **options)
-
-    return _stack(
-        [
-            click.option(
-                "--json", "json_", is_flag=True, help="Print one JSON document, and nothing else, on standard output."
-            ),
-            click.option("-q", "--quiet", is_flag=True, help="Print errors only; the exit code tells the outcome."),
-            click.option(
-                "-v", "--verbose", is_flag=True, help="Print every detail, and notes about what was passed over."
-            ),
-            click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1."),
-        ]
-    )(run)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
@@ -236,7 +57,7 @@ class Network:
     product: str | None
 
 
-def network_options(command: _Command) -> _Command:
+def network_options(command: Command) -> Command:
     """Add ``--cache``, ``--product`` and what names the vendors' services; the command gets one ``network``."""
 
     @wraps(command)
@@ -264,7 +85,7 @@ def network_options(command: _Command) -> _Command:
         )
         return command(network=network, **options)
 
-    return _stack(
+    return stacked(
         [
             click.option(
                 "--cache",
@@ -310,9 +131,9 @@ def network_options(command: _Command) -> _Command:
     )(run)
 
 
-def nonce_options(command: _Command) -> _Command:
+def nonce_options(command: Command) -> Command:
     """Add what names REPORT_DATA: ``--nonce``, ``--nonce-text`` and ``--report-data``."""
-    return _stack(
+    return stacked(
         [
             click.option(
                 "--nonce",
@@ -354,7 +175,7 @@ class VerificationOptions:
 
 
 _QUESTION_FIELDS = frozenset(field.name for field in fields(VerificationOptions))
-_QUESTION: tuple[_Decorator, ...] = (
+_QUESTION: tuple[Decorator, ...] = (
     click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
     click.option(
         "--endorsements",
@@ -367,7 +188,7 @@ _QUESTION: tuple[_Decorator, ...] = (
     click.option("--offline", is_flag=True, help="Fetch nothing: a missing endorsement is exit 5."),
     click.option(
         "--unchecked",
-        type=_Relaxation(),
+        type=Relaxation(),
         metavar="CHECK=REASON",
         multiple=True,
         help="Tolerate that one thing cannot be judged: revocation, freshness, rim, tcb, eventlog or topology. "
@@ -381,7 +202,7 @@ _QUESTION: tuple[_Decorator, ...] = (
     ),
     click.option(
         "--trust",
-        type=_Trusted(),
+        type=TrustedIssuer(),
         metavar="ISSUER=FILE",
         multiple=True,
         help="Keys or certificate that may sign tokens of this issuer. Repeatable.",
@@ -408,7 +229,7 @@ _QUESTION: tuple[_Decorator, ...] = (
 )
 
 
-def question_options(command: _Command) -> _Command:
+def question_options(command: Command) -> Command:
     """Add every argument and option that ``verify`` and ``appraise`` share.
 
     The command gets them as one ``question``, and its own options by their names.
@@ -419,4 +240,4 @@ def question_options(command: _Command) -> _Command:
         shared = {name: options.pop(name) for name in tuple(options) if name in _QUESTION_FIELDS}
         return command(question=VerificationOptions(**shared), **options)
 
-    return _stack(_QUESTION)(run)
+    return stacked(_QUESTION)(run)

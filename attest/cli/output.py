@@ -13,12 +13,13 @@ import click
 
 from attest.appraisal import AttestationResult, Judgement
 from attest.checks import Check, Unchecked
-from attest.cli.boundary import report_error
-from attest.cli.options import Display, VerificationOptions
+from attest.cli.options import VerificationOptions
 from attest.cli.reference_log import ReferenceLog, compared_document
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
 from attest.results.document import appraised_document, refused_document, verified_document
+from attest.terminal.boundary import report_error
+from attest.terminal.display import Display
 from attest.verification import VerifiedEvidence
 
 __all__ = [

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from attest.cli.claims_page import claim_rows
-from attest.cli.console import banner, console, facts, plain, sign
-from attest.cli.options import Display
 from attest.encoding import JsonValue
+from attest.terminal.console import banner, console, facts, plain, sign
+from attest.terminal.display import Display
 
 __all__ = ["SIMULATED_LINES", "print_appraised", "print_refused", "print_verified"]
 

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import Display, display_options
 from attest.cli.policy_convert import convert
 from attest.cli.policy_diff import diff
 from attest.cli.policy_explain import explain
@@ -16,6 +14,8 @@ from attest.cli.policy_lint import lint
 from attest.cli.policy_sign import sign, verify
 from attest.cli.policy_test import test_
 from attest.cli.reference_options import References, references_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

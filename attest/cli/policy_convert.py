@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Display, display_options
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -203,8 +203,8 @@ def _show(
     conversion: Conversion, language: str, target: str, *, output: str | None, force: bool, display: Display
 ) -> int:
     """Write the outcome and tell about it; while a loss is open, tell only, and return 1."""
-    from attest.cli.boundary import report_error
     from attest.cli.output import print_document
+    from attest.terminal.boundary import report_error
 
     if conversion.document is not None and output is not None:
         _write(output, conversion.document, force=force)

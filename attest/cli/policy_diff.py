@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import TIME, Display, display_options
+from attest.cli.option_values import TIME
 from attest.cli.reference_options import References, references_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -142,7 +143,7 @@ _SUMMARY = {
 def _show(difference: PolicyDifference, replayed: tuple[PolicyComparison, ...], display: Display) -> None:
     from rich.text import Text
 
-    from attest.cli.console import console, facts, plain
+    from attest.terminal.console import console, facts, plain
 
     out = console(display)
     for change in difference.changes:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attest.cli.files import read_file
-from attest.cli.options import Display
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy.authoring.policy_cases import SUFFIX
@@ -16,6 +15,7 @@ from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.load import Policy, load_policy
 from attest.policy.model import PolicyDocument, decode_policy
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
+from attest.terminal.display import Display
 
 __all__ = [
     "PolicyFile",

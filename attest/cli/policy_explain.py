@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
 from attest.cli.options import VerificationOptions, question_options
 from attest.cli.policy_init import optional_inputs
 from attest.cli.reference_options import References, references_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.appraisal import AttestationResult
@@ -60,7 +60,7 @@ def explain(
 
         print_document(explanation_document(policy, values))
     elif not display.quiet:
-        from attest.cli.terminal_text import visible
+        from attest.terminal.visible_text import visible
 
         for line in explanation_text(policy, values).splitlines():
             click.echo(visible(line))
@@ -90,9 +90,9 @@ def _against(policy: Policy, question: VerificationOptions) -> int:
 
 def _told(result: AttestationResult, question: VerificationOptions) -> int:
     from attest.cli.output import print_document
-    from attest.cli.terminal_text import visible
     from attest.encoding import rfc3339_text
     from attest.policy.authoring.explanation import failures_document, failures_text
+    from attest.terminal.visible_text import visible
 
     display, policy = question.display, result.policy
     if display.json:

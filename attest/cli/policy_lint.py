@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import TIME, Display, display_options
+from attest.cli.option_values import TIME
 from attest.cli.reference_options import References, references_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -107,7 +108,7 @@ def _document(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], *, at: da
 
 def _show(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], display: Display) -> None:
     """Print findings; notes only when somebody wants every detail."""
-    from attest.cli.console import console, facts, plain
+    from attest.terminal.console import console, facts, plain
 
     out = console(display)
     for one, findings in found:

@@ -10,7 +10,7 @@ from pathlib import Path
 from attest.appraisal import Judgement, appraise
 from attest.checks import Unchecked
 from attest.cli.files import read_file
-from attest.cli.options import Display, Network, VerificationOptions
+from attest.cli.options import Network, VerificationOptions
 from attest.cli.output import RefusedEvidence, take_refusal
 from attest.cli.policies import relaxations
 from attest.cli.token_answers import AnyTokenCase, judge_token_case
@@ -20,6 +20,7 @@ from attest.errors import ConfigurationError
 from attest.policy.decode import InvalidValueError, Section, choice, hex_of, list_of, moment, text
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.load import Policy
+from attest.terminal.display import Display
 
 __all__ = ["INDEX", "PolicyComparison", "PolicyOutcome", "replay"]
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import TIME, Display, display_options
+from attest.cli.option_values import TIME
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from datetime import datetime

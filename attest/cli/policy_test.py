@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Display, display_options
 from attest.cli.reference_options import References
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.cli.options import VerificationOptions
@@ -216,7 +216,7 @@ def _question(case: PolicyCase, folder: Path) -> VerificationOptions:
 
 
 def _print(tried: list[Tried], *, verbose: bool) -> None:
-    from attest.cli.terminal_text import visible
+    from attest.terminal.visible_text import visible
 
     file = None
     for one in tried:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import TIME, Display, VerificationOptions, display_options, question_options
+from attest.cli.option_values import TIME
+from attest.cli.options import VerificationOptions, question_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Display, Network, display_options, network_options
+from attest.cli.options import Network, network_options
 from attest.cli.service_options import ServiceOptions, asked_service, service_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

@@ -17,7 +17,7 @@ import httpx
 from attest.cli.clock import now
 from attest.cli.endorsement_fetch import fetch_missing
 from attest.cli.files import read_file, walk_endorsements
-from attest.cli.options import Display, Network
+from attest.cli.options import Network
 from attest.cli.policies import read_policy
 from attest.cli.private_files import there_already, write_private
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
@@ -31,6 +31,7 @@ from attest.release.client import KeyReleaseClient, ReleasedKey
 from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual import ServiceExpectation
 from attest.release.names import DEFAULT_TENANT, KeyReference
+from attest.terminal.display import Display
 
 __all__ = ["Expected", "Places", "expectation", "open_client"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import Display, display_options
 from attest.cli.session_options import SessionOptions, service_options, settings_document
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.cli.child_process import WantedKey

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
-from attest.cli.options import TIME, Display, Hex, Network, display_options, network_options
+from attest.cli.option_values import TIME, Hex
+from attest.cli.options import Network, network_options
 from attest.cli.service_options import service_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -80,11 +82,11 @@ def seal(
     file cannot be read or written.
     """
     from attest.cli.clock import now
-    from attest.cli.progress import shown_progress
     from attest.release.names import KeyReference
     from attest.sealed import seal_directory
     from attest.sealed.inventory import scan_model
     from attest.sealed.staging import require_new
+    from attest.terminal.progress import shown_progress
 
     if not dry_run:
         key_from.require_one()
@@ -170,11 +172,11 @@ def unseal(
     Exit codes: 0 unsealed, 1 the service refused, 2 usage, 3 no sealed model, 4 something does not verify, 5 as for
     'attest release', 6 a file cannot be read or written.
     """
-    from attest.cli.progress import shown_progress
     from attest.sealed import unseal_directory, verify_directory
     from attest.sealed.locations import connections_of, store_of
     from attest.sealed.model_unsealer import require_memory
     from attest.sealed.staging import require_new
+    from attest.terminal.progress import shown_progress
 
     if not dry_run:
         key_from.require_one()

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleGroup
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
-from attest.cli.options import Display, Hex, Network, display_options, network_options
+from attest.cli.option_values import Hex
+from attest.cli.options import Network, network_options
 from attest.cli.seal import THREADS, manifest_document, show
 from attest.cli.sealed_access import cat, ls
 from attest.cli.service_options import service_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -104,9 +106,9 @@ def verify(
 
     Exit codes: 0 verified, 2 usage, 3 no sealed model, 4 something does not verify, 6 a file cannot be read.
     """
-    from attest.cli.progress import shown_progress
     from attest.sealed import verify_directory
     from attest.sealed.locations import connections_of, store_of
+    from attest.terminal.progress import shown_progress
 
     trusted = trusted_keys(trust)
     store = store_of(model)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import click
 
-from attest.cli.lazy import ExampleCommand
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, trusted_keys
-from attest.cli.options import Display, Network, display_options, network_options
+from attest.cli.options import Network, network_options
 from attest.cli.service_options import service_options
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -90,7 +91,7 @@ def ls(
         rows: list[JsonValue] = [{"path": one.path, "size": one.size} for one in files]
         print_document({"schema": LISTED_SCHEMA, "model": manifest.model.hex(), "files": rows})
         return 0
-    from attest.cli.terminal_text import visible
+    from attest.terminal.visible_text import visible
 
     width = max((len(str(one.size)) for one in files), default=0)
     for one in files:
@@ -176,7 +177,7 @@ def _store(place: str, *, headers_file: str | None, endpoint_url: str | None) ->
 
 
 def _write(reader: SealedReader, offset: int, length: int | None, *, display: Display) -> None:
-    from attest.cli.progress import shown_progress
+    from attest.terminal.progress import shown_progress
 
     begin = min(offset, reader.size)
     end = reader.size if length is None else min(reader.size, begin + length)

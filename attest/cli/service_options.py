@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 
 from attest.cli.machine import TCTI, machine_of
-from attest.cli.options import Display, Hex, Network
+from attest.cli.option_values import Hex
+from attest.cli.options import Network
+from attest.terminal.display import Display
 
 if TYPE_CHECKING:
     from attest.release.client import Attester, KeyReleaseClient

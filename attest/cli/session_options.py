@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attest.cli.machine import machine_of
-from attest.cli.options import Display
 from attest.cli.service_options import SERVICE_MACHINE_OPTIONS
+from attest.terminal.display import Display
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

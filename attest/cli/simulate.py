@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from attest.cli.lazy import ExampleGroup
-from attest.cli.options import PRODUCTS, TIME, Display, Hex, display_options, nonce_options
+from attest.cli.option_values import TIME, Hex
+from attest.cli.options import PRODUCTS, nonce_options
 from attest.cli.simulate_azure import azure, imds
 from attest.cli.simulate_nvidia import DeviceChoice, device_options, gpu, nvidia, with_devices, write_endorsements
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

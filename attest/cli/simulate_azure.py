@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import PRODUCTS, TIME, Hex, NonceText
+from attest.cli.option_values import TIME, Hex, NonceText
+from attest.cli.options import PRODUCTS
 from attest.cli.simulate_nvidia import DeviceChoice, device_options, with_devices, write_endorsements
+from attest.terminal.lazy_commands import ExampleCommand
 
 __all__ = ["HostChoice", "azure", "imds"]
 

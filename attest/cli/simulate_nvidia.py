@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.options import TIME, Hex
+from attest.cli.option_values import TIME, Hex
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.evidence.envelope import EvidenceItem

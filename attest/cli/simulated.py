@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import click
 
 from attest.cli.clock import now
-from attest.cli.signals import stopped_by_signals
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.errors import ConfigurationError
 from attest.simulator import SimulatedChip, SimulatedKds, simulated_crl
 from attest.simulator.intel import SimulatedPcs, SimulatedPlatform
+from attest.terminal.signals import stopped_by_signals
 
 __all__ = [
     "SOURCE",

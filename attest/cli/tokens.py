@@ -12,7 +12,7 @@ from cryptography.x509 import Certificate
 from attest.appraisal import Judgement, freshness_check
 from attest.checks import Check
 from attest.cli.files import read_file, walk_endorsements
-from attest.cli.options import Display, VerificationOptions
+from attest.cli.options import VerificationOptions
 from attest.cli.output import combined_documents, tell_appraised, tell_verified
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
@@ -30,6 +30,7 @@ from attest.results.nras import (
 from attest.results.token_facts import TokenFacts
 from attest.results.token_policy import judge_facts
 from attest.results.token_roots import is_certificate, read_token_roots
+from attest.terminal.display import Display
 from attest.verification import Freshness
 
 __all__ = [

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from attest.checks import Unchecked
 from attest.cli.ear import EarCase, open_ear
 from attest.cli.files import read_file, read_inputs, walk_endorsements
-from attest.cli.options import Display, VerificationOptions
+from attest.cli.options import VerificationOptions
 from attest.cli.reference_log import ReferenceLog, read_reference_log
 from attest.cli.service_tokens import ServiceCase, open_service
 from attest.cli.tokens import TokenCase, open_token, read_trust
@@ -30,6 +30,7 @@ from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_
 from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.evidence.input_files import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
 from attest.evidence.registry import FORMATS, PERIPHERALS
+from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
 __all__ = ["Case", "one_nonce", "one_report_data", "open_case", "read_bundle_keys", "verify_case"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.lazy import ExampleCommand
 from attest.cli.options import VerificationOptions, question_options
+from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

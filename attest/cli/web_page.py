@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from attest.cli.lazy import ExampleCommand
-from attest.cli.signals import stopped_by_signals
+from attest.terminal.lazy_commands import ExampleCommand
+from attest.terminal.signals import stopped_by_signals
 
 __all__ = ["page"]
 

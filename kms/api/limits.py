@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from attest.rate_limits import Rate, RateTable, caller_of
 from kms.api.problems import problem
-from kms.api.rate_limits import Rate, RateTable, caller_of
 from kms.config.settings import Settings
 
 __all__ = ["HEADER_BYTES", "LIMITS", "URL_BYTES", "Limits", "group_of"]

@@ -133,7 +133,7 @@ class Meter:
         self._request_seconds.labels(route).observe(seconds)
 
     def limited(self, limit: str) -> None:
-        """Take note of a refusal by one of ``kms.api.rate_limits``'s limits."""
+        """Take note of a refusal by one of ``attest.rate_limits``'s limits."""
         self._limited.labels(limit).inc()
 
     def refreshed(self, service: str, outcome: str) -> None:

@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 
 import click
 
-from attest.cli.boundary import ReaderGoneError, guarded
-from attest.cli.lazy import ExampleCommand, ExampleGroup
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
+from attest.terminal.boundary import ReaderGoneError, guarded
+from attest.terminal.lazy_commands import ExampleCommand, ExampleGroup
 from rag_demo.client.answers import Answer, Document, Passage
 from rag_demo.client.chat import Chat
 from rag_demo.client.client import RagClient, checked_url

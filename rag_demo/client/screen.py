@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TextIO
 
 from attest.checks import Check, Outcome
-from attest.cli.boundary import ReaderGoneError
-from attest.cli.terminal_text import visible
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
+from attest.terminal.boundary import ReaderGoneError
+from attest.terminal.visible_text import visible
 from rag_demo.client.answers import Answer, Document, UploadProgress
 from rag_demo.client.trust import TrustStatus
 from rag_demo.client.uploads import Sent

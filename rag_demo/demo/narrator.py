@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TextIO
 
-from attest.cli.boundary import ReaderGoneError
-from attest.cli.terminal_text import visible
 from attest.encoding import JsonValue
+from attest.terminal.boundary import ReaderGoneError
+from attest.terminal.visible_text import visible
 
 __all__ = ["Narrator"]
 

@@ -26,12 +26,13 @@ from attest.cli.ear import (
     verify_ear_case,
     write_token,
 )
-from attest.cli.options import Display, Network, VerificationOptions
+from attest.cli.options import Network, VerificationOptions
 from attest.cli.tokens import require_for_tokens
 from attest.errors import AttestError, ConfigurationError, EndorsementError
 from attest.policy.load import Policy
 from attest.results.ear_verify import ExpectedEar, verify_ear
 from attest.results.jose import read_jwks
+from attest.terminal.display import Display
 from tests.cli.conftest import LAB, WHEN, Attest, Files
 from tests.results.test_issuer import RESULT
 from tests.samples import AT

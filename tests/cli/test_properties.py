@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attest.cli.main import cli
-from attest.cli.terminal_text import visible
 from attest.evidence.snp.tcb import SnpProduct
 from attest.simulator import SimulatedChip, SimulatedGuest
+from attest.terminal.visible_text import visible
 
 REPORT = SimulatedGuest(chip=SimulatedChip.of(SnpProduct.GENOA)).extended_report(bytes(64))
 LAB = ["--offline", "--allow-simulated", "--at", "2026-06-01T00:00:00Z"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from attest.cli.options import Display
-from attest.cli.progress import byte_count, shown_progress
 from attest.sealed import open_directory
 from attest.sealed.staging import is_memory
+from attest.terminal.display import Display
+from attest.terminal.progress import byte_count, shown_progress
 from tests.cli.conftest import Attest, Ran
 from tests.sealed.made import FILES, KEY, OTHER_KEY, OWNER, STRANGER, private_pem, public_pem, read_files, write_files
 

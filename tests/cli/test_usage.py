@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from attest.cli.lazy import LazyGroup
 from attest.cli.main import cli
+from attest.terminal.lazy_commands import LazyGroup
 from tests.cli.conftest import LAB, Attest, Files
 
 SIXTY_FIVE = "00" * 65

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
+from attest.rate_limits import Bucket, Rate, RateTable, caller_of
 from kms.api.app import create_app
 from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, Limits, group_of
 from kms.api.observation import Watching
-from kms.api.rate_limits import Bucket, Rate, RateTable, caller_of
 from kms.running import http_protocol
 from tests.kms.support import Harness, settings_for
 

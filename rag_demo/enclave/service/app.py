@@ -32,7 +32,7 @@ from starlette.routing import Route
 
 from attest.encoding import json_value
 from attest.errors import AttestError, EvidenceError
-from kms.api.rate_limits import Rate, RateTable
+from attest.rate_limits import Rate, RateTable
 from rag_demo.enclave.interfaces import IndexedDocument
 from rag_demo.enclave.service.clock import Clock
 from rag_demo.enclave.service.concurrency import Turns, too_often

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
 from attest.errors import AttestError
 from attest.page import PageFile
-from kms.api.rate_limits import Rate, RateTable, caller_of
+from attest.rate_limits import Rate, RateTable, caller_of
 from rag_demo.enclave.service.concurrency import busy, too_often
 from rag_demo.enclave.service.refusals import RefusedError, problem
 from rag_demo.enclave.service.settings import ServiceLimits

@@ -12,9 +12,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attest.cli.boundary import ReaderGoneError
-from attest.cli.options import Display
-from attest.cli.terminal_text import visible
+from attest.terminal.boundary import ReaderGoneError
+from attest.terminal.display import Display
+from attest.terminal.visible_text import visible
 
 __all__ = ["SIGNS", "banner", "console", "facts", "plain", "sign"]
 

@@ -10,7 +10,7 @@ from time import monotonic
 
 import click
 
-from attest.cli.options import Display
+from attest.terminal.display import Display
 
 __all__ = ["byte_count", "shown_progress"]
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 
 import click
 
-from attest.cli.terminal_text import visible
 from attest.errors import AttestError
+from attest.terminal.visible_text import visible
 
 __all__ = ["DEBUG_VARIABLE", "EXIT_DEFECT", "ReaderGoneError", "guarded", "report_error"]
 
