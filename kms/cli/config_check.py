@@ -195,7 +195,7 @@ def _tls(looking: _Looking) -> Iterator[ConfigFinding]:
     said: list[str] = []
     weigh_channel(settings, report=said.append)
     for line in said:
-        yield found("warning", line.removeprefix("WARNING: "), "'kms tls' makes a certificate")
+        yield found("warning", line.removeprefix("WARNING: "), "set tls_certificate_file and tls_key_file")
     tls = open_tls(settings, at=now, report=lambda _: None)
     if tls is None:
         yield found("ok", "plain HTTP")

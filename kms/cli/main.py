@@ -44,7 +44,6 @@ from kms.cli.releases import releases as releases_group
 from kms.cli.serve import serve
 from kms.cli.store import backup, fsck, restore
 from kms.cli.tenants import tenant as tenant_group
-from kms.cli.tls import tls as tls_group
 
 if TYPE_CHECKING:
     from attest.errors import AttestError
@@ -100,7 +99,7 @@ def _fail(message: str, hint: str | None, code: int) -> int:
 
 
 _SECTIONS = {
-    "The service": ("init", "serve", "config", "endorsements", "tls"),
+    "The service": ("init", "serve", "config", "endorsements"),
     "Keys, and who has them": ("key", "tenant", "references", "releases"),
     "Brakes": ("freeze", "thaw", "break-glass"),
     "Who may do what": ("admin", "people", "quorum", "proposal", "anchors"),
@@ -222,7 +221,6 @@ cli.add_command(fsck)
 cli.add_command(log_group)
 cli.add_command(releases_group)
 releases_group.add_command(releases_try)
-cli.add_command(tls_group)
 
 
 if __name__ == "__main__":  # without this, 'python -m kms.cli.main' would do nothing and exit with 0

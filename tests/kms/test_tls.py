@@ -1,14 +1,17 @@
-"""TLS by file and by an authority of one's own: what is made, what is refused, and what a client sees."""
+"""TLS by file: what is taken, what is refused, and what a client sees."""
 
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,21 +21,20 @@ from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from attest.errors import ConfigurationError
 from kms.clock import system_clock
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
 from kms.config.tls import MIN_RSA_BITS, ServerTls, read_material
-from kms.config.tls.authority import CLIENT_URI, MAX_DAYS, Order, init_authority, open_authority
 from kms.config.tls.opening import open_tls, weigh_channel
 from kms.operations.services import initialise
 from tests.kms.process import ServedProcess
 from tests.kms.support import FakeRandom, settings_for
-from tests.kms.test_cli import Shell, shell  # noqa: F401  a fixture
 from tests.kms.tls import Files, authority, issued, self_made, trusting, written
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -45,13 +47,18 @@ def refusal(files: Files, *, at: datetime = AT) -> ConfigurationError:
     return caught.value
 
 
+def spki_sha256(files: Files) -> bytes:
+    public = x509.load_pem_x509_certificate(files.certificate.read_bytes()).public_key()
+    return sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
+
+
 # -- files
 
 
 def test_a_certificate_and_its_key_are_read(tmp_path: Path) -> None:
     files = issued(authority(tmp_path, at=AT), at=AT)
     material = read_material(files.certificate, files.key, at=AT)
-    assert material.spki_sha256.hex() == _described(files)["spki_sha256"]
+    assert material.spki_sha256 == spki_sha256(files)
     assert "PRIVATE" not in repr(material)
 
 
@@ -82,7 +89,7 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
     one, other = issued(ca, "one", at=AT), issued(ca, "other", at=AT)
     error = refusal(Files(certificate=one.certificate, key=other.key))
     assert error.code == "tls-key-mismatch"
-    assert str(_described(one)["spki_sha256"]) in str(error.expected)
+    assert spki_sha256(one).hex() in str(error.expected)
 
 
 @pytest.mark.parametrize(
@@ -204,163 +211,10 @@ def test_with_tls_no_address_is_warned_of(tmp_path: Path) -> None:
     assert said == []
 
 
-# -- an authority of one's own
-
-
-def test_mc_34_an_authority_is_its_owners_alone_and_nothing_is_overwritten(tmp_path: Path) -> None:
-    ca = authority(tmp_path, at=AT)
-    assert ca.stat().st_mode & 0o777 == 0o700
-    assert (ca / "ca.key").stat().st_mode & 0o777 == 0o600
-    before = {path.name: path.read_bytes() for path in ca.iterdir()}
-    with pytest.raises(ConfigurationError) as caught:
-        authority(tmp_path, at=AT)
-    assert caught.value.code == "tls-file-exists"
-    files = issued(ca, at=AT)
-    assert files.key.stat().st_mode & 0o777 == 0o600
-    for missing in (files.certificate, files.key):
-        content = missing.read_bytes()
-        missing.unlink()
-        with pytest.raises(ConfigurationError) as caught:
-            issued(ca, at=AT)
-        assert caught.value.code == "tls-file-exists"
-        assert not missing.exists()
-        missing.write_bytes(content)
-        missing.chmod(0o600)
-    assert {path.name: path.read_bytes() for path in ca.iterdir()} == before
-
-
-def test_mc_29_an_authoritys_key_comes_from_nothing_that_anybody_knows(tmp_path: Path) -> None:
-    """The same name, names, moment and directory name give another key each time: nothing of these is a seed."""
-    keys = set()
-    for number in range(3):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        ca = authority(folder, at=AT)
-        keys.add((ca / "ca.key").read_bytes())
-    assert len(keys) == 3
-    source = (Path(__file__).resolve().parents[2] / "kms/config/tls/authority.py").read_text(encoding="utf-8")
-    for word in ("hkdf", "derive", "services", "kek", "store"):
-        assert f"import {word}" not in source.lower()
-        assert f"kms.{word}" not in source.lower()
-
-
-def test_an_authoritys_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
-    ca = authority(tmp_path, at=AT)
-    (ca / "ca.key").chmod(0o640)
-    with pytest.raises(ConfigurationError) as caught:
-        issued(ca, at=AT)
-    assert caught.value.code == "tls-key-exposed"
-
-
-def test_an_authority_vouches_for_the_names_it_was_made_for_alone(tmp_path: Path) -> None:
-    ca = open_authority(authority(tmp_path, at=AT), at=AT)
-    good = [Order(dns=("kms.test",), days=1), Order(dns=("a.kms.test",), ips=("127.0.0.1",), days=1)]
-    for number, order in enumerate(good):
-        ca.issue(order, certificate_file=tmp_path / f"c{number}", key_file=tmp_path / f"k{number}", renew=False, at=AT)
-    for order in (
-        Order(dns=("other.test",), days=1),
-        Order(dns=("evilkms.test",), days=1),
-        Order(dns=("kms.test", "other.test"), days=1),
-        Order(ips=("127.0.0.2",), days=1),
-        Order(ips=("::1",), days=1),
-    ):
-        with pytest.raises(ConfigurationError) as caught:
-            ca.issue(order, certificate_file=tmp_path / "c", key_file=tmp_path / "k", renew=False, at=AT)
-        assert caught.value.code == "tls-name-not-permitted"
-    assert not (tmp_path / "k").exists()
-
-
-@pytest.mark.parametrize(
-    "order",
-    [
-        Order(days=1),
-        Order(dns=("*.kms.test",), days=1),
-        Order(dns=("KMS.test",), days=1),
-        Order(dns=("-a.kms.test",), days=1),
-        Order(dns=("a..kms.test",), days=1),
-        Order(ips=("127.0.0",), days=1),
-        Order(client="", days=1),
-        Order(client="a b", days=1),
-        Order(client="a/b", days=1),
-        Order(client="x" * 65, days=1),
-        Order(client="a", dns=("kms.test",), days=1),
-    ],
-)
-def test_names_follow_a_grammar(tmp_path: Path, order: Order) -> None:
-    ca = open_authority(authority(tmp_path, at=AT), at=AT)
-    with pytest.raises(ConfigurationError) as caught:
-        ca.issue(order, certificate_file=tmp_path / "c", key_file=tmp_path / "k", renew=False, at=AT)
-    assert caught.value.code == "tls-name-invalid"
-
-
-@pytest.mark.parametrize(("days", "good"), [(0, False), (1, True), (30, True), (31, False), (MAX_DAYS + 1, False)])
-def test_a_certificate_counts_for_a_bounded_time_within_that_of_its_authority(
-    tmp_path: Path, days: int, good: bool
-) -> None:
-    ca = authority(tmp_path, at=AT)
-    if good:
-        issued(ca, at=AT, days=days)
-        return
-    with pytest.raises(ConfigurationError) as caught:
-        issued(ca, at=AT, days=days)
-    assert caught.value.code == "tls-days-invalid"
-
-
-def test_an_authority_without_any_name_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        init_authority(tmp_path / "ca", name="x", dns=(), ips=(), curve="P-256", days=1, at=AT)
-    assert caught.value.code == "tls-name-invalid"
-    assert not (tmp_path / "ca").exists()
-
-
-@pytest.mark.parametrize(
-    ("dns", "ips"), [(("kms.test",), ()), ((), ("10.0.0.0/8",)), (("kms.test",), ("10.0.0.0/8", "::1"))]
-)
-def test_the_constraint_is_critical_and_leaves_no_kind_of_name_open(
-    tmp_path: Path, dns: tuple[str, ...], ips: tuple[str, ...]
-) -> None:
-    made = init_authority(tmp_path / "ca", name="x", dns=dns, ips=ips, curve="P-384", days=1, at=AT)
-    extension = made.extensions.get_extension_for_class(x509.NameConstraints)
-    assert extension.critical
-    named = (*(extension.value.permitted_subtrees or ()), *(extension.value.excluded_subtrees or ()))
-    assert {type(one) for one in named} == {x509.DNSName, x509.IPAddress}
-    basic = made.extensions.get_extension_for_class(x509.BasicConstraints)
-    assert basic.critical
-    assert (basic.value.ca, basic.value.path_length) == (True, 0)
-
-
-def test_a_clients_certificate_names_the_client_and_is_for_no_server(tmp_path: Path) -> None:
-    ca = open_authority(authority(tmp_path, at=AT), at=AT)
-    made = ca.issue(
-        Order(client="alice@example.test", days=1),
-        certificate_file=tmp_path / "c",
-        key_file=tmp_path / "k",
-        renew=False,
-        at=AT,
-    ).certificate
-    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.UniformResourceIdentifier) == [f"{CLIENT_URI}alice@example.test"]
-    assert made.subject.rfc4514_string() == "CN=alice@example.test"
-    usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
-    assert refusal(Files(certificate=tmp_path / "c", key=tmp_path / "k")).code == "tls-certificate-not-for-servers"
-
-
-def test_a_renewed_certificate_keeps_its_key(tmp_path: Path) -> None:
-    ca = authority(tmp_path, at=AT)
-    files = issued(ca, at=AT)
-    before, key = _described(files), files.key.read_bytes()
-    issued(ca, at=AT + timedelta(days=1), renew=True)
-    after = _described(files)
-    assert files.key.read_bytes() == key
-    assert after["spki_sha256"] == before["spki_sha256"]
-    assert after["sha256"] != before["sha256"]
-
-
 # -- on the wire
 
 
-def _served(tls: ServerTls, client: ssl.SSLContext, *, send: bytes = b"?") -> tuple[bytes, str | None]:
+def _served(tls: ServerTls, client: ssl.SSLContext, *, host: str = "kms.test") -> tuple[bytes, str | None]:
     """One handshake and one byte back: the certificate that the client saw, and the version."""
     ours, theirs = socket.socketpair()
     errors: list[BaseException] = []
@@ -376,8 +230,8 @@ def _served(tls: ServerTls, client: ssl.SSLContext, *, send: bytes = b"?") -> tu
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        with client.wrap_socket(ours, server_hostname="kms.test") as connection:
-            connection.sendall(send)
+        with client.wrap_socket(ours, server_hostname=host) as connection:
+            connection.sendall(b"?")
             if not connection.recv(1):
                 raise ConnectionError
             return connection.getpeercert(binary_form=True) or b"", connection.version()
@@ -433,16 +287,7 @@ def test_a_client_that_has_to_show_a_certificate_gets_nowhere_without(tmp_path: 
     tls = server(issued(ca), client_ca=(ca / "ca.pem").read_bytes())
     with pytest.raises((ssl.SSLError, OSError)):
         _served(tls, trusting(ca))
-    opened = open_authority(ca, at=system_clock())
-    alice = Files(certificate=tmp_path / "alice.pem", key=tmp_path / "alice.key")
-    opened.issue(
-        Order(client="alice", days=1),
-        certificate_file=alice.certificate,
-        key_file=alice.key,
-        renew=False,
-        at=system_clock(),
-    )
-    client = trusting(ca)
+    alice, client = issued(ca, "alice", client=True), trusting(ca)
     client.load_cert_chain(alice.certificate, alice.key)
     assert _served(tls, client)[1] == "TLSv1.3"
     # A server's certificate of the same authority is no client's.
@@ -450,29 +295,6 @@ def test_a_client_that_has_to_show_a_certificate_gets_nowhere_without(tmp_path: 
     wrong.load_cert_chain(bob.certificate, bob.key)
     with pytest.raises((ssl.SSLError, OSError)):
         _served(tls, wrong)
-
-
-def test_openssl_itself_refuses_a_name_that_the_authority_may_not_vouch_for(tmp_path: Path) -> None:
-    """The constraint holds against somebody who has the authority's key as well."""
-    ca = authority(tmp_path)
-    opened = open_authority(ca, at=system_clock())
-    key = ec.generate_private_key(ec.SECP256R1())
-    evil = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bank")]))
-        .issuer_name(opened.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(7)
-        .not_valid_before(system_clock() - timedelta(hours=1))
-        .not_valid_after(system_clock() + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("bank.example")]), critical=False)
-        .sign(opened.key, opened.certificate.signature_hash_algorithm)  # type: ignore[arg-type]  # SHA-256
-    )
-    files = written(tmp_path, key, evil, "evil")
-    client = trusting(ca)
-    client.check_hostname = False
-    with pytest.raises(ssl.SSLCertVerificationError, match="permitted subtree"):
-        _served(server(files), client)
 
 
 @pytest.mark.loopback
@@ -524,50 +346,26 @@ def service(folder: Path, files: Files, **more: str) -> Path:
     return config
 
 
-# -- commands
+# -- no authority of its own
 
 
-def test_the_commands_make_what_the_service_takes(shell: Shell) -> None:  # noqa: F811  the fixture
-    folder = shell.folder
-    ca = str(folder / "ca")
-    _, err = shell.run("tls", "init-ca", ca, "--permit-dns", "kms.test", "--permit-ip", "127.0.0.1")
-    assert "ca.key stays" in err
-    names = ("--dns", "a.kms.test", "--ip", "127.0.0.1")
-    files = ("--certificate", str(folder / "tls.pem"), "--key", str(folder / "tls.key"))
-    out = json.loads(shell.run("tls", "issue", ca, *names, *files, "--json")[0])
-    assert out["schema"] == "kms.config.tls/1"
-    assert out["certificates"][0]["names"] == ["a.kms.test", "127.0.0.1"]
-    shown = json.loads(shell.run("tls", "show", str(folder / "tls.pem"), "--json")[0])
-    assert shown["certificates"] == out["certificates"]
-    text = shell.run("tls", "show", str(folder / "ca" / "ca.pem"))[0]
-    assert "vouches_for:     kms.test, 127.0.0.1/32" in text
-    assert "[tls-file-exists]" in shell.run("tls", "issue", ca, *names, *files, code=2)[1]
-    shell.run("tls", "issue", ca, *names, *files, "--renew")
-    assert "[tls-name-not-permitted]" in shell.run("tls", "issue", ca, "--dns", "b.test", *files, code=2)[1]
-
-
-def test_mc_33_no_command_prints_a_tls_key(shell: Shell) -> None:  # noqa: F811  the fixture
-    ca = str(shell.folder / "ca")
-    files = ("--certificate", str(shell.folder / "tls.pem"), "--key", str(shell.folder / "tls.key"))
-    outputs = [
-        *shell.run("tls", "init-ca", ca, "--permit-dns", "kms.test"),
-        *shell.run("tls", "issue", ca, "--dns", "kms.test", *files),
-        *shell.run("tls", "show", str(shell.folder / "tls.key"), code=2),
+def test_mc_29_the_service_signs_no_certificate_so_no_seed_leads_to_an_authoritys_key() -> None:
+    root = Path(__file__).resolve().parents[2]
+    sources = [
+        path for package in ("attest", "kms", "rag_demo", "tests/kms") for path in (root / package).rglob("*.py")
     ]
-    secrets = [
-        line
-        for name in ("tls.key", "ca/ca.key")
-        for line in (shell.folder / name).read_text().splitlines()
-        if not line.startswith("-----")
-    ]
-    assert len(secrets) >= 4
-    for output in outputs:
-        assert not any(line in output for line in secrets)
+    signing = {str(path.relative_to(root)) for path in sources if "x509.CertificateBuilder(" in path.read_text("utf-8")}
+    assert "tests/kms/tls.py" in signing
+    assert {path for path in signing if not path.startswith("tests/")} == set()
 
 
-def _described(files: Files) -> dict[str, object]:
-    from kms.config.tls.describing import describe
-    from kms.config.tls.material import parse_certificates, read_certificates
+# -- the documented command
 
-    (certificate,) = parse_certificates(read_certificates(files.certificate), file=files.certificate)
-    return dict(describe(certificate))
+
+def test_the_documented_command_makes_a_certificate_that_the_service_takes(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/service-identity.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"```sh\n(.*openssl req .*)\n```", page)
+    subprocess.run(["sh", "-eu", "-c", command], cwd=tmp_path, check=True, capture_output=True)
+    files = Files(certificate=tmp_path / "tls.pem", key=tmp_path / "tls.key")
+    client = ssl.create_default_context(cafile=str(files.certificate))
+    assert _served(server(files), client, host="localhost")[1] == "TLSv1.3"

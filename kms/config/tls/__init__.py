@@ -1,4 +1,4 @@
-"""TLS of the service: certificate and key from files, or from a small certificate authority of one's own.
+"""TLS of the service: certificate and key from two files, which are read again while it runs.
 
 Nothing secret relies on the channel: keys are sealed to the workload, answers are signed. What TLS keeps from the
 network is who asks for what, and it tells which service is at the other end before anything is sent.

@@ -25,7 +25,7 @@ from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
 from kms.domain.secret import EXPORT, SecretBytes
 
-__all__ = ["MIN_RSA_BITS", "TlsMaterial", "parse_certificates", "read_certificates", "read_key_pem", "read_material"]
+__all__ = ["MIN_RSA_BITS", "TlsMaterial", "parse_certificates", "read_material"]
 
 MIN_RSA_BITS: Final = 2048
 """CA/Browser Forum Baseline Requirements, 6.1.5; NIST SP 800-131A."""
@@ -77,13 +77,13 @@ def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> Tl
             ``tls-certificate-not-for-servers``, ``tls-certificate-expired``, ``tls-certificate-not-yet-valid``,
             ``tls-key-unusable``, ``tls-key-exposed``, ``tls-key-invalid`` or ``tls-key-mismatch``.
     """
-    pem = read_certificates(certificate_file)
+    pem = _read_certificates(certificate_file)
     chain = parse_certificates(pem, file=certificate_file)
     for certificate in chain:
         _require_strong(certificate, certificate_file)
         _require_current(certificate, certificate_file, at)
     _require_for_servers(chain[0], certificate_file)
-    key_pem = read_key_pem(key_file)
+    key_pem = _read_key_pem(key_file)
     of_key, of_certificate = _spki(_public_of(key_pem, key_file)), _spki(chain[0].public_key())
     if not hmac.compare_digest(of_key, of_certificate):
         raise ConfigurationError(
@@ -97,7 +97,7 @@ def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> Tl
     return TlsMaterial(chain=chain, pem=pem, key_pem=key_pem, spki_sha256=sha256(of_certificate).digest())
 
 
-def read_certificates(path: Path) -> bytes:
+def _read_certificates(path: Path) -> bytes:
     """Read a file of certificates.
 
     Raises:
@@ -128,7 +128,7 @@ def parse_certificates(pem: bytes, *, file: Path) -> tuple[x509.Certificate, ...
     return found
 
 
-def read_key_pem(path: Path) -> SecretBytes:
+def _read_key_pem(path: Path) -> SecretBytes:
     """Read a key file that nobody but its owner, who runs this, can read.
 
     Raises:
@@ -213,7 +213,7 @@ def _require_current(certificate: x509.Certificate, file: Path, at: datetime) ->
             field="tls_certificate_file",
             expected=f"at or after {rfc3339_text(at)}",
             got=rfc3339_text(end),
-            hint="'kms tls issue … --renew', or a new one from whoever issued it; then SIGHUP",
+            hint="put a new one from its issuer in its place, then send SIGHUP",
         )
     if at < begin:
         raise ConfigurationError(

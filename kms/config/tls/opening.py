@@ -42,7 +42,7 @@ def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
             field="host",
             expected="a loopback address, or tls_certificate_file and tls_key_file",
             got=settings.host,
-            hint="'kms tls' makes a certificate; 'plain_http = \"warn\"' allows it, behind a proxy that has TLS",
+            hint="name a certificate and its key; 'plain_http = \"warn\"' allows it, behind a proxy that has TLS",
         )
     report(
         f"WARNING: {settings.host} can be reached from elsewhere, and there is no TLS: everybody on the way sees who "
