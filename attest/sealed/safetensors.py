@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from attest.encoding import json_value
 from attest.errors import ConfigurationError, EvidenceError, SealedFileError
@@ -109,23 +109,16 @@ class TensorFile:
         AttestError: as reading raises.
     """
 
-    batched: ClassVar[bool] = True
-    """Whether small neighbours may be read together."""
-
     def __init__(self, plaintext: Plaintext, *, framework: Framework = "numpy") -> None:
         """Read the header."""
         self._plaintext = plaintext
         try:
             self._maker: ArrayMaker = array_maker(framework)
-            raw = read_raw_header(plaintext)
+            raw = _read_raw_header(plaintext)
             self.header = TensorHeader.parse(raw, data_size=plaintext.size - LENGTH_BYTES - len(raw))
-            self._judge(raw)
         except BaseException:
             plaintext.close()
             raise
-
-    def _judge(self, raw: bytes) -> None:
-        """Look at the header once more, where a format has more to say."""
 
     def __enter__(self) -> Self:
         """Return itself; leaving closes the file."""
@@ -205,7 +198,7 @@ class TensorFile:
         arrays: dict[str, Any] = {}
         done = 0
         infos = [info for info in self.header.tensors.values() if info.name in wanted]
-        for batch in _batches(infos) if self.batched else ([info] for info in infos):
+        for batch in _batches(infos):
             arrays.update(self._batch(batch))
             done += sum(info.nbytes for info in batch)
             if progress is not None:
@@ -230,16 +223,8 @@ class TensorFile:
         return made.array
 
     def _fill(self, info: TensorInfo, start: int, memory: memoryview) -> None:
-        self.read_into(info, start, memory)
-        require_bools(info, memory)
-
-    def read_into(self, info: TensorInfo, start: int, memory: memoryview) -> None:
-        """Fill a buffer with the bytes of a tensor from an offset in it.
-
-        Raises:
-            AttestError: as reading raises; the whole buffer is zeros then.
-        """
         self._plaintext.read_into(self.header.data_offset + info.begin + start, memory)
+        require_bools(info, memory)
 
     def _batch(self, infos: Sequence[TensorInfo]) -> dict[str, Any]:
         if len(infos) == 1:
@@ -382,7 +367,7 @@ def load_model(
         return tensors.load(names, progress=progress)
 
 
-def read_raw_header(plaintext: Plaintext) -> bytes:
+def _read_raw_header(plaintext: Plaintext) -> bytes:
     """Return the header of a safetensors file as it stands there, spaces behind it included.
 
     Raises:

@@ -29,7 +29,6 @@ __all__ = [
     "DTYPE_BITS",
     "LENGTH_BYTES",
     "MAX_HEADER_BYTES",
-    "METADATA",
     "TensorHeader",
     "TensorInfo",
     "header_length",
@@ -38,7 +37,7 @@ __all__ = [
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
 """The library's own limit."""
-METADATA: Final = "__metadata__"
+_METADATA: Final = "__metadata__"
 
 DTYPE_BITS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -131,7 +130,7 @@ class TensorHeader:
             SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.
         """
         members = _members(raw)
-        metadata = _metadata(members.pop(METADATA)) if METADATA in members else {}
+        metadata = _metadata(members.pop(_METADATA)) if _METADATA in members else {}
         infos = sorted(
             (_tensor(name, value) for name, value in members.items()), key=lambda info: (info.begin, info.end)
         )
@@ -180,10 +179,10 @@ def _members(raw: bytes) -> dict[str, JsonValue]:
 
 def _metadata(value: JsonValue) -> dict[str, str]:
     if not isinstance(value, dict):
-        _refuse(METADATA, "an object", type(value).__name__)
+        _refuse(_METADATA, "an object", type(value).__name__)
     texts = {name: text for name, text in value.items() if isinstance(text, str)}
     if len(texts) != len(value):
-        _refuse(METADATA, "texts", "something else")
+        _refuse(_METADATA, "texts", "something else")
     return texts
 
 

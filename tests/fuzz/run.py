@@ -85,7 +85,6 @@ from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
 from tests.samples import AT, binding, bound_evidence, scene
 from tests.sealed.segments import AAD, KEY, MemorySource, sealed
 from tests.sealed_access import strangers
-from tests.sealed_access.cryptotensors_made import make as make_cryptotensors
 
 SECONDS = 30
 CRASHES = Path(__file__).parent / "crashes"
@@ -237,7 +236,6 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "sealed-file": _sealed_file,
     "sealed-keyset": key_from_tink,
     "safetensors": strangers.compare,
-    "cryptotensors": strangers.signed_parts,
 }
 
 
@@ -270,7 +268,6 @@ def seeds(target: str) -> Iterator[bytes]:
         "token-claims": [json.dumps(claims).encode() for claims in services.SAMPLES.values()],
         "sealed-file": [_SEALED],
         "safetensors": [save_tensors({"a": strangers.ARRAYS["w"], "b": strangers.ARRAYS["v"]}, metadata={"k": "v"})],
-        "cryptotensors": [strangers.parts(make_cryptotensors(strangers.ARRAYS))],
         "sealed-keyset": [tink_keyset(KEY).encode()],
         "rego": [b"package policy\nallow { not input.a; count([x | x := input.b[_]]) > 0 }\n"],
     }

@@ -1,17 +1,15 @@
-"""Judging what strangers write: our reader beside the safetensors library; headers behind a signature that holds."""
+"""Safetensors files of unknown writers: our reader beside the safetensors library."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from attest.errors import AttestError
-from attest.sealed.cryptotensors import open_cryptotensors
 from attest.sealed.safetensors import load_tensors
 from attest.sealed.tensor_header import DTYPE_BITS
-from tests.sealed_access.cryptotensors_made import SIGNER, Made, compact, make, master
 from tests.sealed_access.making import Arrays, Plain, deserialize
 
-__all__ = ["ARRAYS", "compare", "parts", "signed_parts"]
+__all__ = ["ARRAYS", "compare"]
 
 ARRAYS: Arrays = {"w": np.arange(100, dtype=np.uint8), "v": np.zeros((0, 2), np.float32)}
 
@@ -29,20 +27,3 @@ def compare(content: bytes) -> None:
         kept_shape = DTYPE_BITS[theirs[name]["dtype"]] % 8 or list(one.shape) == theirs[name]["shape"]
         if one.tobytes() != bytes(theirs[name]["data"]) or not kept_shape:
             raise RuntimeError(name)
-
-
-def parts(made: Made) -> bytes:
-    """Return the three texts of a CryptoTensors header, NUL between them."""
-    return b"\0".join(compact(one).encode() for one in (made.keys, made.encryption, made.policy))
-
-
-def signed_parts(data: bytes) -> None:
-    """Read a file whose three texts these are, signed by a trusted key: the signature stops no fuzzer then."""
-    texts = [*data.decode("utf-8", "replace").split("\0"), "", "", ""][:3]
-    names = ("__crypto_keys__", "__encryption__", "__policy__")
-    made = make(ARRAYS)
-    content = made.file(change=lambda document: document["__metadata__"].update(zip(names, texts, strict=True)))
-    with open_cryptotensors(
-        Plain(content), key=master(), trusted=(SIGNER.public_key(),), policy=lambda text: "x" in text
-    ) as tensors:
-        tensors.load()

@@ -10,7 +10,6 @@ import safetensors.numpy
 
 from tests.conftest import REPOSITORY
 from tests.sealed.made import KEY, OWNER, Place, public_pem, read_files
-from tests.sealed_access.cryptotensors_made import SIGNER, make, master
 from tests.sealed_access.making import Arrays
 from tests.sealed_access.servers import Shelf, serving
 from tests.sealed_access.test_s3_source import Bucket, handler_of
@@ -36,9 +35,6 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
     Path("owner.pub").write_bytes(public_pem(OWNER))
     Path("model.key").write_bytes(KEY)
     Path("token").write_text("made up\n")
-    Path("signer.raw").write_bytes(SIGNER.public_key().public_bytes_raw())
-    Path("master.key").write_bytes(master())
-    Path("model.cryptotensors").write_bytes(make({"w": WEIGHTS["wte.weight"]}).file())
     files = read_files(tmp_path / "my-model.sealed")
     bucket = Bucket(objects={f"/models/my-model/{name}": content for name, content in files.items()})
     for name, value in {
@@ -51,7 +47,7 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv(name, value)
     shelf = Shelf(files={f"/my-model/{name}": content for name, content in files.items()})
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(examples) >= 9
+    assert len(examples) >= 8
     with serving(shelf.handler()) as web, serving(handler_of(lambda: bucket)) as storage:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", storage)
         names: dict[str, object] = {}
@@ -60,7 +56,7 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
             exec(compile(text, str(PAGE), "exec"), names)  # noqa: S102  the page of this repository
     assert names["config"] == b'{"hidden": 10}'
     assert names["tail"] == safetensors.numpy.save(WEIGHTS)[-8:]
-    assert np.array_equal(names["weights"], WEIGHTS["wte.weight"])  # type: ignore[arg-type]  # whatever the page made
+    assert np.array_equal(names["arrays"]["wte.weight"], WEIGHTS["wte.weight"])  # type: ignore[index]  # whatever the page made
     assert {headers["Authorization"] for _, headers in shelf.seen} == {"Bearer made up"}
     assert bucket.seen
     assert Path("vocab.txt").read_bytes() == b"a\nb\n"
