@@ -35,7 +35,7 @@ _COMMANDS = {
     "policy": LazyEntry("attest.cli.policy:policy", "Check policy documents, and describe their keys."),
     "token": LazyEntry("attest.cli.ear:token", "Make and publish the keys that sign results."),
     "references": LazyEntry(
-        "attest.cli.references:references", "Documents of reference values: from CoRIM, to CoRIM, from evidence."
+        "attest.cli.references:references", "Documents of reference values: from evidence, RIMs and CoRIM."
     ),
     "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
     "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, by a page from this computer."),

@@ -16,7 +16,7 @@ from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from attest.endorsements.cose import CoseKey, CosePrivateKey
+    from attest.endorsements.cose import CoseKey
     from attest.policy.reference_values.reference_documents import ReferenceDocument
 
 __all__ = ["references"]
@@ -134,52 +134,6 @@ def from_corim(
     for one in imported.left_out:
         display.warn(f"not carried over: {one}")
     return _write(imported.document, output, force=force, display=display, left_out=imported.left_out, signer=signer)
-
-
-@references.command(
-    short_help="Write a document as CoRIM.",
-    examples=(
-        "attest references to-corim fleet.json --vendor amd -o fleet.corim",
-        "attest references to-corim fleet.json --vendor intel --sign-with key.pem --signer ACME -o fleet.corim",
-    ),
-)
-@click.argument("file", metavar="FILE")
-@click.option("--vendor", type=click.Choice(["amd", "intel"]), required=True, help="Whose profile; a CoRIM has one.")
-@click.option("--sign-with", metavar="FILE", help="Sign with this private key (PEM: Ed25519, P-256 or P-384).")
-@click.option("--signer", metavar="NAME", default="attest", show_default=True, help="The signer's name, for people.")
-@click.option("-o", "--output", metavar="FILE", required=True, help="CoRIM to write; '-' is standard output.")
-@_FORCE
-@display_options
-def to_corim(
-    *, file: str, vendor: str, sign_with: str | None, signer: str, output: str, force: bool, display: Display
-) -> int:
-    """Write the values of one vendor as CoRIM: unsigned, or signed with COSE.
-
-    Exit codes: 0 written, 2 usage, a document that does not load, or one without a value of that vendor.
-    """
-    from attest.cli.files import write_output
-    from attest.cli.output import print_document
-    from attest.errors import ConfigurationError
-    from attest.policy.reference_values.corim_export import export_corim, sign_corim
-
-    if display.json and output == "-":
-        raise click.UsageError("--json and -o - both ask for standard output")
-    private = None if sign_with is None else _private_key(sign_with)
-    try:
-        exported = export_corim(_read(file), vendor)
-    except ValueError as exc:
-        raise ConfigurationError(
-            str(exc), code="references-empty", hint="'attest references list' shows of which kinds its values are"
-        ) from exc
-    for one in exported.left_out:
-        display.warn(f"not written: {one}")
-    data = exported.data if private is None else sign_corim(exported.data, private, signer=signer)
-    write_output(output, data, force=force)
-    if display.json:
-        print_document({"schema": MADE_SCHEMA, "file": output, "left_out": [*exported.left_out]})
-    elif output != "-" and not display.quiet:
-        click.echo(f"{output}: CoRIM, {'not signed' if private is None else f'signed as {signer}'}")
-    return 0
 
 
 @references.command(
@@ -391,6 +345,7 @@ def _public_key(file: str) -> CoseKey:
 
     from attest.cli.files import read_file
     from attest.endorsements.cose import algorithm_numbers
+    from attest.errors import ConfigurationError
 
     try:
         key = load_pem_public_key(read_file(file, limit=MAX_KEY_BYTES, what="--key"))
@@ -398,31 +353,8 @@ def _public_key(file: str) -> CoseKey:
         key = None
     if isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) and algorithm_numbers(key):
         return key
-    raise _bad_key(file, "public", "'openssl pkey -in key.pem -pubout' prints the public half of a private key")
-
-
-def _private_key(file: str) -> CosePrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    from attest.cli.files import read_file
-    from attest.endorsements.cose import algorithm_numbers
-
-    try:
-        key = load_pem_private_key(read_file(file, limit=MAX_KEY_BYTES, what="--sign-with"), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if isinstance(key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) and algorithm_numbers(key.public_key()):
-        return key
-    raise _bad_key(file, "private", "make one with 'openssl genpkey -algorithm ed25519 -out key.pem'")
-
-
-def _bad_key(file: str, half: str, hint: str) -> Exception:
-    from attest.errors import ConfigurationError
-
-    return ConfigurationError(
-        f"{file} is no Ed25519, P-256 or P-384 {half} key in PEM without a password",
+    raise ConfigurationError(
+        f"{file} is no Ed25519, P-256 or P-384 public key in PEM without a password",
         code="references-key-invalid",
-        hint=hint,
+        hint="'openssl pkey -in key.pem -pubout' prints the public half of a private key",
     )

@@ -12,14 +12,13 @@ from __future__ import annotations
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.encoding import cbor_bytes
 
-__all__ = ["CoseKey", "CosePrivateKey", "algorithm_numbers", "cose_sign", "cose_signature_holds"]
+__all__ = ["CoseKey", "algorithm_numbers", "cose_signature_holds"]
 
 CoseKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
-CosePrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 _CURVES: dict[str, tuple[tuple[int, ...], int, type[hashes.HashAlgorithm]]] = {
     "secp256r1": ((-7, -9), 32, hashes.SHA256),
@@ -39,7 +38,7 @@ def algorithm_numbers(key: CoseKey) -> tuple[int, ...]:
 
 def cose_signature_holds(key: CoseKey, *, protected: bytes, payload: bytes, signature: bytes) -> bool:
     """Say whether the key signed; the caller has compared the algorithm with ``algorithm_numbers``."""
-    message = _sig_structure(protected, payload)
+    message = cbor_bytes(("Signature1", protected, b"", payload))
     try:
         if isinstance(key, ed25519.Ed25519PublicKey):
             key.verify(signature, message)
@@ -52,21 +51,3 @@ def cose_signature_holds(key: CoseKey, *, protected: bytes, payload: bytes, sign
     except InvalidSignature:
         return False
     return True
-
-
-def cose_sign(key: CosePrivateKey, *, protected: bytes, payload: bytes) -> bytes:
-    """Sign.
-
-    Raises:
-        KeyError: a curve of no algorithm here.
-    """
-    message = _sig_structure(protected, payload)
-    if isinstance(key, ed25519.Ed25519PrivateKey):
-        return key.sign(message)
-    _, size, digest = _CURVES[key.curve.name]
-    r, s = decode_dss_signature(key.sign(message, ec.ECDSA(digest())))
-    return r.to_bytes(size, "big") + s.to_bytes(size, "big")
-
-
-def _sig_structure(protected: bytes, payload: bytes) -> bytes:
-    return cbor_bytes(("Signature1", protected, b"", payload))

@@ -29,6 +29,7 @@ from typing import NoReturn
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from safetensors.numpy import save as save_tensors
+from tests.policy.corim_made import amd, intel, launch_measurement
 
 from attest.channel.bhttp import decode_request, decode_response, encode_request, encode_response
 from attest.channel.chunked import ChunkSealer
@@ -60,7 +61,6 @@ from attest.policy import load_policy
 from attest.policy.decode import RelaxedDemand
 from attest.policy.load import MAX_POLICY_BYTES
 from attest.policy.reference_values.corim import parse_corim
-from attest.policy.reference_values.corim_export import VENDORS, export_corim
 from attest.policy.reference_values.corim_import import references_from_corim
 from attest.policy.reference_values.reference_documents import (
     ReferenceEntry,
@@ -257,7 +257,7 @@ def seeds(target: str) -> Iterator[bytes]:
         "gpu-device": [GPU.device_item(bytes(32)), SWITCH.device_item(bytes(32))],
         "rim": [rim.xml for rim in DEVICES.rims],
         "ocsp": [answer.der for answer in DEVICES.ocsp[:2]],
-        "corim": [export_corim(REFERENCES, vendor).data for vendor in VENDORS],
+        "corim": [amd(launch_measurement(bytes(48))), intel({-83: [7, bytes(48)], 14: {0: [[7, bytes(48)]]}})],
         "references": [json.dumps(reference_json(REFERENCES)).encode()],
         "jwks": [services.SERVICE.jwks(), services.SERVICE.jwks(use="sig", alg="RS256")],
         "token-roots": [certificate.public_bytes(Encoding.DER) for certificate in GOOD],

@@ -1,4 +1,4 @@
-"""CoRIM in both directions: what is carried, what is left out, and what never matches."""
+"""CoRIM as others write it: what is carried, what is left out, and what never matches."""
 
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -11,35 +11,17 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.endorsements.cose_made import CosePrivateKey
+from tests.policy.corim_made import AMD, CLASS, INTEL, amd, comid, corim, intel, launch_measurement, signed_corim
 
-from attest.endorsements.cose import CosePrivateKey, cose_sign
 from attest.errors import EvidenceError, SignatureError
 from attest.policy.decode import RelaxedDemand
-from attest.policy.reference_values.corim import AMD_PROFILE, INTEL_OID, MAX_CORIM_BYTES, parse_corim, verify_corim
-from attest.policy.reference_values.corim_export import export_corim, sign_corim
+from attest.policy.reference_values.corim import MAX_CORIM_BYTES, parse_corim, verify_corim
 from attest.policy.reference_values.corim_import import ImportedCorim, references_from_corim
-from attest.policy.reference_values.reference_documents import ReferenceEntry, RevokedValue, make_reference_document
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 A, B, C = bytes([1]) * 48, bytes([2]) * 48, bytes([3]) * 32
 KEY: CosePrivateKey = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-AMD = CBORTag(32, AMD_PROFILE)
-INTEL = CBORTag(111, INTEL_OID)
-CLASS: dict[int, Any] = {0: {0: CBORTag(111, b"\x2b"), 1: "AMD", 2: "SEV-SNP"}}
-TDX: dict[int, Any] = {0: {1: "Intel", 2: "TDX"}}
-
-
-def comid(*triples: Any, others: dict[int, Any] | None = None, name: Any = "image", **extra: Any) -> bytes:  # noqa: ANN401  any CBOR
-    """Encode a CoMID of reference triples, with cbor2."""
-    members = {1: {0: name, 1: 0}, 4: {0: list(triples), **(others or {})}}
-    return cbor2.dumps(CBORTag(506, members | extra.get("members", {})))
-
-
-def corim(*tags: Any, profile: Any = AMD, **members: Any) -> bytes:  # noqa: ANN401  any CBOR
-    """Encode a CoRIM, with cbor2."""
-    numbers = {"dependent": 2, "validity": 4, "id": 0}
-    inner = {0: "test", 1: list(tags), 3: profile} | {numbers[name]: value for name, value in members.items()}
-    return cbor2.dumps(CBORTag(501, {number: value for number, value in inner.items() if value is not None}))
 
 
 def imported(data: bytes) -> ImportedCorim:
@@ -52,17 +34,7 @@ def entries(data: bytes) -> dict[str, tuple[str, tuple[bytes, ...]]]:
     return {name: (entry.kind, entry.values) for name, entry in imported(data).document.entries.items()}
 
 
-def amd(*measurements: Any, environment: Any = CLASS) -> bytes:  # noqa: ANN401  any CBOR
-    """Encode a CoRIM of one triple under AMD's profile."""
-    return corim(comid([environment, list(measurements)]))
-
-
-def intel(values: Any, environment: Any = TDX) -> bytes:  # noqa: ANN401  any CBOR
-    """Encode a CoRIM of one measurement under Intel's profile."""
-    return corim(comid([environment, [{1: values}]]), profile=INTEL)
-
-
-MEASUREMENT = {0: 641, 1: {2: [[7, A]]}}
+MEASUREMENT = launch_measurement(A)
 
 
 def test_a_launch_measurement_is_carried_as_digest_or_as_raw_value() -> None:
@@ -278,23 +250,20 @@ def test_ids_of_other_kinds_become_text() -> None:
 # -- signed
 
 
-def signed(header: dict[int, Any], payload: bytes | None = None, key: CosePrivateKey = KEY) -> bytes:
-    """Sign a CoRIM under any header, with cbor2."""
-    content = amd(MEASUREMENT) if payload is None else payload
-    protected = cbor2.dumps(header)
-    signature = cose_sign(key, protected=protected, payload=content)
-    return cbor2.dumps(CBORTag(18, [protected, {}, content, signature]))
+def signed(header: dict[int, Any], payload: bytes | None = None) -> bytes:
+    """Sign a CoRIM under any header."""
+    return signed_corim(amd(MEASUREMENT) if payload is None else payload, KEY, header)
 
 
 GOOD = {1: -8, 3: "application/rim+cbor", 8: cbor2.dumps({0: {0: "ACME"}})}
 
 
 @pytest.mark.parametrize(
-    "key",
-    [KEY, ec.derive_private_key(5, ec.SECP256R1()), ec.derive_private_key(6, ec.SECP384R1())],
+    ("key", "algorithm"),
+    [(KEY, -8), (ec.derive_private_key(5, ec.SECP256R1()), -7), (ec.derive_private_key(6, ec.SECP384R1()), -35)],
 )
-def test_what_is_signed_verifies_with_its_key_only(key: CosePrivateKey) -> None:
-    parsed = parse_corim(sign_corim(amd(MEASUREMENT), key, signer="ACME"))
+def test_what_is_signed_verifies_with_its_key_only(key: CosePrivateKey, algorithm: int) -> None:
+    parsed = parse_corim(signed_corim(amd(MEASUREMENT), key, GOOD | {1: algorithm}))
     assert parsed.signer == "ACME"
     spki = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     assert verify_corim(parsed, key=key.public_key()) == sha256(spki).digest()
@@ -306,7 +275,7 @@ def test_what_is_signed_verifies_with_its_key_only(key: CosePrivateKey) -> None:
 
 
 def test_every_flipped_byte_of_a_signed_corim_is_refused() -> None:
-    data = sign_corim(amd(MEASUREMENT), KEY, signer="ACME")
+    data = signed(GOOD)
     public = KEY.public_key()
     for at in range(len(data)):
         with pytest.raises((EvidenceError, SignatureError)):
@@ -356,71 +325,6 @@ def test_the_signed_content_may_stand_without_its_tag() -> None:
     assert parse_corim(signed(GOOD, content)).id == "test"
     with pytest.raises(EvidenceError):
         parse_corim(signed(GOOD, cbor2.dumps(CBORTag(502, {}))))
-
-
-# -- out, and back
-
-
-def document(*, expires: datetime | RelaxedDemand, revoked: tuple[RevokedValue, ...] = ()) -> Any:  # noqa: ANN401
-    """Make a document with everything that a CoRIM can say, and more."""
-    kinds = {
-        "snp": ("snp-measurement", (A, B)),
-        "td": ("tdx-mr-td", (A, B)),
-        "module": ("tdx-mr-seam", (A,)),
-        "r0": ("tdx-rtmr0", (A, B)),
-        "r3": ("tdx-rtmr3", (B,)),
-        "enclave": ("sgx-mr-enclave", (C,)),
-        "signer": ("sgx-mr-signer", (C,)),
-        "fwid": ("gpu-fwid", (A,)),
-    }
-    return make_reference_document(
-        name="all",
-        version=3,
-        origin="us",
-        issued=AT,
-        expires=expires,
-        entries={name: ReferenceEntry(kind=kind, values=values) for name, (kind, values) in kinds.items()},
-        revoked=revoked,
-    )
-
-
-@pytest.mark.parametrize("vendor", ["amd", "intel"])
-@pytest.mark.parametrize("expires", [datetime(2027, 1, 1, tzinfo=UTC), RelaxedDemand(reason="rebuilt daily")])
-def test_what_is_exported_reads_back(vendor: str, expires: datetime | RelaxedDemand) -> None:
-    ours = document(expires=expires)
-    exported = export_corim(ours, vendor)
-    again = references_from_corim(parse_corim(exported.data), at=AT, version=3)
-    kept = {name: entry for name, entry in ours.entries.items() if f"{name}: {entry.kind}" not in exported.left_out}
-    assert again.document.entries == kept
-    assert again.left_out == ()
-    assert again.document.name == "all"
-    if isinstance(expires, datetime):
-        assert (again.document.issued, again.document.expires) == (ours.issued, ours.expires)
-    assert ("when it was issued, since it has no end" in exported.left_out) == isinstance(expires, RelaxedDemand)
-    assert cbor2.loads(exported.data).tag == 501
-
-
-def test_revoked_values_are_not_exported() -> None:
-    revoked = (RevokedValue(value=A, reason="x"), RevokedValue(value=C, reason="y"))
-    exported = export_corim(document(expires=RelaxedDemand(reason="x"), revoked=revoked), "intel")
-    again = references_from_corim(parse_corim(exported.data), at=AT).document.entries
-    assert {name: entry.values for name, entry in again.items()} == {"td": (B,), "r0": (B,), "r3": (B,)}
-    assert "enclave: every value is revoked" in exported.left_out
-
-
-def test_what_a_name_says_of_itself_is_told() -> None:
-    entry = ReferenceEntry(kind="snp-measurement", values=(A,), origin="x", expires=AT)
-    ours = make_reference_document(
-        name="x", version=1, origin="x", issued=AT, expires=RelaxedDemand(reason="x"), entries={"a": entry}
-    )
-    assert export_corim(ours, "amd").left_out[:2] == ("a: its own origin", "a: its own end")
-    with pytest.raises(ValueError, match="no value that intel"):
-        export_corim(ours, "intel")
-
-
-def test_a_key_of_another_curve_signs_nothing() -> None:
-    with pytest.raises(ValueError, match="P-384"):
-        sign_corim(b"", ec.derive_private_key(5, ec.SECP521R1()), signer="x")
 
 
 # -- any bytes

@@ -1,6 +1,7 @@
 """CBOR of foreign documents: bounded, no duplicates, nothing converted."""
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import cbor2
@@ -15,7 +16,6 @@ from attest.policy.reference_values.tagged_cbor import (
     Tagged,
     TaggedValue,
     read_tagged,
-    tagged_bytes,
 )
 
 scalars = (
@@ -44,9 +44,20 @@ def plain(value: Any) -> TaggedValue:  # noqa: ANN401  what cbor2 returns
     return value  # type: ignore[no-any-return]
 
 
+def tagged(value: TaggedValue) -> Any:  # noqa: ANN401  what cbor2 takes
+    """Turn our types into what cbor2 takes."""
+    if isinstance(value, Tagged):
+        return cbor2.CBORTag(value.tag, tagged(value.value))
+    if isinstance(value, tuple):
+        return [tagged(member) for member in value]
+    if isinstance(value, Mapping):
+        return {name: tagged(member) for name, member in value.items()}
+    return value
+
+
 @given(values)
-def test_what_is_written_reads_back_and_cbor2_reads_the_same(value: TaggedValue) -> None:
-    data = tagged_bytes(value)
+def test_what_cbor2_writes_reads_back(value: TaggedValue) -> None:
+    data = cbor2.dumps(tagged(value), canonical=True)
     assert read_tagged(data, what="x") == value
     assert plain(cbor2.loads(data, immutable=True)) == value
 

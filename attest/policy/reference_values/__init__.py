@@ -1,3 +1,3 @@
-"""Reference values as documents of their own: read, made from evidence, manifests and CoRIM, and written as CoRIM."""
+"""Reference values as documents of their own: read, made from evidence, manifests and CoRIM."""
 
 from __future__ import annotations

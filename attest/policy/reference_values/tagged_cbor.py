@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from attest.encoding import cbor_bytes
 from attest.errors import EvidenceError
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Tagged", "TaggedKey", "TaggedValue", "read_tagged", "tagged_bytes"]
+__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Tagged", "TaggedKey", "TaggedValue", "read_tagged"]
 
 TaggedKey: TypeAlias = "int | str | bytes"
 TaggedValue: TypeAlias = (
@@ -169,23 +168,3 @@ def _text(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise _Malformed("text that is no UTF-8") from exc
-
-
-def tagged_bytes(value: TaggedValue) -> bytes:
-    """Encode in core deterministic CBOR (RFC 8949, section 4.2.1), tags included."""
-    match value:
-        case Tagged():
-            return _head(6, value.tag) + tagged_bytes(value.value)
-        case tuple():
-            return _head(4, len(value)) + b"".join(map(tagged_bytes, value))
-        case Mapping():
-            pairs = sorted((cbor_bytes(key), tagged_bytes(member)) for key, member in value.items())
-            return _head(5, len(pairs)) + b"".join(key + member for key, member in pairs)
-        case _:
-            return cbor_bytes(value)
-
-
-def _head(major: int, number: int) -> bytes:
-    """Return a head: that of the integer, under another major type."""
-    head = cbor_bytes(number)
-    return bytes([head[0] | major << 5]) + head[1:]
