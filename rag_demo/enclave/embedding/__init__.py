@@ -10,17 +10,15 @@
 
     configuration.py, wordpiece.py, weights.py    what a model has to be, file by file; anything else is refused
     numerics.py, encoder.py                       the encoder in NumPy
-    onnx_graph.py, onnx_encoder.py                the same by ONNX Runtime, from the same weights
     embedder.py                                   texts in, vectors out: order, batches, length 1, closing
     opening.py                                    from a sealed folder to all of this; and sealing one
 """
 
 from rag_demo.enclave.embedding.embedder import TextEmbedder
 from rag_demo.enclave.embedding.files import PlainFolder, installed_model
-from rag_demo.enclave.embedding.sealed_model import Backend, load_embedder, open_sealed_embedder, seal_model
+from rag_demo.enclave.embedding.sealed_model import load_embedder, open_sealed_embedder, seal_model
 
 __all__ = [
-    "Backend",
     "PlainFolder",
     "TextEmbedder",
     "installed_model",

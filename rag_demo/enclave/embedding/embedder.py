@@ -11,7 +11,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, Encoder
+from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, NumpyEncoder
 from rag_demo.enclave.embedding.refusals import WEIGHTS, unsuitable
 from rag_demo.enclave.embedding.wordpiece import WordPiece
 from rag_demo.enclave.interfaces import Vectors
@@ -39,7 +39,7 @@ class TextEmbedder:
     """
 
     def __init__(
-        self, tokens: WordPiece, encoder: Encoder, *, max_tokens: int, threads: int, fingerprint: str = ""
+        self, tokens: WordPiece, encoder: NumpyEncoder, *, max_tokens: int, threads: int, fingerprint: str = ""
     ) -> None:
         """Keep them."""
         self.fingerprint = fingerprint

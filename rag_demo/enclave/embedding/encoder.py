@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from rag_demo.enclave.embedding.configuration import EncoderConfig
 from rag_demo.enclave.embedding.numerics import exponentials, gelu, layer_norm
 from rag_demo.enclave.embedding.weights import Floats, LayerWeights, Linear, Weights
 
-__all__ = ["BATCH_TOKENS", "Encoder", "NumpyEncoder"]
+__all__ = ["BATCH_TOKENS", "NumpyEncoder"]
 
 BATCH_TOKENS: Final = 512
 """Tokens of a batch: as fast as more, and a few MiB of memory whatever is asked for."""
@@ -25,29 +25,8 @@ _GROUP_SCORES: Final = 1 << 20
 """Numbers of attention at a time: 4 MiB, and more only for a single text."""
 
 
-class Encoder(Protocol):
-    """Makes a vector of each text that is numbers already."""
-
-    @property
-    def dimensions(self) -> int:
-        """How long a vector is."""
-        ...
-
-    def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
-        """Return the sum of the states of each text's tokens. Brought to length 1, it is what their mean would be.
-
-        Args:
-            batch: texts as numbers, sorted by their length, none empty; about ``BATCH_TOKENS`` in all.
-        """
-        ...
-
-    def close(self) -> None:
-        """Forget the weights."""
-        ...
-
-
 class NumpyEncoder:
-    """See ``Encoder``.
+    """Encoder of texts that are token numbers already: one vector for each.
 
     Args:
         weights: overwritten when it is closed.
@@ -70,7 +49,11 @@ class NumpyEncoder:
         self._weights.wipe()
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
-        """Return the sum of the states of each text's tokens; see ``Encoder``."""
+        """Return the sum of the states of each text's tokens. Brought to length 1, it is what their mean would be.
+
+        Args:
+            batch: texts as numbers, sorted by their length, none empty; about ``BATCH_TOKENS`` in all.
+        """
         runs = [(length, len(list(group))) for length, group in groupby(map(len, batch))]
         states = self._embeddings(batch)
         for layer in self._weights.layers:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import datetime
-from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -18,22 +16,18 @@ from rag_demo.enclave.embedding.configuration import (
     LENGTH_NAME,
     MODULES_NAME,
     POOLING_NAME,
-    EncoderConfig,
     parse_config,
     parse_max_tokens,
     require_mean_pooling,
     require_modules,
 )
 from rag_demo.enclave.embedding.embedder import TextEmbedder
-from rag_demo.enclave.embedding.encoder import Encoder, NumpyEncoder
+from rag_demo.enclave.embedding.encoder import NumpyEncoder
 from rag_demo.enclave.embedding.files import PlainFolder, fingerprint_of, read_whole
-from rag_demo.enclave.embedding.weights import Weights, read_weights
+from rag_demo.enclave.embedding.weights import read_weights
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME, parse_tokenizer
 
-__all__ = ["Backend", "load_embedder", "open_sealed_embedder", "seal_model"]
-
-Backend: TypeAlias = Literal["numpy", "onnx"]
-"""Who computes: NumPy, or ONNX Runtime, which is an extra (``rag-onnx``)."""
+__all__ = ["load_embedder", "open_sealed_embedder", "seal_model"]
 
 
 def open_sealed_embedder(
@@ -42,7 +36,6 @@ def open_sealed_embedder(
     key: bytes | KeySource | KeyProvider,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
-    backend: Backend = "numpy",
     threads: int | None = None,
 ) -> TextEmbedder:
     """Verify a sealed model, obtain its key, and decrypt it into memory: nothing of it is written anywhere.
@@ -53,32 +46,37 @@ def open_sealed_embedder(
             else is verified.
         trusted: whose signatures count; none accepts nothing.
         model: the identity that it must have, 16 bytes; None takes any of the owner's, an older one too.
-        backend: who computes.
         threads: how many decrypt.
 
     Raises:
         ConfigurationError: ``embedding-model-incomplete``, ``embedding-config-unsupported``,
             ``embedding-tokenizer-unsupported`` or ``embedding-weights-unsuitable``: its owner sealed another kind of
-            model; ``embedding-backend-unavailable``: ONNX Runtime is not installed.
+            model.
         AttestError: as ``open_directory`` raises, and whatever obtaining the key raises.
     """
-    make = _maker(backend)
     with open_directory(place, key=key, trusted=trusted, model=model, threads=threads) as directory:
-        return _load(directory, make)
+        return load_embedder(directory)
 
 
-def load_embedder(model: ModelFiles, *, backend: Backend = "numpy") -> TextEmbedder:
+def load_embedder(model: ModelFiles) -> TextEmbedder:
     """Load a model whose files can be read already.
 
     Args:
         model: a ``SealedDirectory`` that is open, or a ``PlainFolder``.
-        backend: who computes.
 
     Raises:
         ConfigurationError: as ``open_sealed_embedder``.
         AttestError: as reading raises.
     """
-    return _load(model, _maker(backend))
+    config = parse_config(read_whole(model, CONFIG_NAME))
+    require_modules(read_whole(model, MODULES_NAME))
+    require_mean_pooling(read_whole(model, POOLING_NAME), config)
+    max_tokens = parse_max_tokens(read_whole(model, LENGTH_NAME), config)
+    tokens = parse_tokenizer(read_whole(model, TOKENIZER_NAME), vocabulary=config.vocabulary)
+    # The weights last, when everything else is as it has to be.
+    encoder = NumpyEncoder(read_weights(model, config), config)
+    threads = max(1, len(os.sched_getaffinity(0)))
+    return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=threads, fingerprint=fingerprint_of(model))
 
 
 def seal_model(
@@ -109,35 +107,3 @@ def seal_model(
     with load_embedder(PlainFolder(source)):
         pass
     return seal_directory(source, target, key=key, names=names, signer=signer, random=random, at=at)
-
-
-_Maker: TypeAlias = Callable[[Weights, EncoderConfig], Encoder]
-
-
-def _load(model: ModelFiles, make: _Maker) -> TextEmbedder:
-    """Load a model: the weights last, when everything else is as it has to be."""
-    config = parse_config(read_whole(model, CONFIG_NAME))
-    require_modules(read_whole(model, MODULES_NAME))
-    require_mean_pooling(read_whole(model, POOLING_NAME), config)
-    max_tokens = parse_max_tokens(read_whole(model, LENGTH_NAME), config)
-    tokens = parse_tokenizer(read_whole(model, TOKENIZER_NAME), vocabulary=config.vocabulary)
-    encoder = make(read_weights(model, config), config)
-    threads = max(1, len(os.sched_getaffinity(0)))
-    return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=threads, fingerprint=fingerprint_of(model))
-
-
-def _onnx() -> _Maker:
-    # Only when it is asked for: it is an extra, and takes its time to import.
-    from rag_demo.enclave.embedding.onnx_encoder import onnx_encoder  # noqa: PLC0415
-
-    return onnx_encoder
-
-
-_MAKERS: Final[Mapping[str, Callable[[], _Maker]]] = MappingProxyType({"numpy": lambda: NumpyEncoder, "onnx": _onnx})
-
-
-def _maker(backend: str) -> _Maker:
-    if backend not in _MAKERS:
-        msg = f"backend must be 'numpy' or 'onnx', not {backend!r}"
-        raise ValueError(msg)
-    return _MAKERS[backend]()

@@ -52,7 +52,6 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
                 key=bytes(keys.model),
                 trusted=trusted,
                 model=settings.model.model_id,
-                backend=settings.model.backend,
             )
             undo.callback(embedder.close)
             store = _store(settings, keys.database, embedder)

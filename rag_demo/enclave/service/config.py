@@ -241,12 +241,10 @@ def _machine(reader: _Reader) -> MachineSettings:
 
 
 def _model(reader: _Reader) -> ModelSettings:
-    backend: Any = reader.choice("backend", ("numpy", "onnx"))  # Any: one of the literal's
     return ModelSettings(
         place=reader.folder / reader.text("place"),
         trust=tuple(reader.folder / one for one in reader.texts("trust")),
         model_id=_model_id(reader.maybe("model_id")),
-        backend=backend or "numpy",
     )
 
 

@@ -65,13 +65,11 @@ class ModelSettings:
         place: its sealed folder.
         trust: files with the public keys of those whose signature counts.
         model_id: which sealing it must be, 16 bytes; None takes any of its owner's.
-        backend: what computes.
     """
 
     place: Path
     trust: tuple[Path, ...]
     model_id: bytes | None = None
-    backend: Literal["numpy", "onnx"] = "numpy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,21 @@
-"""The encoders against the definitions, on a model that is small enough to be computed number by number."""
+"""The encoder against the definitions, on a model that is small enough to be computed number by number."""
 
 import ctypes
 import importlib.util
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from attest.errors import ConfigurationError
-from rag_demo.enclave.embedding import Backend, TextEmbedder, load_embedder
+from rag_demo.enclave.embedding import TextEmbedder, load_embedder
 from rag_demo.enclave.embedding.blas import MAPS, single_threaded
-from rag_demo.enclave.embedding.configuration import EncoderConfig, parse_config
+from rag_demo.enclave.embedding.configuration import parse_config
 from rag_demo.enclave.embedding.embedder import WINDOW_TEXTS
-from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, Encoder, NumpyEncoder
-from rag_demo.enclave.embedding.onnx_encoder import OnnxEncoder, onnx_encoder
-from rag_demo.enclave.embedding.weights import Floats, Linear, Weights, take_weights
+from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, NumpyEncoder
+from rag_demo.enclave.embedding.weights import Floats, take_weights
 from rag_demo.enclave.embedding.wordpiece import parse_tokenizer
 from tests.rag_demo.embedding.small import CONFIG, TOKENIZER, arrays, raw, reference, small_model
 
@@ -30,23 +28,19 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("backend", ["numpy", "onnx"])
-def test_a_vector_is_what_the_definitions_say(backend: Backend) -> None:
-    with load_embedder(small_model(), backend=backend) as embedder:
+def test_a_vector_is_what_the_definitions_say() -> None:
+    with load_embedder(small_model()) as embedder:
         vectors = embedder.embed(tuple(TEXTS))
     expected = np.array([reference(numbers) for numbers in TEXTS.values()])
     assert np.abs(vectors - expected).max() < 2e-6
 
 
-@pytest.mark.parametrize("encoder", [NumpyEncoder, OnnxEncoder])
-def test_the_weights_are_overwritten_when_the_model_is_closed(
-    encoder: Callable[[Weights, EncoderConfig], Encoder],
-) -> None:
+def test_the_weights_are_overwritten_when_the_model_is_closed() -> None:
     given = arrays()
     config = parse_config(raw(CONFIG))
     weights = take_weights(given, config)
     tokens = parse_tokenizer(raw(TOKENIZER), vocabulary=config.vocabulary)
-    embedder = TextEmbedder(tokens, encoder(weights, config), max_tokens=7, threads=1)
+    embedder = TextEmbedder(tokens, NumpyEncoder(weights, config), max_tokens=7, threads=1)
     assert np.isfinite(embedder.embed(["a"])).all()
     assert any(array.any() for array in given.values())
     embedder.close()
@@ -155,25 +149,9 @@ def find_library_file(name: str) -> str:
     return spec.origin
 
 
-def test_weights_are_overwritten_where_onnx_runtime_refuses_the_graph() -> None:
-    config = parse_config(raw(CONFIG))
-    weights = take_weights(arrays(), config)
-    first = weights.layers[0]
-    spoiled = replace(first, output=Linear(weight=np.ones((8, 5), np.float32), bias=np.ones(8, np.float32)))
-    with pytest.raises(Exception, match=r"(?i)dimension|shape"):
-        onnx_encoder(replace(weights, layers=(spoiled, weights.layers[1])), config)
-    assert not any(array.any() for array in weights.layers[1].attention.weight)
-    assert not weights.words.any()
-
-
 def test_many_texts_are_taken_some_at_a_time() -> None:
     texts = [" ".join("abcd"[(at * step) % 4] for step in range(at % 6)) for at in range(WINDOW_TEXTS + 30)]
     with load_embedder(small_model()) as embedder:
         together = embedder.embed(texts)
         alone = np.concatenate([embedder.embed([text]) for text in texts[-40:]])
     assert np.abs(together[-40:] - alone).max() < 1e-6
-
-
-def test_an_unknown_backend_is_a_mistake_of_the_program() -> None:
-    with pytest.raises(ValueError, match="'numpy' or 'onnx'"):
-        load_embedder(small_model(), backend="torch")  # type: ignore[arg-type]  # The wrong use that is tested.

@@ -28,7 +28,6 @@ endorsements = ["vendors", "/etc/vendors.cbor"]
 place = "minilm.sealed"
 trust = ["owner.pub"]
 model_id = "000102030405060708090a0b0c0d0e0f"
-backend = "onnx"
 [model.key]
 name = "acme/minilm@3"
 url = "https://kms.model.example"
@@ -79,7 +78,6 @@ def test_everything_can_be_said() -> None:
     assert settings.model.place == Path("/srv/rag/minilm.sealed")
     assert settings.model.trust == (Path("/srv/rag/owner.pub"),)
     assert settings.model.model_id == bytes(range(16))
-    assert settings.model.backend == "onnx"
     key = settings.model_key
     assert (key.name, key.service.url, key.service.service.text) == (
         "acme/minilm@3",
@@ -139,7 +137,6 @@ def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ('trust = ["owner.pub"]\n', "", "model.trust"),
         ('place = "minilm.sealed"\n', "", "model.place"),
         ('model_id = "0001', 'model_id = "00', "model.model_id"),
-        ('backend = "onnx"', 'backend = "torch"', "model.backend"),
         ('name = "acme/minilm@3"', 'name = "../minilm"', None),
         ('name = "acme/minilm@3"\n', "", "model.key.name"),
         ('url = "https://kms.model.example"', 'url = "ftp://x"', "model.key"),
