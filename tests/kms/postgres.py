@@ -123,7 +123,7 @@ class Server:
 
 @contextmanager
 def running_server() -> Iterator[Server]:
-    """Start a server of this machine's programs, and take it away in the end."""
+    """Start a server of this machine's programs in a new directory of a short name, and take both away in the end."""
     reason = missing()
     if reason is not None:
         if os.environ.get("ATTEST_REQUIRE_POSTGRES") == "1":
@@ -131,13 +131,6 @@ def running_server() -> Iterator[Server]:
         pytest.skip(reason)
     programs = find_programs()
     assert programs is not None
-    with served_by(programs) as server:
-        yield server
-
-
-@contextmanager
-def served_by(programs: Path) -> Iterator[Server]:
-    """Start a server of these programs in a new directory of a short name, and take both away in the end."""
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
         if os.geteuid() == 0:

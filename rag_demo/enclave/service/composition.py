@@ -13,10 +13,10 @@ from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesA
 from rag_demo.enclave.documents import DocumentLimits, parse, split
 from rag_demo.enclave.documents import ReadingProgress as Read
 from rag_demo.enclave.documents.sentences import sentences
-from rag_demo.enclave.embedding import TextEmbedder, open_sealed_embedder
-from rag_demo.enclave.interfaces import DocumentStore, Embedder, IndexedPassage, Page
+from rag_demo.enclave.embedding import open_sealed_embedder
+from rag_demo.enclave.interfaces import Embedder, IndexedPassage, Page
 from rag_demo.enclave.service.resources import Answerer, Bench, OpenBench, Progress, ReleasedKeys
-from rag_demo.enclave.service.settings import EnclaveSettings, PostgresSettings
+from rag_demo.enclave.service.settings import EnclaveSettings
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 
 __all__ = ["bench_of"]
@@ -54,30 +54,19 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
                 model=settings.model.model_id,
             )
             undo.callback(embedder.close)
-            store = _store(settings, keys.database, embedder)
+            store = SqliteStore.open(
+                settings.database,
+                keys.database,
+                dimensions=embedder.dimensions,
+                model=embedder.fingerprint,
+                limits=StoreLimits(documents=settings.limits.documents_per_user),
+            )
             undo.pop_all()
         return Bench(
             model_name=MODEL_NAME, embedder=embedder, store=store, read=reading, split=_passages, answerer=answerer
         )
 
     return opened
-
-
-def _store(settings: EnclaveSettings, key: memoryview, embedder: TextEmbedder) -> DocumentStore:
-    dimensions, model = embedder.dimensions, embedder.fingerprint
-    limits, place = StoreLimits(documents=settings.limits.documents_per_user), settings.database
-    if not isinstance(place, PostgresSettings):
-        return SqliteStore.open(place, key, dimensions=dimensions, model=model, limits=limits)
-    from rag_demo.enclave.store.postgres import PostgresStore  # noqa: PLC0415  of the extra 'rag-postgres'
-
-    return PostgresStore.open(
-        place.url,
-        key,
-        inside_boundary=place.inside_boundary,
-        dimensions=dimensions,
-        model=model,
-        limits=limits,
-    )
 
 
 def _pages(

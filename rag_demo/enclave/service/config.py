@@ -45,7 +45,6 @@ from rag_demo.enclave.service.settings import (
     LlmSettings,
     MachineSettings,
     ModelSettings,
-    PostgresSettings,
     ServiceLimits,
     SimulatedKind,
 )
@@ -200,7 +199,7 @@ def _settings(reader: _Reader) -> EnclaveSettings:
         model_key=_key(model.table("key"), "model.key"),
         model=_model(model),
         database_key=database_key,
-        database=_database(database),
+        database=reader.folder / database.text("file"),
         prompt_key=_prompt_key(reader, database_key.service) if reader.has("prompt_key") else None,
         x25519=channel.maybe("x25519"),
         replay_window=_window(reader),
@@ -246,15 +245,6 @@ def _model(reader: _Reader) -> ModelSettings:
         trust=tuple(reader.folder / one for one in reader.texts("trust")),
         model_id=_model_id(reader.maybe("model_id")),
     )
-
-
-def _database(reader: _Reader) -> Path | PostgresSettings:
-    if not reader.has("url"):
-        return reader.folder / reader.text("file")
-    url = reader.text("url")
-    if not url.startswith(_POSTGRES):
-        raise _invalid("database.url", "an address that begins with postgresql://", repr(url)[:80])
-    return PostgresSettings(url=url, inside_boundary=reader.text("inside_boundary"))
 
 
 def _model_id(text: str | None) -> bytes | None:

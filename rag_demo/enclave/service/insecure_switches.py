@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rag_demo.enclave.service.settings import EnclaveSettings, PostgresSettings
+from rag_demo.enclave.service.settings import EnclaveSettings
 
 __all__ = ["relaxations"]
 
@@ -28,5 +28,3 @@ def relaxations(settings: EnclaveSettings) -> Iterator[str]:
         yield f"documents.unconfined: {settings.unconfined_documents}"
     if settings.llm is not None and settings.llm.inside_boundary is not None:
         yield f"llm.inside_boundary: {settings.llm.inside_boundary}"
-    if isinstance(settings.database, PostgresSettings):
-        yield f"database.inside_boundary: {settings.database.inside_boundary}"

@@ -17,7 +17,6 @@ __all__ = [
     "LlmSettings",
     "MachineSettings",
     "ModelSettings",
-    "PostgresSettings",
     "ServiceLimits",
     "SimulatedKind",
 ]
@@ -70,19 +69,6 @@ class ModelSettings:
     place: Path
     trust: tuple[Path, ...]
     model_id: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresSettings:
-    """A PostgreSQL with pgvector for the documents; their vectors are in it in the clear.
-
-    Attributes:
-        url: ``postgresql://…``, without a password.
-        inside_boundary: why it is inside the TEE.
-    """
-
-    url: str
-    inside_boundary: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +145,7 @@ class EnclaveSettings:
         name: what its clients call it: the audience of its evidence and the host of their requests.
         model: the embedding model.
         model_key: opens the model; its owner's service releases it.
-        database: file of documents, encrypted; or a PostgreSQL inside the TEE.
+        database: file of documents, encrypted.
         database_key: opens it; the owner of the documents has it released.
         host: address that it listens on.
         port: 0 takes any.
@@ -177,7 +163,7 @@ class EnclaveSettings:
     name: str
     model: ModelSettings
     model_key: KeySource
-    database: Path | PostgresSettings
+    database: Path
     database_key: KeySource
     host: str = "127.0.0.1"
     port: int = 8460

@@ -13,8 +13,6 @@
     deleting.py     what deletion takes there
     searching.py    what a search asks of it
     sqlite.py       the store in that file
-    postgres.py     the same in a PostgreSQL with pgvector, which has to be inside the boundary (extra rag-postgres):
-                    postgres_server.py and postgres_search.py, what is asked of it; envelope.py, what it is not told
 """
 
 from rag_demo.enclave.store.errors import (

@@ -10,7 +10,7 @@
         ├── StoreDamagedError         the operator: not what was written, or another key       exit 4
         ├── StoreVersionError         the operator: of another version or another model        exit 2
         ├── StoreInUseError           the operator: another process has it                     exit 6
-        ├── StoreUnavailableError     the operator: no space, no server, no permission         exit 6
+        ├── StoreUnavailableError     the operator: no space, no permission                    exit 6
         └── StoreClosedError          nobody: the service was locked, and has forgotten its key  exit 5
 
 No text of these names a document, a word, a question or a key.

@@ -1,4 +1,4 @@
-"""What callers hand in, checked the same way for every kind of store.
+"""What callers hand in, checked before it is stored or looked for.
 
 A wrong type or shape is a programmer's (`TypeError`, `ValueError`); what a user may have caused is a `StoreInputError`.
 """
@@ -107,7 +107,7 @@ def _check_text(text: str, limits: StoreLimits) -> None:
         size = len(text.encode())
     except UnicodeEncodeError:
         size = None
-    # A database of PostgreSQL takes no NUL in a text, and no document has one that was read rightly.
+    # No document that was read rightly has a NUL.
     if size is None or not text.strip() or "\0" in text:
         raise StoreInputError(
             "a passage is empty, or holds what is no text",

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from rag_demo.enclave.interfaces import DocumentStore, Found, IndexedDocument, IndexedPassage, Vectors
+from rag_demo.enclave.interfaces import Found, IndexedDocument, IndexedPassage, Vectors
+from rag_demo.enclave.store import SqliteStore
 from tests.rag_demo.hashing import DIMENSIONS, HashingEmbedder
 
 __all__ = [
@@ -52,7 +53,7 @@ def parts_of(texts: Iterable[str], *, each: int = 2) -> Iterator[tuple[Sequence[
         yield part, EMBEDDER.embed([passage.text for passage in part])
 
 
-def add(store: DocumentStore, collection: bytes, label: str, *texts: str, day: int = 0) -> IndexedDocument:
+def add(store: SqliteStore, collection: bytes, label: str, *texts: str, day: int = 0) -> IndexedDocument:
     return store.add(collection, document(label, day=day), parts_of(texts))
 
 
@@ -67,5 +68,5 @@ def killed_in_the_end(child: subprocess.Popen[str]) -> Iterator[subprocess.Popen
     assert child.returncode == -signal.SIGKILL
 
 
-def ask(store: DocumentStore, collection: bytes, question: str, limit: int = 5) -> tuple[Found, ...]:
+def ask(store: SqliteStore, collection: bytes, question: str, limit: int = 5) -> tuple[Found, ...]:
     return store.search(collection, question, EMBEDDER.embed([question])[0], limit=limit)

@@ -1,4 +1,4 @@
-"""What every kind of store does: whole documents, by words and by meaning, each user's for themselves."""
+"""What the store does: whole documents, by words and by meaning, each user's for themselves."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_demo.enclave.interfaces import DocumentStore, IndexedPassage
+from rag_demo.enclave.interfaces import IndexedPassage
 from rag_demo.enclave.store import (
+    SqliteStore,
     StoreClosedError,
     StoreConflictError,
     StoreInputError,
@@ -19,7 +20,7 @@ from rag_demo.enclave.store import (
 )
 from tests.rag_demo.store.support import DIMENSIONS, EMBEDDER, MINE, YOURS, add, ask, document, parts_of
 
-Opener = Callable[..., DocumentStore]
+Opener = Callable[..., SqliteStore]
 
 BREAD = (
     "Knead the dough for ten minutes, then let it rest under a cloth.",
@@ -29,18 +30,18 @@ BREAD = (
 PUMP = ("The circulation pump hums when air is in the pipes.", "Bleed the radiator with the square key.")
 
 
-def test_a_document_is_listed_with_what_is_known_of_it(store: DocumentStore) -> None:
+def test_a_document_is_listed_with_what_is_known_of_it(store: SqliteStore) -> None:
     stored = add(store, MINE, "bread", *BREAD)
     assert stored == replace(document("bread"), pages=2, passages=3)
     assert store.documents(MINE) == (stored,)
 
 
-def test_documents_are_listed_oldest_first(store: DocumentStore) -> None:
+def test_documents_are_listed_oldest_first(store: SqliteStore) -> None:
     late, early = add(store, MINE, "late", *PUMP, day=2), add(store, MINE, "early", *BREAD, day=1)
     assert store.documents(MINE) == (early, late)
 
 
-def test_a_passage_comes_back_verbatim_with_its_place(store: DocumentStore) -> None:
+def test_a_passage_comes_back_verbatim_with_its_place(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     add(store, MINE, "pump", *PUMP)
     (first, *_) = ask(store, MINE, "how do I bleed a radiator?")
@@ -49,7 +50,7 @@ def test_a_passage_comes_back_verbatim_with_its_place(store: DocumentStore) -> N
     assert -1 <= first.similarity <= 1
 
 
-def test_similarity_is_the_cosine(store: DocumentStore) -> None:
+def test_similarity_is_the_cosine(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     question = "sourdough flour"
     (wanted,) = EMBEDDER.embed([question])
@@ -58,7 +59,7 @@ def test_similarity_is_the_cosine(store: DocumentStore) -> None:
         assert found.similarity == pytest.approx(cosine, abs=1e-6)
 
 
-def test_what_both_rankings_name_first_is_scored_by_both(store: DocumentStore) -> None:
+def test_what_both_rankings_name_first_is_scored_by_both(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     (first, *rest) = ask(store, MINE, "sourdough starter")
     assert first.passage.text == BREAD[2]
@@ -66,7 +67,7 @@ def test_what_both_rankings_name_first_is_scored_by_both(store: DocumentStore) -
     assert all(found.score <= 1 / 61 + 1 / 62 for found in rest)
 
 
-def test_a_word_finds_what_meaning_does_not(store: DocumentStore) -> None:
+def test_a_word_finds_what_meaning_does_not(store: SqliteStore) -> None:
     add(store, MINE, "codes", "Error E4711 means the valve is stuck.", *(f"Remark number {n}." for n in range(80)))
     away = -EMBEDDER.embed(["Error E4711 means the valve is stuck."])[0]
     found = store.search(MINE, "e4711", away, limit=5)
@@ -74,7 +75,7 @@ def test_a_word_finds_what_meaning_does_not(store: DocumentStore) -> None:
     assert min(one.similarity for one in found) == pytest.approx(-1, abs=1e-5)
 
 
-def test_meaning_finds_what_no_word_does(store: DocumentStore) -> None:
+def test_meaning_finds_what_no_word_does(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     (near, *_) = store.search(MINE, "¿?", EMBEDDER.embed([BREAD[1]])[0], limit=1)
     assert near.passage.text == BREAD[1]
@@ -91,7 +92,7 @@ def test_meaning_finds_what_no_word_does(store: DocumentStore) -> None:
     ],
 )
 def test_words_are_found_without_accents_in_any_case_and_inside_scripts_without_spaces(
-    store: DocumentStore, text: str, question: str
+    store: SqliteStore, text: str, question: str
 ) -> None:
     add(store, MINE, "other", *(f"Nothing of it, {n}." for n in range(5)), text)
     # By meaning it is the last of six; only its words can have brought it among the first two.
@@ -122,25 +123,25 @@ def test_words_are_found_without_accents_in_any_case_and_inside_scripts_without_
         " ".join(f"word{n}" for n in range(5_000)),
     ],
 )
-def test_a_question_is_never_a_query_language(store: DocumentStore, question: str) -> None:
+def test_a_question_is_never_a_query_language(store: SqliteStore, question: str) -> None:
     add(store, MINE, "bread", *BREAD)
     (vector,) = EMBEDDER.embed(["bread"])
     assert len(store.search(MINE, question, vector, limit=10)) == 3
     assert len(store.documents(MINE)) == 1
 
 
-def test_a_search_returns_no_more_than_asked_for(store: DocumentStore) -> None:
+def test_a_search_returns_no_more_than_asked_for(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     assert [len(ask(store, MINE, "dough", limit=limit)) for limit in (1, 2, 3, 100)] == [1, 2, 3, 3]
 
 
-def test_the_order_of_equals_is_always_the_same(store: DocumentStore) -> None:
+def test_the_order_of_equals_is_always_the_same(store: SqliteStore) -> None:
     add(store, MINE, "twins", *(["The same sentence."] * 8))
     orders = {tuple(found.passage.ordinal for found in ask(store, MINE, "same sentence")) for _ in range(3)}
     assert orders == {(0, 1, 2, 3, 4)}
 
 
-def test_a_collection_nobody_added_to_is_empty(store: DocumentStore) -> None:
+def test_a_collection_nobody_added_to_is_empty(store: SqliteStore) -> None:
     assert ask(store, MINE, "bread") == ()
     assert store.documents(MINE) == ()
     assert store.delete_all(MINE) == 0
@@ -150,7 +151,7 @@ def test_a_collection_nobody_added_to_is_empty(store: DocumentStore) -> None:
 # -- apart
 
 
-def test_nothing_that_names_one_collection_reaches_another(store: DocumentStore) -> None:
+def test_nothing_that_names_one_collection_reaches_another(store: SqliteStore) -> None:
     mine, yours = add(store, MINE, "bread", *BREAD), add(store, YOURS, "pump", *PUMP)
     assert {found.document for found in ask(store, MINE, "radiator pump bleed key", limit=100)} == {mine.id}
     assert {found.document for found in ask(store, YOURS, "dough loaf flour", limit=100)} == {yours.id}
@@ -163,14 +164,14 @@ def test_nothing_that_names_one_collection_reaches_another(store: DocumentStore)
     assert len(ask(store, YOURS, "pump", limit=100)) == 2
 
 
-def test_two_collections_may_hold_the_same_document(store: DocumentStore) -> None:
+def test_two_collections_may_hold_the_same_document(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     add(store, YOURS, "bread", *PUMP)
     assert store.delete(MINE, document("bread").id) is True
     assert [found.passage.text for found in ask(store, YOURS, "pump hums air", limit=1)] == [PUMP[0]]
 
 
-def test_the_order_of_answers_does_not_tell_how_common_a_word_is_elsewhere(store: DocumentStore) -> None:
+def test_the_order_of_answers_does_not_tell_how_common_a_word_is_elsewhere(store: SqliteStore) -> None:
     texts = ("alpha stands here", "omega stands here")
     add(store, MINE, "both", *texts)
     (level,) = EMBEDDER.embed(["something else entirely"])
@@ -182,7 +183,7 @@ def test_the_order_of_answers_does_not_tell_how_common_a_word_is_elsewhere(store
 # -- deleting
 
 
-def test_a_deleted_document_is_neither_listed_nor_found(store: DocumentStore) -> None:
+def test_a_deleted_document_is_neither_listed_nor_found(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     pump = add(store, MINE, "pump", *PUMP)
     ask(store, MINE, "bread")  # so that its vectors are in memory
@@ -192,14 +193,14 @@ def test_a_deleted_document_is_neither_listed_nor_found(store: DocumentStore) ->
     assert {found.document for found in ask(store, MINE, "dough loaf sourdough", limit=100)} == {pump.id}
 
 
-def test_a_deleted_document_can_be_added_again(store: DocumentStore) -> None:
+def test_a_deleted_document_can_be_added_again(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     store.delete(MINE, document("bread").id)
     add(store, MINE, "bread", *PUMP)
     assert [found.passage.text for found in ask(store, MINE, "pump hums air", limit=1)] == [PUMP[0]]
 
 
-def test_a_collection_is_deleted_with_all_its_documents(store: DocumentStore) -> None:
+def test_a_collection_is_deleted_with_all_its_documents(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     add(store, MINE, "pump", *PUMP)
     ask(store, MINE, "bread")
@@ -210,7 +211,7 @@ def test_a_collection_is_deleted_with_all_its_documents(store: DocumentStore) ->
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "A" * 32, "0" * 31, "0" * 33, "0" * 31 + "\n", "%" * 32])
-def test_what_is_no_id_deletes_nothing(store: DocumentStore, wrong: str) -> None:
+def test_what_is_no_id_deletes_nothing(store: SqliteStore, wrong: str) -> None:
     add(store, MINE, "bread", *BREAD)
     assert store.delete(MINE, wrong) is False
     assert len(store.documents(MINE)) == 1
@@ -219,7 +220,7 @@ def test_what_is_no_id_deletes_nothing(store: DocumentStore, wrong: str) -> None
 # -- all or nothing
 
 
-def test_parts_are_taken_as_they_come(store: DocumentStore) -> None:
+def test_parts_are_taken_as_they_come(store: SqliteStore) -> None:
     taken: list[int] = []
 
     def parts() -> Iterator[Any]:
@@ -240,7 +241,7 @@ class CutOffError(Exception):
 
 
 @pytest.mark.parametrize("error", [CutOffError, KeyboardInterrupt, GeneratorExit])
-def test_nothing_is_left_of_a_document_that_is_cut_off(store: DocumentStore, error: type[BaseException]) -> None:
+def test_nothing_is_left_of_a_document_that_is_cut_off(store: SqliteStore, error: type[BaseException]) -> None:
     def parts() -> Iterator[Any]:
         yield from parts_of(BREAD, each=1)
         raise error
@@ -253,7 +254,7 @@ def test_nothing_is_left_of_a_document_that_is_cut_off(store: DocumentStore, err
     assert add(store, MINE, "bread", *BREAD).passages == 3
 
 
-def test_a_document_that_is_there_is_not_replaced(store: DocumentStore) -> None:
+def test_a_document_that_is_there_is_not_replaced(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     with pytest.raises(StoreConflictError) as caught:
         add(store, MINE, "bread", *PUMP)
@@ -261,7 +262,7 @@ def test_a_document_that_is_there_is_not_replaced(store: DocumentStore) -> None:
     assert len(ask(store, MINE, "dough", limit=100)) == 3
 
 
-def test_deleting_a_collection_ends_what_is_being_added_to_it(store: DocumentStore) -> None:
+def test_deleting_a_collection_ends_what_is_being_added_to_it(store: SqliteStore) -> None:
     def parts() -> Iterator[Any]:
         first, *rest = parts_of(BREAD, each=1)
         yield first
@@ -274,7 +275,7 @@ def test_deleting_a_collection_ends_what_is_being_added_to_it(store: DocumentSto
     assert (store.documents(MINE), ask(store, MINE, "dough")) == ((), ())
 
 
-def test_a_document_that_is_coming_cannot_be_deleted_by_its_id(store: DocumentStore) -> None:
+def test_a_document_that_is_coming_cannot_be_deleted_by_its_id(store: SqliteStore) -> None:
     def parts() -> Iterator[Any]:
         yield from parts_of(BREAD)
         assert store.delete(MINE, document("bread").id) is False
@@ -282,13 +283,13 @@ def test_a_document_that_is_coming_cannot_be_deleted_by_its_id(store: DocumentSt
     assert store.add(MINE, document("bread"), parts()).passages == 3
 
 
-def test_a_document_may_have_no_passages(store: DocumentStore) -> None:
+def test_a_document_may_have_no_passages(store: SqliteStore) -> None:
     assert add(store, MINE, "blank").passages == 0
     assert store.add(MINE, document("blank too"), [([], np.zeros((0, DIMENSIONS), dtype=np.float32))]).pages == 0
     assert ask(store, MINE, "anything") == ()
 
 
-def test_threads_add_ask_and_delete_at_once(store: DocumentStore) -> None:
+def test_threads_add_ask_and_delete_at_once(store: SqliteStore) -> None:
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -323,8 +324,8 @@ def test_threads_add_ask_and_delete_at_once(store: DocumentStore) -> None:
         (StoreLimits(total_passages=4), "rag-limit-total-passages"),
     ],
 )
-def test_a_collection_holds_so_much_and_no_more(open_store: Opener, limits: StoreLimits, code: str) -> None:
-    store = open_store(limits=limits)
+def test_a_collection_holds_so_much_and_no_more(open_sqlite: Opener, limits: StoreLimits, code: str) -> None:
+    store = open_sqlite(limits=limits)
     add(store, MINE, "bread", *BREAD)
     with pytest.raises(StoreLimitError) as caught:
         add(store, MINE, "pump", *PUMP)
@@ -335,10 +336,10 @@ def test_a_collection_holds_so_much_and_no_more(open_store: Opener, limits: Stor
     add(store, MINE, "pump", *PUMP)
 
 
-def test_a_limit_is_what_still_fits(open_store: Opener) -> None:
+def test_a_limit_is_what_still_fits(open_sqlite: Opener) -> None:
     size = sum(len(text) for text in BREAD + PUMP)
     longest = max(len(text) for text in BREAD + PUMP)
-    store = open_store(
+    store = open_sqlite(
         limits=StoreLimits(
             documents=2, passages=5, text_bytes=size, passage_bytes=longest, total_passages=5, collections=1
         )
@@ -348,8 +349,8 @@ def test_a_limit_is_what_still_fits(open_store: Opener) -> None:
     assert len(store.documents(MINE)) == 2
 
 
-def test_another_collection_than_allowed_is_refused(open_store: Opener) -> None:
-    store = open_store(limits=StoreLimits(collections=1))
+def test_another_collection_than_allowed_is_refused(open_sqlite: Opener) -> None:
+    store = open_sqlite(limits=StoreLimits(collections=1))
     add(store, MINE, "bread", *BREAD)
     with pytest.raises(StoreLimitError) as caught:
         add(store, YOURS, "pump", *PUMP)
@@ -358,8 +359,8 @@ def test_another_collection_than_allowed_is_refused(open_store: Opener) -> None:
     add(store, YOURS, "pump", *PUMP)
 
 
-def test_a_passage_that_is_too_long_is_refused(open_store: Opener) -> None:
-    store = open_store(limits=StoreLimits(passage_bytes=10))
+def test_a_passage_that_is_too_long_is_refused(open_sqlite: Opener) -> None:
+    store = open_sqlite(limits=StoreLimits(passage_bytes=10))
     add(store, MINE, "short", "é" * 5)
     with pytest.raises(StoreLimitError) as caught:
         add(store, MINE, "long", "é" * 5 + "x")
@@ -370,14 +371,14 @@ def test_a_passage_that_is_too_long_is_refused(open_store: Opener) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "a\nb", "a\x00b", "\u202egpj.exe", "\ud800", "zero\u200bwidth"])
-def test_a_name_that_does_not_print_is_refused(store: DocumentStore, name: str) -> None:
+def test_a_name_that_does_not_print_is_refused(store: SqliteStore, name: str) -> None:
     with pytest.raises(StoreInputError) as caught:
         store.add(MINE, replace(document("bread"), name=name), parts_of(BREAD))
     assert caught.value.code == "rag-document-name-invalid"
     assert store.documents(MINE) == ()
 
 
-def test_a_name_of_any_script_is_kept(store: DocumentStore) -> None:
+def test_a_name_of_any_script_is_kept(store: SqliteStore) -> None:
     names = (
         "x" * 255,
         "Brot & Käse (2).pdf",
@@ -393,7 +394,7 @@ def test_a_name_of_any_script_is_kept(store: DocumentStore) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "a\x00b", "half \ud83d"])
-def test_a_passage_that_is_no_text_is_refused(store: DocumentStore, text: str) -> None:
+def test_a_passage_that_is_no_text_is_refused(store: SqliteStore, text: str) -> None:
     def parts() -> Iterator[Any]:
         yield from parts_of(PUMP)
         yield [IndexedPassage(page=9, ordinal=9, text=text)], EMBEDDER.embed(["x"])
@@ -404,7 +405,7 @@ def test_a_passage_that_is_no_text_is_refused(store: DocumentStore, text: str) -
     assert store.documents(MINE) == ()
 
 
-def test_wrong_use_is_a_programmers_error(store: DocumentStore) -> None:
+def test_wrong_use_is_a_programmers_error(store: SqliteStore) -> None:
     (right,) = EMBEDDER.embed(["x"])
     one = [IndexedPassage(page=1, ordinal=0, text="x")]
     calls: list[Callable[[], object]] = [
@@ -442,7 +443,7 @@ def test_limits_are_whole_numbers_from_one() -> None:
 # -- closing
 
 
-def test_a_closed_store_answers_nothing(store: DocumentStore) -> None:
+def test_a_closed_store_answers_nothing(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     store.close()
     store.close()
@@ -458,8 +459,8 @@ def test_a_closed_store_answers_nothing(store: DocumentStore) -> None:
         assert caught.value.code == "rag-store-closed"
 
 
-def test_a_store_may_be_closed_while_a_document_comes(open_store: Opener) -> None:
-    store = open_store()
+def test_a_store_may_be_closed_while_a_document_comes(open_sqlite: Opener) -> None:
+    store = open_sqlite()
     add(store, MINE, "pump", *PUMP)
 
     def parts() -> Iterator[Any]:
@@ -470,17 +471,17 @@ def test_a_store_may_be_closed_while_a_document_comes(open_store: Opener) -> Non
 
     with pytest.raises(StoreClosedError):
         store.add(MINE, document("bread"), parts())
-    again = open_store()
+    again = open_sqlite()
     assert [one.id for one in again.documents(MINE)] == [document("pump").id]
     assert {found.document for found in ask(again, MINE, "dough loaf", limit=100)} == {document("pump").id}
 
 
-def test_what_was_stored_is_there_after_a_restart(open_store: Opener) -> None:
-    store = open_store()
+def test_what_was_stored_is_there_after_a_restart(open_sqlite: Opener) -> None:
+    store = open_sqlite()
     stored = add(store, MINE, "bread", *BREAD)
     found = ask(store, MINE, "sourdough")
     store.close()
-    again = open_store()
+    again = open_sqlite()
     assert again.documents(MINE) == (stored,)
     assert ask(again, MINE, "sourdough") == found
     assert stored.added.tzinfo is UTC
