@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,37 +23,27 @@ from kms.config.settings import Settings
 from kms.config.tls import ServerTls, parse_certificates
 from kms.domain.permissions import Role
 from kms.release.services import Services
-from kms.running.http_protocol import PatientProtocol
+from kms.running.http_protocol import client_certificate
 from kms.running.process import Listener, listen
 from kms.running.reload import key_sets_again
 from kms.store import Store
 
-__all__ = ["CertificateProtocol", "admin_tls", "administration", "listen_for_administrators", "require_administrator"]
+__all__ = ["admin_tls", "administration", "listen_for_administrators", "require_administrator", "with_certificate"]
 
 CONNECTIONS: Final = 64
 """Connections of administrators that may be open at once."""
 MAX_CA_BYTES: Final = 256 * 1024
 
 
-class CertificateProtocol(PatientProtocol):
-    """HTTP/1.1 that tells the application which client certificate the handshake verified.
+def with_certificate(app: ASGIApp) -> ASGIApp:
+    """Return an application that finds the client certificate that the handshake verified in the scope of a request.
 
-    The application finds it in the scope, as ``extensions.tls.client_certificate``, in DER. It belongs to the
-    connection, so no header can bring one.
+    It stands there as ``extensions.tls.client_certificate``, in DER, and is of the connection: no header can bring one.
     """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base class has it
-        """Take the certificate from the connection that TLS has just accepted."""
-        super().connection_made(transport)
-        connection = transport.get_extra_info("ssl_object")
-        certificate = None if connection is None else connection.getpeercert(binary_form=True)
-        self.app = _telling(self.app, certificate)
-
-
-def _telling(app: object, certificate: bytes | None) -> ASGIApp:
     async def told(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"] = {**scope.get("extensions", {}), "tls": {"client_certificate": certificate}}
-        await app(scope, receive, send)  # type: ignore[operator]  # an ASGI application
+        scope["extensions"] = {**scope.get("extensions", {}), "tls": {"client_certificate": client_certificate()}}
+        await app(scope, receive, send)
 
     return told
 
@@ -116,11 +105,10 @@ def administration(
     key_sets.start()
     try:
         listener = Listener(
-            app=app,
+            app=with_certificate(app),
             sock=sock,
             connections=CONNECTIONS,
             tls=tls,
-            protocol=CertificateProtocol,
             again=(key_sets_again("administrators", key_sets),),
         )
         yield (listener,)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +18,7 @@ from starlette.types import ASGIApp
 from attest.errors import AttestError, ConfigurationError
 from kms.config.tls import ServerTls
 from kms.release.services import Services
-from kms.running.http_protocol import PatientProtocol
+from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from kms.running.reload import Reread
 
 __all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]
@@ -44,7 +43,6 @@ class Listener:
         sock: listening; closed when serving ends.
         connections: most that may be open; more are answered 503.
         tls: what connections begin with; None for plain HTTP.
-        protocol: reads HTTP from a connection.
         again: what is read again on SIGHUP, beside endorsements and TLS certificates.
     """
 
@@ -52,7 +50,6 @@ class Listener:
     sock: socket.socket
     connections: int
     tls: ServerTls | None = None
-    protocol: type[PatientProtocol] = PatientProtocol
     again: tuple[Reread, ...] = ()
 
 
@@ -109,33 +106,18 @@ def serve(
         lifeline: a descriptor whose end of file ends serving as well: whoever watches this process is gone.
     """
     servers = tuple(_server(one, drain_seconds) for one in listeners)
-    asyncio.run(_serve(servers, listeners, services, report=report, ready=ready, ending=ending, lifeline=lifeline))
+    with asyncio.Runner(loop_factory=PatientLoop) as runner:
+        runner.run(_serve(servers, listeners, services, report=report, ready=ready, ending=ending, lifeline=lifeline))
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to whoever runs it, and says when it accepts connections."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.accepting = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for sock in sockets or ():
-            sock.listen(BACKLOG)  # what uvicorn passes on as the backlog is how many it accepts at once
-        self.accepting.set()
-
-
-def _server(listener: Listener, drain_seconds: int) -> _Server:
+def _server(listener: Listener, drain_seconds: int) -> EmbeddedServer:
+    tls = listener.tls
     config = uvicorn.Config(
-        listener.app,
+        expecting_heads(listener.app),
         log_config=None,
         access_log=False,  # kms.api.observation writes it, with the request's id
-        http=listener.protocol,
+        http="h11",
+        ws="none",
         h11_max_incomplete_event_size=_HEAD_BYTES,
         lifespan="off",
         server_header=False,
@@ -144,15 +126,13 @@ def _server(listener: Listener, drain_seconds: int) -> _Server:
         limit_concurrency=listener.connections,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=drain_seconds,
+        ssl_context_factory=None if tls is None else lambda *_: tls.context,
     )
-    if listener.tls is not None:
-        config.load()
-        config.ssl = listener.tls.context
-    return _Server(config)
+    return EmbeddedServer(config)
 
 
 async def _serve(
-    servers: Sequence[_Server],
+    servers: Sequence[EmbeddedServer],
     listeners: Sequence[Listener],
     services: Services,
     *,
@@ -184,8 +164,10 @@ async def _serve(
     async with asyncio.TaskGroup() as running:
         for server, listener in zip(servers, listeners, strict=True):
             running.create_task(server.serve([listener.sock]))
-        for server in servers:
-            await server.accepting.wait()
+        await EmbeddedServer.until_started(servers)
+        for server, listener in zip(servers, listeners, strict=True):
+            if not server.should_exit:
+                listener.sock.listen(BACKLOG)  # what uvicorn passes on as the backlog is how many it accepts at once
         ready()
 
 

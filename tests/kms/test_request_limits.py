@@ -1,5 +1,6 @@
 """Limits that hold on every route: rate of a caller, requests at a time, length, and patience."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -177,7 +178,12 @@ def test_a_head_that_never_ends_is_not_waited_for(harness: Harness, monkeypatch:
         port = sock.getsockname()[1]
         app = create_app(harness.settings, harness.services)
         server = _server(Listener(app=app, sock=sock, connections=20), 1)
-        thread = threading.Thread(target=server.run, args=([sock],))
+
+        def run() -> None:
+            with asyncio.Runner(loop_factory=http_protocol.PatientLoop) as runner:
+                runner.run(server.serve([sock]))
+
+        thread = threading.Thread(target=run)
         thread.start()
         try:
             whole = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

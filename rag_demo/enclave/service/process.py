@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
 
 from attest.agent.hardening import harden
 from attest.errors import ConfigurationError
-from kms.running.http_protocol import PatientProtocol
+from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.insecure_switches import relaxations
 from rag_demo.enclave.service.logs import set_up_logs
@@ -90,10 +89,10 @@ def serve(service: RagService, sock: socket.socket, *, ready: Callable[[], None]
         _log.warning("relaxed: %s", one)
     limits = service.settings.limits
     config = uvicorn.Config(
-        service.app,
+        expecting_heads(service.app),
         log_config=None,
         access_log=False,  # whoever asks what is nobody's business, not even the operator's
-        http=PatientProtocol,
+        http="h11",
         ws="none",
         h11_max_incomplete_event_size=_HEAD_BYTES,
         lifespan="on",
@@ -103,18 +102,11 @@ def serve(service: RagService, sock: socket.socket, *, ready: Callable[[], None]
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(limits.drain_seconds)),
     )
-    asyncio.run(_serve(_Server(config), sock, ready))
+    with asyncio.Runner(loop_factory=PatientLoop) as runner:
+        runner.run(_serve(EmbeddedServer(config), sock, ready))
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to whoever runs it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def _serve(server: _Server, sock: socket.socket, ready: Callable[[], None]) -> None:
+async def _serve(server: EmbeddedServer, sock: socket.socket, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
 
     def end() -> None:
@@ -123,8 +115,9 @@ async def _serve(server: _Server, sock: socket.socket, ready: Callable[[], None]
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     serving = asyncio.create_task(server.serve([sock]))
-    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it
-        await asyncio.sleep(0.01)
+    starting = asyncio.create_task(EmbeddedServer.until_started([server]))
+    await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
+    starting.cancel()
     if server.started:
         _log.info("listening", extra={"port": sock.getsockname()[1]} if sock.fileno() >= 0 else {})
         ready()

@@ -1,0 +1,160 @@
+"""What a connection tells of its requests: whose certificate it has, and when a head has to be there."""
+
+import ast
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from kms.admin_api.listener import with_certificate
+from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
+from kms.server import http_protocol
+from tests.conftest import REPOSITORY
+from tests.kms.pki import Issued, authority, server_context
+
+pytestmark = pytest.mark.loopback
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+CA = authority("clients")
+
+
+async def whose(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the digest of the client's certificate, after others had their turn."""
+    await asyncio.sleep(0.01)
+    certificate = scope["extensions"]["tls"]["client_certificate"]
+    body = b"nobody" if certificate is None else sha256(certificate).hexdigest().encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextmanager
+def served(tls: ssl.SSLContext | None) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = int(sock.getsockname()[1])
+        config = uvicorn.Config(
+            expecting_heads(with_certificate(whose)),
+            log_config=None,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
+        )
+        server = EmbeddedServer(config)
+
+        def run() -> None:
+            with asyncio.Runner(loop_factory=PatientLoop) as runner:
+                runner.run(server.serve([sock]))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield port
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def client(folder: Path, issued: Issued | None, name: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authority().write(folder))
+    if issued is not None:
+        context.load_cert_chain(*issued.write(folder, name))
+    return context
+
+
+def listening(folder: Path) -> ssl.SSLContext:
+    context = server_context(folder)
+    context.load_verify_locations(CA.write(folder, "clients"))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def answers(connection: socket.socket, count: int) -> list[str]:
+    """Read until so many whole answers are there, or the end."""
+    read = b""
+    while len(bodies(read)) < count and (piece := connection.recv(4096)):
+        read += piece
+    return bodies(read)
+
+
+def bodies(read: bytes) -> list[str]:
+    """Return the bodies that are whole."""
+    found = []
+    for part in read.split(b"HTTP/1.1 200")[1:]:
+        head, _, body = part.partition(b"\r\n\r\n")
+        length = next((int(line.split(b":")[1]) for line in head.lower().splitlines() if b"content-length" in line), -1)
+        if len(body) == length:
+            found.append(body.decode())
+    return found
+
+
+def digest(issued: Issued) -> str:
+    return sha256(issued.der).hexdigest()
+
+
+def test_each_request_has_the_certificate_of_its_own_connection(tmp_path: Path) -> None:
+    """Requests of three clients at once, two of them sent together, on connections that stay open."""
+    alice, bob = CA.issue("alice"), CA.issue("bob")
+    wanted = [digest(alice), digest(bob), "nobody"]
+    with served(listening(tmp_path)) as port:
+        connections = [
+            client(tmp_path, issued, name).wrap_socket(
+                socket.create_connection(("127.0.0.1", port), timeout=30), server_hostname="localhost"
+            )
+            for name, issued in (("alice", alice), ("bob", bob), ("nobody", None))
+        ]
+        try:
+            for together in (1, 2, 1):
+                for connection in connections:
+                    connection.sendall(REQUEST * together)
+                assert [answers(connection, together) for connection in connections] == [
+                    [one] * together for one in wanted
+                ]
+        finally:
+            for connection in connections:
+                connection.close()
+
+
+def test_without_tls_no_request_has_a_certificate() -> None:
+    with served(None) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Client-Certificate: alice\r\n\r\n")
+        assert answers(connection, 1) == ["nobody"]
+
+
+def test_an_application_outside_of_such_a_connection_has_no_certificate() -> None:
+    assert http_protocol.client_certificate() is None
+
+
+def test_a_head_that_begins_while_a_request_is_answered_is_not_waited_for_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.5)
+    with served(None) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(REQUEST)
+        assert answers(connection, 1) == ["nobody"]
+        begun = time.monotonic()
+        connection.sendall(REQUEST[:10])
+        assert connection.recv(4096) == b""
+        assert time.monotonic() - begun < 10
+
+
+def test_of_uvicorn_nothing_is_used_but_its_configuration_and_its_server() -> None:
+    used = set()
+    for package in ("attest", "kms", "rag_demo"):
+        for path in (REPOSITORY / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "uvicorn":
+                    used.add(f"{path}: from {node.module}")
+                if isinstance(node, ast.Import):
+                    used |= {one.name for one in node.names if one.name.startswith("uvicorn.")}
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "uvicorn":
+                    used.add(node.attr)
+    assert used == {"Config", "Server"}
