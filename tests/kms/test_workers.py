@@ -53,6 +53,28 @@ print("a worker that nobody can end" if isinstance(found, Worker) else f"ended w
     assert done.stdout == "ended with 1\n"
 
 
+def test_the_first_worker_serves_before_the_others_start() -> None:
+    program = """
+import signal, sys, time
+from kms.running.workers import Worker, supervise
+found = supervise(3, drain_seconds=1, announce=lambda one: print(one, "is announced", flush=True), report=print)
+if not isinstance(found, Worker):
+    sys.exit(found)
+print(found.number, "begins", flush=True)
+if found.number == 1:
+    time.sleep(0.5)  # others that do not wait would begin meanwhile
+found.ready(f"worker {found.number}")
+signal.pause()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment()) as ran:
+        assert ran.stdout is not None
+        lines = [ran.stdout.readline().strip() for _ in range(4)]
+        ran.terminate()
+        assert ran.wait(START_SECONDS) == 0
+    assert lines[:2] == ["1 begins", "worker 1 is announced"]
+    assert sorted(lines[2:]) == ["2 begins", "3 begins"]
+
+
 def prepared(folder: Path, *, database: str | None = None) -> Path:
     config = prepare_directory(folder / "svc", origin="kms.test/workers", allow_simulated=True)
     endorsements = folder / "svc" / "endorsements"
