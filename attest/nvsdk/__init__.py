@@ -7,15 +7,11 @@ and fro (``protocol.py``). What it says is shown beside our verdict and never ch
 
 from __future__ import annotations
 
-from attest.nvsdk.beside import Pair, pair_documents, pair_lines, side_by_side
 from attest.nvsdk.environment import NvsdkEnvironment, find_environment, install, install_commands, installation_folder
-from attest.nvsdk.given import device_with_rims
-from attest.nvsdk.opinion import DeviceOpinion, Finding, SecondOpinion, second_opinion
-from attest.nvsdk.protocol import SdkDevice, collect_with_sdk, examine, sdk_versions, time_sdk
+from attest.nvsdk.opinion import Pair, SecondOpinion, pair_documents, second_opinion, side_by_side
+from attest.nvsdk.protocol import SdkDevice, collect_with_sdk, device_with_rims, examine, sdk_versions, time_sdk
 
 __all__ = [
-    "DeviceOpinion",
-    "Finding",
     "NvsdkEnvironment",
     "Pair",
     "SdkDevice",
@@ -28,7 +24,6 @@ __all__ = [
     "install_commands",
     "installation_folder",
     "pair_documents",
-    "pair_lines",
     "sdk_versions",
     "second_opinion",
     "side_by_side",

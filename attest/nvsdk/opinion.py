@@ -13,24 +13,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from attest.checks import Outcome
+from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.rim import ParsedRim
 from attest.nvsdk.environment import NvsdkEnvironment, find_environment, installation_folder
-from attest.nvsdk.given import offers, readable_rims
-from attest.nvsdk.protocol import DeviceKind, RimRole, SdkAnswer, examine
+from attest.nvsdk.protocol import DeviceKind, RimRole, SdkAnswer, examine, offers, readable_rims
 
-__all__ = [
-    "DeviceOpinion",
-    "Finding",
-    "SecondOpinion",
-    "Verdict",
-    "read_answer",
-    "second_opinion",
-]
+__all__ = ["DeviceOpinion", "Finding", "Pair", "SecondOpinion", "pair_documents", "read_answer", "second_opinion"]
+__all__ += ["side_by_side"]
 
 SECOND_OPINION_SCHEMA = "attest.second-opinion/1"
 _REVOCATION = "asked over the network by their code, and not asked here"
@@ -87,17 +80,6 @@ class DeviceOpinion:
         if Outcome.FAIL in outcomes:
             return "refuses"
         return "undecided" if Outcome.NOT_EVALUATED in outcomes else "accepts"
-
-    def finding(self, name: str) -> Finding:
-        """Return a step by name.
-
-        Raises:
-            KeyError: there is none of that name for this kind of device.
-        """
-        for one in self.findings:
-            if one.name == name:
-                return one
-        raise KeyError(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,3 +249,95 @@ def _device_document(device: DeviceOpinion) -> dict[str, JsonValue]:
         "mismatches": [{"index": index, "source": source} for index, source in device.mismatches],
         "findings": [{"name": one.name, "outcome": str(one.outcome), "detail": one.detail} for one in device.findings],
     }
+
+
+# -- beside our checks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One question, and both answers.
+
+    Attributes:
+        item: name of the device.
+        question: name of their finding.
+        ours: outcome of our checks about the same; None where we have none.
+        theirs: outcome of theirs.
+        detail: what they reported.
+    """
+
+    item: str
+    question: str
+    ours: Outcome | None
+    theirs: Outcome
+    detail: str
+
+    @property
+    def agree(self) -> bool | None:
+        """Whether both say yes or both say no; None where one of them does not say."""
+        said = {self.ours, self.theirs}
+        if None in said or Outcome.NOT_EVALUATED in said:
+            return None
+        return (self.ours is Outcome.FAIL) == (self.theirs is Outcome.FAIL)
+
+
+_OURS: Mapping[str, tuple[str, ...]] = {
+    "parsed": ("nvidia.format",),
+    "chain": ("nvidia.chain", "nvidia.chain_validity", "nvidia.fwid"),
+    "signature": ("nvidia.signature",),
+    "nonce": ("freshness",),
+    "driver_rim.version": ("nvidia.driver_rim",),
+    "driver_rim.chain": ("nvidia.driver_rim_chain",),
+    "driver_rim.signature": ("nvidia.driver_rim_signature",),
+    "vbios_rim.version": ("nvidia.vbios_rim",),
+    "vbios_rim.chain": ("nvidia.vbios_rim_chain",),
+    "vbios_rim.signature": ("nvidia.vbios_rim_signature",),
+    "measurements": ("nvidia.measurements", "nvidia.rim_conflict"),
+    "revocation": ("nvidia.revocation", "nvidia.driver_rim_revocation", "nvidia.vbios_rim_revocation"),
+}
+"""Their steps to our checks: the first decides, unless another fails (theirs too skip a firmware id that is absent).
+
+The schema of a RIM has no check of ours: what a RIM may hold is read strictly.
+"""
+
+
+def side_by_side(opinion: SecondOpinion, checks: Sequence[Check]) -> tuple[Pair, ...]:
+    """Put their findings beside our checks.
+
+    Args:
+        opinion: theirs.
+        checks: ours, of the same evidence; a check without an item (``freshness``) counts for every device.
+    """
+    return tuple(
+        Pair(
+            item=device.name,
+            question=finding.name,
+            ours=_ours(ids, {check.id: check.outcome for check in checks if check.item in (None, device.name)}),
+            theirs=finding.outcome,
+            detail=finding.detail,
+        )
+        for device in opinion.devices
+        for finding in device.findings
+        for ids in (_OURS.get(finding.name, ()),)
+    )
+
+
+def _ours(ids: tuple[str, ...], outcomes: Mapping[str, Outcome]) -> Outcome | None:
+    if any(outcomes.get(check_id) is Outcome.FAIL for check_id in ids):
+        return Outcome.FAIL
+    return outcomes.get(ids[0]) if ids else None
+
+
+def pair_documents(pairs: Sequence[Pair]) -> list[JsonValue]:
+    """Return the pairs as JSON; ``ours`` and ``same`` are absent where there is nothing to compare."""
+    return [
+        {
+            "item": pair.item,
+            "question": pair.question,
+            **({} if pair.ours is None else {"ours": str(pair.ours)}),
+            "theirs": str(pair.theirs),
+            **({} if pair.agree is None else {"same": pair.agree}),
+            "detail": pair.detail,
+        }
+        for pair in pairs
+    ]
