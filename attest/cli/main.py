@@ -40,13 +40,11 @@ _COMMANDS = {
     "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
     "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, by a page from this computer."),
     "simulate": LazyEntry("attest.cli.simulate:simulate", "SIMULATED hardware for trying things out."),
-    "demo": LazyEntry("attest.cli.demo:demo", "See it work, on SNP, TDX and GPUs: verify, release keys, refuse."),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
 _WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})
 """Commands that have keys or models in their memory; 'agent' sees to itself."""
 _EXAMPLES = (
-    "attest demo                                         # the whole path, on simulated hardware",
     "attest verify report.bin --nonce 00112233...        # is it genuine, and is it the answer to my question?",
     "attest appraise report.bin --nonce ... --policy p.yaml",
     "attest inspect report.bin                           # what does it say? (nothing is verified)",
