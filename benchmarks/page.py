@@ -8,8 +8,9 @@ import re
 from datetime import UTC, datetime
 from statistics import median
 
+from attest_simulator.machines import SimulatedMachine
+
 from attest.evidence.binding import Binding
-from attest.simulator.machines import SimulatedMachine
 from benchmarks.measure import Figure
 from tests.page.browser import BUNDLE, Question, Verifier, verifier
 

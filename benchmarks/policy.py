@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+from attest_simulator import SimulatedChip, SimulatedGuest
+
 from attest.appraisal import appraise
 from attest.endorsements.anchors import TrustAnchors
 from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy import load_policy
-from attest.simulator import SimulatedChip, SimulatedGuest
 from attest.verification import ExpectedFreshness, verify
 from benchmarks.measure import Figure, median_seconds
 

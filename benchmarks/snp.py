@@ -11,6 +11,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+from attest_simulator import SimulatedChip, SimulatedGuest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -23,7 +24,6 @@ from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest.evidence.snp import certificates, tcb
 from attest.evidence.snp.structure import parse_report
 from attest.evidence.snp.tcb import SnpProduct
-from attest.simulator import SimulatedChip, SimulatedGuest
 from attest.verification import VerifiedEvidence, verify
 from benchmarks.measure import Figure, interleaved_ratio
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import cast
 
+from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
+
 from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -10,7 +12,6 @@ from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
 from attest.evidence.intel.quote import Tee
 from attest.evidence.intel.verify import VerifiedIntelQuote
-from attest.simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.samples import AT
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from attest_simulator import SimulatedGuest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy import Policy
 from attest.policy.rule_tree import AllBranch
 from attest.policy.snp_tcb import ProductTcb, shortfall
-from attest.simulator import SimulatedGuest
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.policy.documents import MEASUREMENT, STRICT, document, policy_of
 from tests.samples import AT, Scene, report_evidence, scene

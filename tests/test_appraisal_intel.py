@@ -7,6 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attest_simulator.intel import IntelAuthority, SimulatedPlatform, SimulatedTd, application_event, typical_boot
+from attest_simulator.intel.eventlog import (
+    LogEntry,
+    MeasuredEvent,
+    efi_variable,
+    grub_command,
+    kernel_command_line,
+    opaque_event,
+    separator,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,16 +27,6 @@ from attest.errors import AttestError, VerificationError
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.eventlog.facts import facts_of
 from attest.policy import Policy, load_policy
-from attest.simulator.intel import IntelAuthority, SimulatedPlatform, SimulatedTd, application_event, typical_boot
-from attest.simulator.intel.eventlog import (
-    LogEntry,
-    MeasuredEvent,
-    efi_variable,
-    grub_command,
-    kernel_command_line,
-    opaque_event,
-    separator,
-)
 from attest.verification import VerifiedEvidence, verify
 from tests.evidence.intel.recorded import RECORDED, Recorded
 from tests.policy.documents import policy_of

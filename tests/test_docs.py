@@ -18,7 +18,8 @@ from attest.policy.snp import SnpAbi, SnpDemands
 from attest.policy.versions import VersionRange
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = [path for package in ("attest", "kms", "rag_demo") for path in sorted((ROOT / package).rglob("*.py"))]
+PACKAGES = ("attest", "kms", "rag_demo", "simulator")
+SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 CODE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 
 

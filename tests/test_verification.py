@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from attest_simulator.nvidia import SimulatedBoard
 
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
@@ -20,7 +21,6 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
-from attest.simulator.nvidia import SimulatedBoard
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 from tests.samples import AT, NO_CRL, NONCE, binding, bound_evidence, report_evidence, scene
 

@@ -39,7 +39,7 @@ _COMMANDS = {
     ),
     "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
     "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, by a page from this computer."),
-    "simulate": LazyEntry("attest.cli.simulate:simulate", "SIMULATED hardware for trying things out."),
+    "simulate": LazyEntry("simulate", "SIMULATED hardware for trying things out.", distribution="attest-simulator"),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
 _WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})

@@ -11,14 +11,39 @@ from typing import Any, NamedTuple, cast
 
 import click
 
+from attest.errors import ConfigurationError
+
 __all__ = ["ExampleCommand", "ExampleGroup", "LazyEntry", "LazyGroup"]
 
 
+_GROUP = "attest.commands"
+
+
 class LazyEntry(NamedTuple):
-    """Where a command lives, and what the list of commands says about it."""
+    """Where a command lives, and what the list of commands says about it.
+
+    Attributes:
+        target: module and name; or, of another distribution, its entry point in the group ``attest.commands``.
+        summary: for the list.
+        distribution: None is this one.
+    """
 
     target: str
     summary: str
+    distribution: str | None = None
+
+    def load(self) -> click.Command:
+        """Import the command.
+
+        Raises:
+            ConfigurationError: ``distribution-missing``.
+        """
+        if self.distribution is not None:
+            from attest.extensions import load_extension
+
+            return cast("click.Command", load_extension(self.target, group=_GROUP, of=self.distribution))
+        module, _, name = self.target.partition(":")
+        return cast("click.Command", getattr(import_module(module), name))  # the table names commands only
 
 
 def _write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
@@ -87,13 +112,16 @@ class LazyGroup(ExampleGroup):
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
-        del ctx
+        """Import a command; completion leaves out one that is not installed."""
         entry = self.lazy.get(cmd_name)
         if entry is None:
             return None
-        module, _, name = entry.target.partition(":")
-        return cast("click.Command", getattr(import_module(module), name))  # the table names commands only
+        try:
+            return entry.load()
+        except ConfigurationError:
+            if ctx.resilient_parsing:
+                return None
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, get_args
 
 import click
+from attest_simulator.machines import MachineKind
 
-from attest.simulator.machines import MachineKind
 from attest.terminal.boundary import guarded
 from attest.terminal.lazy_commands import ExampleCommand
 from attest.terminal.signals import stopped_by_signals

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from attest.evidence.azure.forms import raw_tpm_quote_bytes
-from attest.evidence.azure.structure import HclReportType
-from attest.simulator.certificates import simulated_crl
-from attest.simulator.tpm_log import (
+from attest_simulator.certificates import simulated_crl
+from attest_simulator.tpm_log import (
     extended,
     replayed_pcrs,
     startup_locality,
     typical_tpm_boot,
     write_tpm_log,
 )
+
+from attest.evidence.azure.forms import raw_tpm_quote_bytes
+from attest.evidence.azure.structure import HclReportType
 from tests.cli.conftest import LAB, Attest, Ran
 from tests.evidence.azure.made import CHIP, NONCE, PLATFORM, AzureVm, quote
 from tests.evidence.azure.test_event_log import booted

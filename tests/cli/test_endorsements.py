@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
+from attest_simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from attest.cli.clock import now
 from attest.encoding import rfc3339_text
-from attest.simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from tests.cli.conftest import Attest, Files
 
 LAB = ("--allow-simulated",)
@@ -21,7 +21,7 @@ PLATFORM = SimulatedPlatform.of()
 @pytest.fixture
 def kds() -> Iterator[tuple[str, list[str]]]:
     """A simulated service on the loopback address, and what was asked of it."""
-    from attest.cli import simulated
+    from attest_simulator.cli.services import kds_of_today
 
     asked: list[str] = []
 
@@ -29,7 +29,7 @@ def kds() -> Iterator[tuple[str, list[str]]]:
         def do_GET(self) -> None:
             asked.append(self.path)
             url = urlsplit(self.path)
-            answer = simulated.kds_of_today().answer(url.path, url.query)
+            answer = kds_of_today().answer(url.path, url.query)
             self.send_response(answer.status)
             self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()

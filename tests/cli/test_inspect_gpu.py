@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attest.simulator.nvidia import SimulatedBoard
+from attest_simulator.nvidia import SimulatedBoard
+
 from tests.cli.conftest import Attest
 from tests.samples import AT
 

@@ -82,7 +82,7 @@ def test_verify_with_json_does_not_import_what_pages_need(files: Files) -> None:
 import sys
 from attest.cli.main import cli
 code = cli.main({["verify", str(files.extended), *LAB, "--json"]!r}, standalone_mode=False)
-found = sorted({{"rich", "httpx", "attest.fetch", "attest.simulator", "kms"}} & set(sys.modules))
+found = sorted({{"rich", "httpx", "attest.fetch", "attest_simulator", "kms"}} & set(sys.modules))
 print(code, found, file=sys.stderr)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, env=PLAIN, check=False)

@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
+from attest_simulator import SimulatedChip, SimulatedGuest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attest.cli.main import cli
 from attest.evidence.snp.tcb import SnpProduct
-from attest.simulator import SimulatedChip, SimulatedGuest
 from attest.terminal.visible_text import visible
 
 REPORT = SimulatedGuest(chip=SimulatedChip.of(SnpProduct.GENOA)).extended_report(bytes(64))

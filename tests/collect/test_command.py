@@ -122,7 +122,7 @@ def test_a_simulated_gpu_is_collected_and_verified(
     machine: Machine,
     tmp_path: Path,
 ) -> None:
-    from attest.simulator.nvidia import SimulatedGpu
+    from attest_simulator.nvidia import SimulatedGpu
 
     gpu = SimulatedGpu.of("collected")
     # NVML's buffer has 5,120 bytes and the simulator's names are long: its root comes as an endorsement.

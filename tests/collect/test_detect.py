@@ -157,7 +157,7 @@ def test_a_log_that_cannot_be_read_is_malformed(data: bytes, tmp_path: Path) -> 
 
 
 def test_a_log_that_no_envelope_holds_is_too_long(tmp_path: Path) -> None:
-    from attest.simulator.intel import application_event
+    from attest_simulator.intel import application_event
 
     td = simulated_td()
     for _ in range(3):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attest_simulator.nvidia.device import device_endorsements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ from attest.evidence.envelope import (
     parse_envelope,
 )
 from attest.release.client import Attester
-from attest.simulator.nvidia.device import device_endorsements
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 from tests.collect.fake_machine import (
     FakeMachine,

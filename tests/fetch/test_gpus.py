@@ -6,6 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedNvidiaService, SimulatedOcsp
+from attest_simulator.nvidia.rims import RimTemplate, rim_answer
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import build_bundle
@@ -28,8 +30,6 @@ from attest.fetch import (
 )
 from attest.fetch.answers import RIM_DAYS
 from attest.fetch.gpus import REFETCH_AFTER
-from attest.simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedNvidiaService, SimulatedOcsp
-from attest.simulator.nvidia.rims import RimTemplate, rim_answer
 from tests.endorsements import made
 from tests.fetch.conftest import AT, Answering, Reply, Server, simulated_responder, simulated_rims
 

@@ -29,7 +29,6 @@ from typing import NoReturn
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from safetensors.numpy import save as save_tensors
-from tests.policy.corim_made import amd, intel, launch_measurement
 
 from attest.channel.bhttp import decode_request, decode_response, encode_request, encode_response
 from attest.channel.chunked import ChunkSealer
@@ -73,13 +72,14 @@ from attest.results.jose import read_jwks
 from attest.results.service_token import verify_service_token
 from attest.results.token_roots import read_token_roots
 from attest.sealed import SealedReader, key_from_tink, tink_keyset
-from attest.simulator.intel import SimulatedPlatform, SimulatedTd
-from attest.simulator.nvidia import SimulatedBoard
-from attest.simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from attest.verification import verify
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
+from attest_simulator.nvidia import SimulatedBoard
+from attest_simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from tests.channel.support import ASK, SAID, offer_of
 from tests.channel.support import Service as ChannelService
 from tests.fuzz.bodies import INTERNAL, Service, open_harness
+from tests.policy.corim_made import amd, intel, launch_measurement
 from tests.results import services
 from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
 from tests.samples import AT, binding, bound_evidence, scene

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from attest.simulator.nvidia.certificates import reference_issuer
-from attest.simulator.nvidia.rims import rim_signer_certificates, rim_signer_key, rim_signer_template, signed_in
+from attest_simulator.nvidia.certificates import reference_issuer
+from attest_simulator.nvidia.rims import rim_signer_certificates, rim_signer_key, rim_signer_template, signed_in
+
 from tests.evidence.gpu.made_rim import (
     C14N,
     DS,

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from attest_simulator.nvidia import SimulatedGpu
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.policy import Policy
 from attest.policy.rule_tree import AllBranch
 from attest.policy.rules import none_of, one_of
-from attest.simulator.nvidia import SimulatedGpu
 from attest.verification import VerifiedEvidence
 from tests.policy.documents import policy_of
 from tests.policy.gpu_documents import BLACKWELL, verified, without_rims, without_settings

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attest_simulator.nvidia import SimulatedGpu
 
 from attest.appraisal import AttestationResult, appraise
 from attest.checks import Outcome
@@ -16,7 +17,6 @@ from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, Evidence, EvidenceItem
 from attest.policy import Policy
 from attest.rego import read_rego_policy, rego_checks, with_rego
 from attest.rego.trustee import ear_document, evidence_document
-from attest.simulator.nvidia import SimulatedGpu
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.policy.documents import MEASUREMENT, STRICT, policy_of
 from tests.samples import AT, NO_CRL, report_evidence, scene

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attest_simulator.nvidia import SimulatedGpu
 
 from attest.appraisal import AttestationResult, appraise
 from attest.checks import Check, Outcome, Tier, Unchecked
@@ -24,7 +25,6 @@ from attest.results.ear import VECTOR_LABELS, Ear, TrustVector, VerifierId, tier
 from attest.results.ear_build import RELAXED, VALUES, build_ear, policy_id_of
 from attest.results.ear_codec import ear_from_cbor, ear_from_json, ear_to_cbor, ear_to_json
 from attest.results.ear_details import BoundKey, CheckRef, Relaxation
-from attest.simulator.nvidia import SimulatedGpu
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from tests.policy.documents import STRICT, policy_of
 from tests.policy.intel_documents import STRICT_TDX, tdx_document

@@ -9,6 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attest_simulator import SimulatedChip
+from attest_simulator.azure import (
+    AzureHost,
+    HclTemplate,
+    SimulatedSnpHost,
+    SimulatedTdxHost,
+    VmConfiguration,
+    runtime_claims,
+    tpm_key,
+)
+from attest_simulator.azure.hcl import committed
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
+from attest_simulator.intel.td_report import quote_of_td_report, td_report
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from attest.endorsements.anchors import TrustAnchors
@@ -24,19 +37,6 @@ from attest.evidence.snp.structure import parse_report
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.evidence.snp.verify import verify_snp_evidence
 from attest.evidence.tdx.structure import ParsedTdReport
-from attest.simulator import SimulatedChip
-from attest.simulator.azure import (
-    AzureHost,
-    HclTemplate,
-    SimulatedSnpHost,
-    SimulatedTdxHost,
-    VmConfiguration,
-    runtime_claims,
-    tpm_key,
-)
-from attest.simulator.azure.hcl import committed
-from attest.simulator.intel import SimulatedPlatform, SimulatedTd
-from attest.simulator.intel.td_report import quote_of_td_report, td_report
 from tests.samples import AT
 
 AK, EK = tpm_key("a test", "AK").public_key(), tpm_key("a test", "EK").public_key()

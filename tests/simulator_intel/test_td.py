@@ -5,15 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from attest.errors import AttestError
-from attest.evidence.eventlog.content import Verification
-from attest.evidence.eventlog.facts import facts_of
-from attest.evidence.eventlog.replay import verify_event_log
-from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
-from attest.evidence.intel.quote import parse_quote
-from attest.evidence.tdx.structure import ParsedTdReport
-from attest.simulator.intel import (
+from attest_simulator.intel import (
     LogEntry,
     MeasuredEvent,
     SimulatedPlatform,
@@ -21,7 +13,7 @@ from attest.simulator.intel import (
     application_event,
     typical_boot,
 )
-from attest.simulator.intel.eventlog import (
+from attest_simulator.intel.eventlog import (
     SHA256,
     SHA384,
     boot_variable,
@@ -35,7 +27,15 @@ from attest.simulator.intel.eventlog import (
     separator,
     write_event_log,
 )
-from attest.simulator.intel.td import SEPT_VE_DISABLE, TD_DEBUG
+from attest_simulator.intel.td import SEPT_VE_DISABLE, TD_DEBUG
+
+from attest.errors import AttestError
+from attest.evidence.eventlog.content import Verification
+from attest.evidence.eventlog.facts import facts_of
+from attest.evidence.eventlog.replay import verify_event_log
+from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
+from attest.evidence.intel.quote import parse_quote
+from attest.evidence.tdx.structure import ParsedTdReport
 
 TD = SimulatedTd(platform=SimulatedPlatform.of())
 REPORT_DATA = bytes(64)

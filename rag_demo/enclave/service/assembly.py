@@ -12,6 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
+from attest.extensions import load_extension
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -19,7 +20,6 @@ from attest.collect.access import THIS_MACHINE
 from attest.collect.machine import collect_machine
 from attest.page import PageFile
 from attest.release.exchange import Attester
-from attest.simulator.machines import SimulatedMachine
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
 from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
@@ -181,11 +181,16 @@ def _json(model: BaseModel) -> Response:
 
 
 def attester_of(machine: MachineSettings, *, clock: Clock) -> tuple[Attester, Vendors | None]:
-    """Return what proves the machine, and what says what its vendors say of it, if anything does."""
+    """Return what proves the machine, and what says what its vendors say of it, if anything does.
+
+    Raises:
+        ConfigurationError: ``distribution-missing``: a simulated machine is wanted, and the simulator is not installed.
+    """
     files = files_of(machine.endorsements) if machine.endorsements else None
     if machine.simulate is None:
         access = THIS_MACHINE if machine.tcti is None else replace(THIS_MACHINE, tcti=machine.tcti)
         return partial(collect_machine, access=access, with_gpus=machine.with_gpus), files
     since = clock().replace(microsecond=0) - CERTIFIED
-    simulated = SimulatedMachine.of(machine.simulate, gpus=machine.gpus, certified_from=since)
+    simulated_machine = load_extension("simulated", group="attest.machines", of="attest-simulator")
+    simulated = simulated_machine(machine.simulate, gpus=machine.gpus, certified_from=since)
     return simulated, files or (lambda at: simulated.endorsement_files(at=at))

@@ -5,6 +5,9 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from attest_simulator.intel import SimulatedTd
+from attest_simulator.intel.eventlog import SHA1, SHA384, LogEntry
+from attest_simulator.tpm_log import extended, replayed_pcrs, typical_tpm_boot, write_tpm_log
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.endorsements.pool import NO_ENDORSEMENTS
@@ -13,9 +16,6 @@ from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.azure.structure import HclReportType
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem, parse_envelope
 from attest.evidence.tpm.structure import PcrSelection, bitmap_of
-from attest.simulator.intel import SimulatedTd
-from attest.simulator.intel.eventlog import SHA1, SHA384, LogEntry
-from attest.simulator.tpm_log import extended, replayed_pcrs, typical_tpm_boot, write_tpm_log
 from attest.verification import VerifiedEvidence
 from tests.evidence.azure.made import ALL, PLATFORM, AzureVm, item, judged, quote
 

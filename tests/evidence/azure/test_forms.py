@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attest_simulator import SimulatedChip
+from attest_simulator.intel import SimulatedEnclave
+from attest_simulator.intel.certificates import pem_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,9 +32,6 @@ from attest.evidence.input_files import read_evidence
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct
-from attest.simulator import SimulatedChip
-from attest.simulator.intel import SimulatedEnclave
-from attest.simulator.intel.certificates import pem_text
 from tests.evidence.azure.made import CHIP, PLATFORM, AzureVm
 
 SNP, TDX = AzureVm(), AzureVm(kind=HclReportType.TDX)

@@ -8,6 +8,19 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from attest_simulator.intel.eventlog import (
+    LogEntry,
+    MeasuredEvent,
+    application_event,
+    boot_application,
+    boot_variable,
+    efi_variable,
+    grub_command,
+    kernel_command_line,
+    opaque_event,
+    separator,
+)
+from attest_simulator.tpm_log import stub_command_line, tagged_event, typical_tpm_boot, write_tpm_log
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,19 +33,6 @@ from attest.evidence.eventlog.kinds import TCG2_SHA256
 from attest.evidence.eventlog.replay import replay, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEvent, parse_event_log
 from attest.policy.eventlog import AZURE_LOG, decode_event_log, event_log_rules
-from attest.simulator.intel.eventlog import (
-    LogEntry,
-    MeasuredEvent,
-    application_event,
-    boot_application,
-    boot_variable,
-    efi_variable,
-    grub_command,
-    kernel_command_line,
-    opaque_event,
-    separator,
-)
-from attest.simulator.tpm_log import stub_command_line, tagged_event, typical_tpm_boot, write_tpm_log
 from tests.samples import AT
 
 LISTS = (

@@ -5,8 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from attest_simulator import SimulatedChip
+
 from attest.evidence.snp.tcb import SnpProduct
-from attest.simulator import SimulatedChip
 
 NONCE = bytes(range(32))
 ANSWER = bytes(range(100, 132))

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attest_simulator import der
+from attest_simulator.nvidia.products import PRODUCTS
+from attest_simulator.nvidia.rims import driver_rim
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,9 +35,6 @@ from attest.evidence.gpu.rim import (
     vbios_rim_id,
     verify_rim_signature,
 )
-from attest.simulator import der
-from attest.simulator.nvidia.products import PRODUCTS
-from attest.simulator.nvidia.rims import driver_rim
 from tests.endorsements.made import AUTHORITY, BEGINS, CA_CONSTRAINTS, CA_USAGE, ECDSA_SHA256, ENDS, MIDDLE, spki
 from tests.evidence.gpu.made_rim import (
     CHAIN,

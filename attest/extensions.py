@@ -1,0 +1,35 @@
+"""Parts of attest and kms that come with another distribution, found by its entry points.
+
+Only a distribution that is named here in the code is asked: whatever else is installed cannot add or replace a part.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
+
+from attest.errors import ConfigurationError
+
+__all__ = ["load_extension"]
+
+
+def load_extension(name: str, *, group: str, of: str) -> Any:  # noqa: ANN401  the entry point decides
+    """Return the object that a distribution registers under a name.
+
+    Args:
+        name: of the entry point.
+        group: of entry points.
+        of: the distribution.
+
+    Raises:
+        ConfigurationError: ``distribution-missing``: it is not installed, or its version has no such entry point.
+    """
+    try:
+        found = distribution(of).entry_points.select(group=group, name=name)
+    except PackageNotFoundError:
+        found = ()
+    for entry_point in found:
+        return entry_point.load()
+    raise ConfigurationError(
+        f"{name!r} needs the distribution {of}", code="distribution-missing", hint=f"pip install {of}"
+    )

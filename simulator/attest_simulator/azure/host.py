@@ -1,0 +1,251 @@
+"""The hosts of Azure's confidential VMs: a simulated CPU, the paravisor on it, and what the services beside it know.
+
+The attestation key is an argument: it may be the software one of ``tpm.py``, or may live in a TPM elsewhere.
+
+Spec: specs/azure-cvm.md, sections 2, 6 and 7.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal
+
+from attest_simulator.azure.hcl import HclTemplate, VmConfiguration, committed, runtime_claims
+from attest_simulator.azure.keys import derived_bytes, derived_uuid
+from attest_simulator.guest import SimulatedChip, SimulatedGuest
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
+from attest_simulator.intel.certificates import pem_text
+from attest_simulator.intel.quoting import Values
+from attest_simulator.intel.td_report import TD_REPORT_BYTES, quote_of_td_report, td_report
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from attest.endorsements.pool import Endorsements
+from attest.evidence.snp.tcb import SnpProduct
+
+__all__ = ["AzureHost", "SimulatedSnpHost", "SimulatedTdxHost"]
+
+_GUEST_POLICY = 0x3001F
+"""ABI 0.31, SMT and nothing else allowed, as on every real VM seen."""
+_GUEST_SVN = 10
+_FAMILY_ID = bytes.fromhex("02212000").ljust(16, b"\0")
+_IMAGE_ID = bytes.fromhex("02").ljust(16, b"\0")
+_XFAM = 0x618E7
+"""As the one real VM seen has it."""
+_CACHE_SECONDS: Final = 86400
+_SNP, _TDX = 2, 4
+_SNP_REPORT_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureHost(ABC):
+    """What the two kinds of host have in common."""
+
+    @property
+    @abstractmethod
+    def platform(self) -> Literal["az-snp", "az-tdx"]:
+        """The name that JSON forms use."""
+
+    @property
+    @abstractmethod
+    def hcl_version(self) -> int:
+        """Version of the paravisor's report."""
+
+    @abstractmethod
+    def hardware_report(self, report_data: bytes, *, override: Values | None = None) -> bytes:
+        """Return what the CPU tells the paravisor: SNP report or TDREPORT.
+
+        Args:
+            report_data: 64 bytes.
+            override: fields that replace those of the machine before the CPU signs.
+
+        Raises:
+            ValueError: another length, or a name or value that does not fit.
+        """
+
+    @abstractmethod
+    def endorsements(self, *, at: datetime) -> Endorsements:
+        """Return what AMD or Intel say of the CPU at a moment, which is all that a verifier needs."""
+
+    def vm_unique_id(self, name: str) -> str:
+        """Return the UUID of a VM of this name as this kind of host writes it."""
+        found = derived_uuid(name)
+        return found.upper() if self.hcl_version == 1 else found
+
+    def hcl_template(
+        self,
+        ak_public: rsa.RSAPublicKey,
+        ek_public: rsa.RSAPublicKey,
+        *,
+        user_data: bytes = bytes(64),
+        configuration: VmConfiguration | None = None,
+        override: Values | None = None,
+    ) -> HclTemplate:
+        """Return the paravisor's report before it is written; arguments and errors as ``hcl_report``."""
+        claims = runtime_claims(
+            ak_public=ak_public,
+            ek_public=ek_public,
+            user_data=user_data,
+            configuration=configuration or VmConfiguration(vm_unique_id=self.vm_unique_id("VM 0")),
+            version=self.hcl_version,
+        )
+        return HclTemplate(
+            version=self.hcl_version,
+            report_type=_SNP if self.platform == "az-snp" else _TDX,
+            hardware_report=self.hardware_report(committed(claims), override=override),
+            runtime_data=claims,
+        )
+
+    def hcl_report(
+        self,
+        ak_public: rsa.RSAPublicKey,
+        ek_public: rsa.RSAPublicKey,
+        *,
+        user_data: bytes = bytes(64),
+        configuration: VmConfiguration | None = None,
+        override: Values | None = None,
+    ) -> bytes:
+        """Return the paravisor's report, as NV index 0x01400001 holds it.
+
+        Args:
+            ak_public: key with which the virtual TPM signs quotes; the CPU's report vouches for it.
+            ek_public: key with which it decrypts.
+            user_data: 64 bytes of NV index 0x01400002 at that moment.
+            configuration: what the paravisor says of the VM; None is an ordinary one.
+            override: fields that replace those of the CPU's report before it is signed.
+
+        Returns:
+            2,600 bytes.
+
+        Raises:
+            ValueError: ``user_data`` of another length, keys of more than 2,048 bits, or as ``hardware_report``.
+        """
+        template = self.hcl_template(
+            ak_public, ek_public, user_data=user_data, configuration=configuration, override=override
+        )
+        return template.to_bytes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedSnpHost(AzureHost):
+    """A host with SEV-SNP. Make one with ``SimulatedSnpHost.of``.
+
+    Attributes:
+        guest: the paravisor, at VMPL 0, as AMD's firmware sees it.
+    """
+
+    guest: SimulatedGuest
+
+    @staticmethod
+    def of(chip: SimulatedChip | None = None) -> SimulatedSnpHost:
+        """Return an ordinary host; ``dataclasses.replace`` on its guest changes what is special about it.
+
+        Args:
+            chip: its processor; None is a Genoa with reports of version 3.
+        """
+        guest = SimulatedGuest(
+            chip=chip or SimulatedChip.of(SnpProduct.GENOA, report_version=_SNP_REPORT_VERSION),
+            measurement=derived_bytes(48, "paravisor, SNP"),
+            policy=_GUEST_POLICY,
+            guest_svn=_GUEST_SVN,
+            family_id=_FAMILY_ID,
+            image_id=_IMAGE_ID,
+            id_key_digest=derived_bytes(48, "key of the ID block"),
+        )
+        return SimulatedSnpHost(guest=guest)
+
+    @property
+    def platform(self) -> Literal["az-snp"]:
+        """``az-snp``."""
+        return "az-snp"
+
+    @property
+    def hcl_version(self) -> int:
+        """1, as on every real VM seen."""
+        return 1
+
+    def hardware_report(self, report_data: bytes, *, override: Values | None = None) -> bytes:
+        """Return the SNP report, 1,184 bytes."""
+        return self.guest.report(report_data, override=override)
+
+    def endorsements(self, *, at: datetime) -> Endorsements:
+        """Return certificates, and a revocation list of the year."""
+        return self.guest.chip.endorsements(at=at)
+
+    def vcek(self) -> bytes:
+        """Return the DER of the VCEK that the service beside the VM hands out: the one for the TCB of now.
+
+        A host that was updated since the VM started reports another one (``reported_tcb``); then it does not fit.
+        """
+        chip = self.guest.chip
+        return replace(chip, reported_tcb=chip.current_tcb).leaf_certificate()
+
+    def certification(self) -> bytes:
+        """Return the answer of the metadata service about the chip (THIM), JSON."""
+        _, *issuers = self.guest.chip.certificates()
+        document = {
+            "vcekCert": pem_text([self.vcek()]),
+            "tcbm": self.guest.chip.current_tcb.to_bytes()[::-1].hex().upper(),
+            "certificateChain": pem_text(issuers),
+            "cacheControl": str(_CACHE_SECONDS),
+        }
+        return json.dumps(document).encode("ascii")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedTdxHost(AzureHost):
+    """A host with TDX. Make one with ``SimulatedTdxHost.of``.
+
+    Attributes:
+        td: the TD whose L1 is the paravisor; nothing is measured into its RTMRs.
+    """
+
+    td: SimulatedTd
+
+    @staticmethod
+    def of(platform: SimulatedPlatform | None = None) -> SimulatedTdxHost:
+        """Return an ordinary host; ``dataclasses.replace`` on its TD changes what is special about it.
+
+        Args:
+            platform: its processor; None is an ordinary one, up to date.
+        """
+        machine = platform or SimulatedPlatform.of()
+        return SimulatedTdxHost(
+            td=SimulatedTd(platform=machine, log=(), mr_td=derived_bytes(48, "paravisor, TDX"), xfam=_XFAM)
+        )
+
+    @property
+    def platform(self) -> Literal["az-tdx"]:
+        """``az-tdx``."""
+        return "az-tdx"
+
+    @property
+    def hcl_version(self) -> int:
+        """2, as on the one real VM seen."""
+        return 2
+
+    def hardware_report(self, report_data: bytes, *, override: Values | None = None) -> bytes:
+        """Return the TDREPORT, 1,024 bytes."""
+        return td_report(self.td, report_data, override=override)
+
+    def endorsements(self, *, at: datetime) -> Endorsements:
+        """Return Intel's collateral of the month."""
+        return self.td.platform.collateral("tdx", at=at).endorsements()
+
+    def td_quote(self, hcl_report: bytes) -> bytes:
+        """Return the TD quote for the TDREPORT in a paravisor's report.
+
+        Raises:
+            ValueError: as ``quote``.
+        """
+        return self.quote(hcl_report[0x20:][:TD_REPORT_BYTES])
+
+    def quote(self, report: bytes) -> bytes:
+        """Return the TD quote for a TDREPORT, as the service beside the VM makes it.
+
+        Raises:
+            ValueError: no TDREPORT, or one of another host.
+        """
+        return quote_of_td_report(self.td.platform, report)

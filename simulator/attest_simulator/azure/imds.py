@@ -1,0 +1,102 @@
+"""A software instance-metadata service, as it stands beside each of Azure's VMs: the answers, without a socket.
+
+``serving.py`` serves it on the loopback address.
+
+Spec: specs/azure-cvm.md, sections 6 and 7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from attest_simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
+
+from attest.encoding import base64url_bytes, base64url_text, json_value
+from attest.errors import EvidenceError
+
+__all__ = ["MAX_BODY_BYTES", "QUOTE_PATH", "THIM_PATH", "ImdsAnswer", "SimulatedImds"]
+
+THIM_PATH: Final = "/metadata/THIM/amd/certification"
+QUOTE_PATH: Final = "/acc/tdquote"
+MAX_BODY_BYTES: Final = 16 * 1024
+"""A TDREPORT in JSON has some 1,400."""
+
+_JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
+
+
+class ImdsAnswer(NamedTuple):
+    """What to send back.
+
+    Attributes:
+        status: HTTP status.
+        headers: names and values.
+        body: JSON; for a refusal, an object with ``error``.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedImds:
+    """The service beside the VMs of one host. Each kind of host knows its own question alone."""
+
+    host: SimulatedSnpHost | SimulatedTdxHost
+
+    def get(self, path: str, headers: Mapping[str, str]) -> ImdsAnswer:
+        """Answer a GET request.
+
+        Args:
+            path: what stands between the address and ``?``.
+            headers: by their names in lower case.
+
+        Returns:
+            200 with VCEK, TCB and issuers; 400 without ``Metadata: true``, or for a request that was forwarded (both
+            keep a tricked proxy from asking); 404 for all else.
+        """
+        if headers.get("metadata", "").lower() != "true" or "x-forwarded-for" in headers:
+            return refusal(400, "expected the header Metadata: true, and no X-Forwarded-For")
+        if path != THIM_PATH or not isinstance(self.host, SimulatedSnpHost):
+            return refusal(404, "no such resource")
+        return ImdsAnswer(200, _JSON, self.host.certification())
+
+    def post(self, path: str, headers: Mapping[str, str], body: bytes) -> ImdsAnswer:
+        """Answer a POST request.
+
+        Args:
+            path: as of ``get``.
+            headers: as of ``get``; the content type must be JSON.
+            body: ``{"report": base64url of a TDREPORT}``.
+
+        Returns:
+            200 with ``{"quote": base64url}``; 400 for what is no TDREPORT of this host, 413 or 415 for what is not
+            read at all, 404 for another path or host.
+        """
+        if path != QUOTE_PATH or not isinstance(self.host, SimulatedTdxHost):
+            return refusal(404, "no such resource")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return refusal(415, "expected the content type application/json")
+        if len(body) > MAX_BODY_BYTES:
+            return refusal(413, f"expected at most {MAX_BODY_BYTES} bytes")
+        try:
+            quote = self.host.quote(_report(body))
+        except (EvidenceError, ValueError) as exc:
+            return refusal(400, str(exc))
+        return ImdsAnswer(200, _JSON, json.dumps({"quote": base64url_text(quote)}).encode("ascii"))
+
+
+def refusal(status: int, text: str) -> ImdsAnswer:
+    """Return an answer that says what is wrong."""
+    return ImdsAnswer(status, _JSON, json.dumps({"error": text}).encode("utf-8"))
+
+
+def _report(body: bytes) -> bytes:
+    document = json_value(body, what="the request")
+    if not isinstance(document, dict) or set(document) != {"report"} or not isinstance(document["report"], str):
+        msg = "expected an object with one member, report, of base64url text"
+        raise ValueError(msg)
+    return base64url_bytes(document["report"], what="report")

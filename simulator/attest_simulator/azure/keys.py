@@ -1,0 +1,59 @@
+"""The keys of simulated virtual TPMs. Every private key here is public by design.
+
+Nothing in this file is a secret and nothing that rests on it proves anything: the primes are numbers that SHAKE256
+expands from public labels. No vendor's root is above these keys; what vouches for one is the CPU's report alone, and
+the verifier keeps that apart by its root (``TrustAnchors.simulation()``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import lru_cache
+from hashlib import shake_256
+from typing import Final
+
+from attest_simulator.keys import PUBLIC_EXPONENT, expand_prime_candidate, find_prime_counter
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+__all__ = ["derived_bytes", "derived_uuid", "tpm_key"]
+
+KEY_BITS: Final = 2048
+
+_DOMAIN: Final = "attest simulator v1, Azure"
+_PRIME_BYTES: Final = KEY_BITS // 16
+
+
+def derived_bytes(size: int, *labels: str) -> bytes:
+    """Return ``size`` bytes that stand for a measurement, or for what a machine draws at random.
+
+    Args:
+        size: bytes.
+        labels: public texts without NUL.
+    """
+    return shake_256("\0".join((_DOMAIN, *labels)).encode("utf-8")).digest(size)
+
+
+def derived_uuid(*labels: str) -> str:
+    """Return a UUID of these public texts: version 4 by its look, lower case."""
+    return str(uuid.UUID(bytes=derived_bytes(16, *labels), version=4))
+
+
+@lru_cache(maxsize=64)
+def tpm_key(*labels: str) -> rsa.RSAPrivateKey:
+    """Return the RSA key of 2,048 bits that these public texts stand for; finding it takes a quarter of a second."""
+    p, q = (_prime(f"RSA-{KEY_BITS} vTPM", *labels, half) for half in "pq")
+    private = pow(PUBLIC_EXPONENT, -1, (p - 1) * (q - 1))
+    return rsa.RSAPrivateNumbers(
+        p=p,
+        q=q,
+        d=private,
+        dmp1=rsa.rsa_crt_dmp1(private, p),
+        dmq1=rsa.rsa_crt_dmq1(private, q),
+        iqmp=rsa.rsa_crt_iqmp(p, q),
+        public_numbers=rsa.RSAPublicNumbers(PUBLIC_EXPONENT, p * q),
+    ).private_key()
+
+
+def _prime(*labels: str) -> int:
+    label = "\0".join(labels)
+    return expand_prime_candidate(label, find_prime_counter(label, size=_PRIME_BYTES), size=_PRIME_BYTES)

@@ -1,0 +1,198 @@
+"""A confidential VM on a simulated host: what its system can collect, in every form in which that is written down.
+
+Spec: specs/azure-cvm.md, sections 8 and 9.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal, get_args
+
+from attest_simulator.azure.hcl import VmConfiguration
+from attest_simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
+from attest_simulator.azure.tpm import ALL_PCRS, SimulatedTpm, boot_registers
+from attest_simulator.intel.certificates import pem_text
+from attest_simulator.intel.eventlog import LogEntry
+from attest_simulator.intel.quoting import Values
+from attest_simulator.tpm_log import replayed_pcrs
+
+from attest.encoding import JsonValue
+from attest.endorsements.pool import Endorsements
+from attest.evidence.azure.forms import RawTpmQuote, azure_json, raw_tpm_quote_bytes
+from attest.evidence.binding import EXTRA_DATA_BYTES, Binding
+from attest.evidence.envelope import MEDIA_AZURE_CVM, MEDIA_BINDING, Evidence, EvidenceItem
+
+__all__ = ["FORMS", "AzureForm", "AzurePieces", "SimulatedAzureVm"]
+
+AzureForm = Literal["coco-v0", "coco-v1", "coco-v2", "attestation-rs"]
+FORMS: Final[tuple[AzureForm, ...]] = get_args(AzureForm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzurePieces:
+    """What a system collects, piece by piece.
+
+    Attributes:
+        hcl: the paravisor's report.
+        quote: the TPM's.
+        td_quote: of TDX; None with an SNP report.
+        certificates: DER of VCEK, ASK and ARK, as the metadata service gives them; none of TDX.
+    """
+
+    hcl: bytes
+    quote: RawTpmQuote
+    td_quote: bytes | None = None
+    certificates: tuple[bytes, ...] = ()
+
+    @property
+    def platform(self) -> str:
+        """``az-snp`` or ``az-tdx``."""
+        return "az-snp" if self.td_quote is None else "az-tdx"
+
+    def json(self, form: AzureForm = "coco-v1") -> bytes:
+        """Return the evidence in one of the peers' JSON forms.
+
+        The simulator writes what it is asked for: version 2 says that the user data repeats extraData, and it is for
+        the caller to have it so.
+        """
+        match form:
+            case "coco-v0":
+                return json.dumps(self._integer_arrays()).encode("ascii")
+            case "coco-v1":
+                return self._numbered(1)
+            case "coco-v2":
+                return self._numbered(2)
+            case "attestation-rs":
+                return b'{"platform": "%s", "evidence": %s}' % (self.platform.encode("ascii"), self._numbered(1))
+
+    def files(self) -> Mapping[str, bytes]:
+        """Return the raw pieces by the names that az-cvm-vtpm's tools give them."""
+        found = {"hcl-report.bin": self.hcl, "quote.bin": raw_tpm_quote_bytes(self.quote)}
+        if self.td_quote is not None:
+            return found | {"td-quote.bin": self.td_quote}
+        return found | {"vcek.pem": pem_text(self.certificates[:1]).encode("ascii")}
+
+    def _numbered(self, version: int) -> bytes:
+        vcek = self.certificates[0] if self.certificates else None
+        return azure_json(hcl=self.hcl, tpm=self.quote, td_quote=self.td_quote, vcek=vcek, version=version)
+
+    def _integer_arrays(self) -> dict[str, JsonValue]:
+        quote: dict[str, JsonValue] = {
+            "signature": list(self.quote.signature),
+            "message": list(self.quote.message),
+            "pcrs": [list(value) for value in self.quote.pcrs],
+        }
+        if self.td_quote is None:
+            return {"quote": quote, "report": list(self.hcl), "vcek": pem_text(self.certificates)}
+        return {"tpm_quote": quote, "hcl_report": list(self.hcl), "td_quote": list(self.td_quote)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedAzureVm:
+    """A confidential VM as one moment finds it. Make one with ``SimulatedAzureVm.of``.
+
+    Attributes:
+        host: where it runs.
+        tpm: its virtual TPM.
+        configuration: what the paravisor says of it.
+    """
+
+    host: SimulatedSnpHost | SimulatedTdxHost
+    tpm: SimulatedTpm
+    configuration: VmConfiguration
+
+    @staticmethod
+    def of(
+        host: SimulatedSnpHost | SimulatedTdxHost | None = None,
+        *,
+        name: str = "VM 0",
+        secure_boot: bool = True,
+        console_enabled: bool = True,
+        vm_unique_id: str | None = None,
+    ) -> SimulatedAzureVm:
+        """Return an ordinary VM; ``dataclasses.replace`` changes what is special about it.
+
+        Args:
+            host: None is an SNP host.
+            name: public text; another name, another VM with another TPM.
+            secure_boot: what the paravisor says, and PCR 7 measures.
+            console_enabled: whether the host has a console.
+            vm_unique_id: None is a UUID of the name.
+        """
+        chosen = host or SimulatedSnpHost.of()
+        return SimulatedAzureVm(
+            host=chosen,
+            tpm=SimulatedTpm(name=name, pcrs=boot_registers(secure_boot=secure_boot)),
+            configuration=VmConfiguration(
+                vm_unique_id=chosen.vm_unique_id(name) if vm_unique_id is None else vm_unique_id,
+                secure_boot=secure_boot,
+                console_enabled=console_enabled,
+            ),
+        )
+
+    def booted(self, entries: Iterable[LogEntry]) -> SimulatedAzureVm:
+        """Return this VM with the registers to which a log leads; ``tpm_log.typical_tpm_boot`` gives the events of one.
+
+        Args:
+            entries: events of the boot, in the order in which they happened.
+        """
+        return replace(self, tpm=self.tpm.with_pcrs(dict(enumerate(replayed_pcrs(entries)))))
+
+    def endorsements(self, *, at: datetime) -> Endorsements:
+        """Return all that a verifier needs at a moment: what AMD or Intel say of the host's CPU."""
+        return self.host.endorsements(at=at)
+
+    def hcl_report(self, *, user_data: bytes = bytes(64), override: Values | None = None) -> bytes:
+        """Return the paravisor's report; arguments and errors as ``AzureHost.hcl_report``."""
+        return self.host.hcl_report(
+            self.tpm.ak.public_key(),
+            self.tpm.ek.public_key(),
+            user_data=user_data,
+            configuration=self.configuration,
+            override=override,
+        )
+
+    def attest(
+        self,
+        extra_data: bytes,
+        *,
+        user_data: bytes = bytes(64),
+        indices: tuple[int, ...] = ALL_PCRS,
+        override: Values | None = None,
+    ) -> AzurePieces:
+        """Collect evidence.
+
+        Args:
+            extra_data: what the TPM is asked under, at most 50 bytes.
+            user_data: 64 bytes that the system wrote before; zeros if it never did.
+            indices: registers to quote.
+            override: fields of the CPU's report to replace before it is signed.
+
+        Raises:
+            ValueError: as ``AzureHost.hcl_report`` and ``SimulatedTpm.quote``.
+        """
+        hcl = self.hcl_report(user_data=user_data, override=override)
+        quote = self.tpm.quote(extra_data, indices=indices)
+        match self.host:
+            case SimulatedTdxHost() as host:
+                return AzurePieces(hcl=hcl, quote=quote, td_quote=host.td_quote(hcl))
+            case SimulatedSnpHost() as host:
+                _, *issuers = host.guest.chip.certificates()
+                return AzurePieces(hcl=hcl, quote=quote, certificates=(host.vcek(), *issuers))
+
+    def items(self, report_data: bytes) -> tuple[EvidenceItem, ...]:
+        """Return the item of an envelope for what would be REPORT_DATA on another machine.
+
+        Args:
+            report_data: 64 bytes: all of them are the user data, the first 48 extraData.
+        """
+        pieces = self.attest(report_data[:EXTRA_DATA_BYTES], user_data=report_data)
+        return (EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=pieces.json()),)
+
+    def evidence(self, binding: Binding) -> Evidence:
+        """Return an envelope that is bound as the binding says; devices beside it are ``nvidia.bound_evidence``."""
+        bound = EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=binding.to_bytes())
+        return Evidence(items=(*self.items(binding.report_data()), bound))

@@ -1,0 +1,409 @@
+"""Certificates and revocation lists of the software AMD, in AMD's own byte layout.
+
+They differ from the real ones in four things: the keys, what is computed from the keys, the organisation in every
+name, and the host of the CRL distribution point, which cannot resolve. A template can be changed with
+``dataclasses.replace`` before it is issued; that is how a test makes a certificate that AMD would never sign.
+
+Spec: AMD 57230 (VCEK) and 58369 (VLEK); specs/sev-snp.md, sections 8, 9 and 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from attest_simulator import der
+from attest_simulator.keys import CaRole, SimulatedRsaKey, public_key_info, simulated_ca_key, vcek_key, vlek_key
+from cryptography import x509
+
+from attest.endorsements.anchors import amd_name
+from attest.endorsements.x509 import Extension
+from attest.evidence.snp.certificates import LeafKind
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
+
+__all__ = [
+    "CERTIFIED_FROM",
+    "SIMULATED_ORGANISATION",
+    "CertificateTemplate",
+    "CrlTemplate",
+    "ca_role",
+    "ca_template",
+    "crl_template",
+    "default_product_name",
+    "simulated_chain",
+    "simulated_crl",
+    "vcek_template",
+    "vlek_template",
+]
+
+SIMULATED_ORGANISATION: Final = "SIMULATION - NOT Advanced Micro Devices"
+"""Stands where AMD's certificates have ``O=Advanced Micro Devices``."""
+CERTIFIED_FROM: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""When a leaf becomes valid unless another moment is given. A VLEK lasts for one year only."""
+KDS_HOST: Final = "kdsintf.simulation.invalid"
+"""RFC 6761, section 6.4: resolves nowhere. Whoever followed a link to AMD's host would get a list that does not fit."""
+
+_RSASSA_PSS = "1.2.840.113549.1.1.10"
+_MGF1 = "1.2.840.113549.1.1.8"
+_SHA384 = "2.16.840.1.101.3.4.2.2"
+_SALT_BYTES = 48
+_ARC = "1.3.6.1.4.1.3704.1"
+
+# keyUsage as AMD writes it: one unused bit in both, though DER would leave out two when only certSign is set.
+_SIGNS_CERTIFICATES_AND_LISTS = der.bit_string(b"\x06", unused_bits=1)
+_SIGNS_CERTIFICATES = der.bit_string(b"\x04", unused_bits=1)
+
+_AUTHORITIES: Final[Mapping[tuple[SnpProduct, CaRole], tuple[int, datetime]]] = {
+    (SnpProduct.MILAN, CaRole.ARK): (65536, datetime(2020, 10, 22, 17, 23, 5, tzinfo=UTC)),
+    (SnpProduct.MILAN, CaRole.ASK): (65537, datetime(2020, 10, 22, 18, 24, 20, tzinfo=UTC)),
+    (SnpProduct.MILAN, CaRole.ASVK): (65793, datetime(2022, 11, 16, 22, 45, 24, tzinfo=UTC)),
+    (SnpProduct.GENOA, CaRole.ARK): (131072, datetime(2022, 1, 26, 15, 34, 37, tzinfo=UTC)),
+    (SnpProduct.GENOA, CaRole.ASK): (131074, datetime(2022, 10, 31, 13, 33, 48, tzinfo=UTC)),
+    (SnpProduct.GENOA, CaRole.ASVK): (131329, datetime(2022, 11, 18, 20, 48, 34, tzinfo=UTC)),
+    (SnpProduct.TURIN, CaRole.ARK): (196608, datetime(2023, 5, 15, 20, 3, 12, tzinfo=UTC)),
+    (SnpProduct.TURIN, CaRole.ASK): (196609, datetime(2023, 5, 15, 20, 25, 21, tzinfo=UTC)),
+    (SnpProduct.TURIN, CaRole.ASVK): (196865, datetime(2023, 5, 15, 21, 9, 41, tzinfo=UTC)),
+}
+"""Serial number and first valid second, the real ones (specs/sev-snp.md, section 14)."""
+_CA_YEARS = 25
+_LEAF_YEARS = {LeafKind.VCEK: 7, LeafKind.VLEK: 1}
+
+
+def _pss_identifier(*, explicit_trailer: bool) -> bytes:
+    """AlgorithmIdentifier of RSASSA-PSS as AMD writes it; trailerField 1 is the default and may be left out."""
+    sha384 = der.sequence(der.object_identifier(_SHA384), der.NULL)
+    parameters = (
+        der.context(0, sha384),
+        der.context(1, der.sequence(der.object_identifier(_MGF1), sha384)),
+        der.context(2, der.integer(_SALT_BYTES)),
+        *((der.context(3, der.integer(1)),) if explicit_trailer else ()),
+    )
+    return der.sequence(der.object_identifier(_RSASSA_PSS), der.sequence(*parameters))
+
+
+def _signed(tbs: bytes, algorithm: bytes, key: SimulatedRsaKey) -> bytes:
+    return der.sequence(tbs, algorithm, der.bit_string(key.sign(tbs)))
+
+
+# -- certificates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateTemplate:
+    """Everything of a certificate but its signature.
+
+    Attributes:
+        serial: 0 in every VCEK and VLEK.
+        issuer: DER Name.
+        subject: DER Name.
+        not_before: first valid second, aware.
+        not_after: last valid second, aware.
+        spki: DER SubjectPublicKeyInfo.
+        extensions: in the order in which they are written.
+        explicit_trailer: whether trailerField stands in the PSS parameters, inside and outside alike.
+    """
+
+    serial: int
+    issuer: bytes
+    subject: bytes
+    not_before: datetime
+    not_after: datetime
+    spki: bytes
+    extensions: tuple[Extension, ...]
+    explicit_trailer: bool
+
+    def to_be_signed(self) -> bytes:
+        """Return the DER of ``tbsCertificate``."""
+        return der.sequence(
+            der.context(0, der.integer(2)),
+            der.integer(self.serial),
+            _pss_identifier(explicit_trailer=self.explicit_trailer),
+            self.issuer,
+            der.sequence(der.time(self.not_before), der.time(self.not_after)),
+            self.subject,
+            self.spki,
+            der.context(3, der.sequence(*map(_extension, self.extensions))),
+        )
+
+    def issue(self, key: SimulatedRsaKey) -> bytes:
+        """Return the DER of the certificate, signed by any of the simulated authorities."""
+        return _issue_certificate(self, key)
+
+
+@lru_cache(maxsize=512)
+def _issue_certificate(template: CertificateTemplate, key: SimulatedRsaKey) -> bytes:
+    return _signed(template.to_be_signed(), _pss_identifier(explicit_trailer=template.explicit_trailer), key)
+
+
+def _extension(extension: Extension) -> bytes:
+    critical = (der.TRUE,) if extension.critical else ()
+    return der.sequence(der.object_identifier(extension.oid), *critical, der.octet_string(extension.value))
+
+
+def ca_role(kind: LeafKind) -> CaRole:
+    """Return the authority that issues leaves of this kind."""
+    return CaRole.ASK if kind is LeafKind.VCEK else CaRole.ASVK
+
+
+def _ca_name(product: SnpProduct, role: CaRole) -> bytes:
+    names = {CaRole.ARK: f"ARK-{product}", CaRole.ASK: f"SEV-{product}", CaRole.ASVK: f"SEV-VLEK-{product}"}
+    return amd_name(names[role], organisation=SIMULATED_ORGANISATION)
+
+
+def _key_id(key: SimulatedRsaKey) -> bytes:
+    """SHA-1 of the public key's bits (RFC 5280, section 4.2.1.2, method 1), as AMD computes it; 20 bytes."""
+    return x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest
+
+
+def ca_template(product: SnpProduct, role: CaRole) -> CertificateTemplate:
+    """Return the certificate of a simulated authority before its ARK signs it.
+
+    The order of the extensions is AMD's: another one in the ARK than in ASK and ASVK.
+    """
+    serial, not_before = _AUTHORITIES[product, role]
+    key = simulated_ca_key(product, role)
+    path = "vlek" if role is CaRole.ASVK else "vcek"
+    subject_key = Extension(oid="2.5.29.14", critical=False, value=der.octet_string(_key_id(key)))
+    authority_key = _authority_key(simulated_ca_key(product, CaRole.ARK))
+    points = Extension(oid="2.5.29.31", critical=False, value=_distribution_point(f"/{path}/v1/{product}/crl"))
+    extensions: tuple[Extension, ...]
+    if role is CaRole.ARK:
+        extensions = (
+            Extension(oid="2.5.29.15", critical=True, value=_SIGNS_CERTIFICATES_AND_LISTS),
+            subject_key,
+            Extension(oid="2.5.29.19", critical=True, value=der.sequence(der.TRUE)),
+            points,
+        )
+    else:
+        extensions = (
+            subject_key,
+            authority_key,
+            Extension(oid="2.5.29.19", critical=True, value=der.sequence(der.TRUE, der.integer(0))),
+            Extension(oid="2.5.29.15", critical=True, value=_SIGNS_CERTIFICATES),
+            points,
+        )
+    return CertificateTemplate(
+        serial=serial,
+        issuer=_ca_name(product, CaRole.ARK),
+        subject=_ca_name(product, role),
+        not_before=not_before,
+        not_after=_years_after(not_before, _CA_YEARS),
+        spki=key.spki,
+        extensions=extensions,
+        explicit_trailer=True,
+    )
+
+
+def _authority_key(key: SimulatedRsaKey) -> Extension:
+    return Extension(oid="2.5.29.35", critical=False, value=der.sequence(der.tlv(0x80, _key_id(key))))
+
+
+def _distribution_point(path: str) -> bytes:
+    """CRLDistributionPoints with one full name, a URI (RFC 5280, section 4.2.1.13)."""
+    uri = der.tlv(0x86, f"https://{KDS_HOST}{path}".encode("ascii"))
+    return der.sequence(der.sequence(der.context(0, der.context(0, uri))))
+
+
+def _years_after(moment: datetime, years: int) -> datetime:
+    """Move a moment by whole years; 29 February becomes 1 March where there is none."""
+    try:
+        return moment.replace(year=moment.year + years)
+    except ValueError:
+        return moment.replace(year=moment.year + years, month=3, day=1)
+
+
+def simulated_chain(product: SnpProduct, *, kind: LeafKind) -> tuple[bytes, bytes]:
+    """Return the DER of the intermediate (ASK for a VCEK, ASVK for a VLEK) and of the ARK."""
+    ark = simulated_ca_key(product, CaRole.ARK)
+    return ca_template(product, ca_role(kind)).issue(ark), ca_template(product, CaRole.ARK).issue(ark)
+
+
+def default_product_name(product: SnpProduct, *, kind: LeafKind) -> str:
+    """Return the productName that AMD writes: with a stepping in the VCEKs of Milan, bare in all others."""
+    return "Milan-B0" if product is SnpProduct.MILAN and kind is LeafKind.VCEK else str(product)
+
+
+def vcek_template(
+    *,
+    product: SnpProduct,
+    hwid: bytes,
+    tcb: SnpTcbVersion,
+    product_name: str | None = None,
+    not_before: datetime = CERTIFIED_FROM,
+    explicit_trailer: bool = False,
+    wrapped_hwid: bool = False,
+) -> CertificateTemplate:
+    """Return the certificate of a chip's key before the ASK signs it.
+
+    Args:
+        product: the product line.
+        hwid: 64 bytes, on Turin 8.
+        tcb: what the certificate speaks for.
+        product_name: productName; None writes the usual one.
+        not_before: first valid second; it lasts seven years.
+        explicit_trailer: True as in the VCEKs of 2022 and 2023, False as since the end of 2024.
+        wrapped_hwid: put the HWID into an OCTET STRING, which AMD's service does not.
+    """
+    value = der.octet_string(hwid) if wrapped_hwid else hwid
+    name = product_name or default_product_name(product, kind=LeafKind.VCEK)
+    return _leaf_template(
+        product,
+        LeafKind.VCEK,
+        spki=public_key_info(vcek_key(product=product, hwid=hwid, tcb=tcb).public_key()),
+        extensions=(*_amd_extensions(product, name, tcb), _amd_extension("4", value)),
+        not_before=not_before,
+        explicit_trailer=explicit_trailer,
+    )
+
+
+def vlek_template(
+    *,
+    product: SnpProduct,
+    csp_id: str,
+    tcb: SnpTcbVersion,
+    product_name: str | None = None,
+    not_before: datetime = CERTIFIED_FROM,
+    explicit_trailer: bool = False,
+) -> CertificateTemplate:
+    """Return the certificate of a cloud provider's key before the ASVK signs it.
+
+    Args:
+        product: the product line.
+        csp_id: CSP_ID, such as ``CN=simulated-cloud.example``.
+        tcb: what the certificate speaks for.
+        product_name: productName; None writes the usual one.
+        not_before: first valid second; it lasts one year.
+        explicit_trailer: as for a VCEK.
+    """
+    name = product_name or default_product_name(product, kind=LeafKind.VLEK)
+    return _leaf_template(
+        product,
+        LeafKind.VLEK,
+        spki=public_key_info(vlek_key(product=product, csp_id=csp_id, tcb=tcb).public_key()),
+        extensions=(*_amd_extensions(product, name, tcb), _amd_extension("5", der.ia5_string(csp_id))),
+        not_before=not_before,
+        explicit_trailer=explicit_trailer,
+    )
+
+
+def _leaf_template(
+    product: SnpProduct,
+    kind: LeafKind,
+    *,
+    spki: bytes,
+    extensions: tuple[Extension, ...],
+    not_before: datetime,
+    explicit_trailer: bool,
+) -> CertificateTemplate:
+    return CertificateTemplate(
+        serial=0,
+        issuer=_ca_name(product, ca_role(kind)),
+        subject=amd_name(kind.common_name, organisation=SIMULATED_ORGANISATION),
+        not_before=not_before,
+        not_after=_years_after(not_before, _LEAF_YEARS[kind]),
+        spki=spki,
+        extensions=extensions,
+        explicit_trailer=explicit_trailer,
+    )
+
+
+def _amd_extension(suffix: str, value: bytes) -> Extension:
+    return Extension(oid=f"{_ARC}.{suffix}", critical=False, value=value)
+
+
+def _amd_extensions(product: SnpProduct, product_name: str, tcb: SnpTcbVersion) -> tuple[Extension, ...]:
+    """Write what VCEK and VLEK have in common, in the order of AMD's certificates (specs/sev-snp.md, section 9)."""
+    if product.has_fmc:
+        levels = {"3.9": tcb.fmc or 0, "3.1": tcb.bootloader, "3.2": tcb.tee, "3.3": tcb.snp}
+        levels |= {"3.5": 0, "3.6": 0, "3.7": 0, "3.8": tcb.microcode}
+    else:
+        levels = {"3.1": tcb.bootloader, "3.2": tcb.tee, "3.4": 0, "3.5": 0, "3.6": 0, "3.7": 0}
+        levels |= {"3.3": tcb.snp, "3.8": tcb.microcode}
+    return (
+        _amd_extension("1", der.integer(int(product.has_fmc))),
+        _amd_extension("2", der.ia5_string(product_name)),
+        *(_amd_extension(suffix, der.integer(level)) for suffix, level in levels.items()),
+    )
+
+
+# -- revocation lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrlTemplate:
+    """Everything of a revocation list but its signature.
+
+    Attributes:
+        issuer: DER Name of the ARK.
+        authority_key: the authority key identifier.
+        this_update: first moment at which it is current, included.
+        next_update: end of its currency, excluded.
+        revoked: serial numbers, in the order in which they are written.
+        number: CRL number.
+        explicit_trailer: AMD's lists leave trailerField out.
+    """
+
+    issuer: bytes
+    authority_key: Extension
+    this_update: datetime
+    next_update: datetime
+    revoked: tuple[int, ...] = ()
+    number: int = 1
+    explicit_trailer: bool = False
+
+    def to_be_signed(self) -> bytes:
+        """Return the DER of ``tbsCertList``; an empty list of entries is left out (RFC 5280, section 5.1.2.6)."""
+        entries = [der.sequence(der.integer(serial), der.time(self.this_update)) for serial in self.revoked]
+        number = Extension(oid="2.5.29.20", critical=False, value=der.integer(self.number))
+        return der.sequence(
+            der.integer(1),
+            _pss_identifier(explicit_trailer=self.explicit_trailer),
+            self.issuer,
+            der.time(self.this_update),
+            der.time(self.next_update),
+            *([der.sequence(*entries)] if entries else []),
+            der.context(0, der.sequence(_extension(self.authority_key), _extension(number))),
+        )
+
+    def issue(self, key: SimulatedRsaKey) -> bytes:
+        """Return the DER of the list, signed by any of the simulated authorities."""
+        return _issue_crl(self, key)
+
+
+@lru_cache(maxsize=128)
+def _issue_crl(template: CrlTemplate, key: SimulatedRsaKey) -> bytes:
+    return _signed(template.to_be_signed(), _pss_identifier(explicit_trailer=template.explicit_trailer), key)
+
+
+def crl_template(
+    product: SnpProduct, *, this_update: datetime, next_update: datetime, revoked: tuple[int, ...] = ()
+) -> CrlTemplate:
+    """Return a revocation list of a simulated ARK before it is signed."""
+    return CrlTemplate(
+        issuer=_ca_name(product, CaRole.ARK),
+        authority_key=_authority_key(simulated_ca_key(product, CaRole.ARK)),
+        this_update=this_update,
+        next_update=next_update,
+        revoked=revoked,
+    )
+
+
+def simulated_crl(product: SnpProduct, *, at: datetime, revoked: tuple[int, ...] = ()) -> bytes:
+    """Return the DER of the simulated ARK's list for the calendar year of ``at`` (UTC), so that it is current then.
+
+    Args:
+        product: the product line.
+        at: any moment of the year, aware.
+        revoked: serial numbers of intermediates, such as 65537 for SEV-Milan.
+    """
+    year = at.astimezone(UTC).year
+    template = crl_template(
+        product,
+        this_update=datetime(year, 1, 1, tzinfo=UTC),
+        next_update=datetime(year + 1, 1, 1, tzinfo=UTC),
+        revoked=revoked,
+    )
+    return template.issue(simulated_ca_key(product, CaRole.ARK))

@@ -1,0 +1,95 @@
+"""What the commands make of the software NVIDIA: devices in a machine, bundles, and a service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+import click
+from attest_simulator.cli.nvidia import NONCE_BYTES, DeviceChoice
+from attest_simulator.cli.services import SOURCE, Answer, serve
+from attest_simulator.nvidia import SimulatedBoard, SimulatedNvidiaService, SimulatedOcsp, bound_evidence
+from attest_simulator.nvidia.rims import rim_answer
+
+from attest.cli.clock import now
+from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import Evidence, EvidenceItem
+
+__all__ = ["board_of", "device_bundle", "machine_evidence", "serve_nvidia"]
+
+_NOBODY = Binding(
+    context="channel/v1",
+    role="service",
+    audience="attest simulate",
+    nonce=bytes(NONCE_BYTES),
+    key=sha256(b"attest simulate, no key").digest(),
+)
+"""What evidence of a machine is bound to when nobody asked for it: a key that does not exist."""
+
+
+def board_of(devices: DeviceChoice) -> SimulatedBoard:
+    """Return the devices that the options describe."""
+    board = SimulatedBoard.of(
+        devices.board,
+        architecture=devices.architecture,
+        driver=devices.driver,
+        gpus=devices.gpus,
+        switches=devices.switches,
+    )
+    return replace(board, gpus=tuple(replace(gpu, dev_tools_mode=devices.dev_tools) for gpu in board.gpus))
+
+
+def machine_evidence(
+    devices: DeviceChoice, nonce: bytes | None, collect: Callable[[bytes], tuple[EvidenceItem, ...]]
+) -> Evidence:
+    """Return evidence of a machine: the devices under a nonce of the binding, then the CPU, which commits to them.
+
+    Args:
+        devices: what it has.
+        nonce: the Relying Party's, 32 bytes; None stands for zeros.
+        collect: returns the CPU's items for 64 bytes of REPORT_DATA.
+
+    Raises:
+        UsageError: a nonce of another length.
+    """
+    if nonce is not None and len(nonce) != NONCE_BYTES:
+        raise click.UsageError(f"--nonce: with --gpus or --switches exactly {NONCE_BYTES} bytes, got {len(nonce)}")
+    asked = replace(_NOBODY, nonce=nonce or _NOBODY.nonce)
+    return bound_evidence(asked, board_of(devices).devices, collect)
+
+
+def device_bundle(board: SimulatedBoard, *, at: datetime, days: int) -> bytes:
+    """Return an endorsement bundle with RIMs and OCSP answers for all devices, to be used from ``at`` for some days."""
+    ocsp = SimulatedOcsp.of(at, days=days + 1)  # answers are of a whole day; the bundle's last hours count too
+    rims = {rim.id: rim for _, device in board.devices for rim in device.rims(at=at)}
+    entries = (
+        *(BundleEntry(kind="nvidia-rim", source=SOURCE, data=rim_answer(rim)) for rim in rims.values()),
+        *(
+            BundleEntry(kind="nvidia-ocsp", source=SOURCE, data=answer.der)
+            for answer in board.endorsements(at=at, ocsp=ocsp).ocsp
+        ),
+    )
+    return build_bundle(entries, created=at, expires=at + timedelta(days=days)).to_bytes()
+
+
+def serve_nvidia(port: int) -> int:
+    """Serve a simulated NVIDIA until interrupted; print its address when it is ready.
+
+    Raises:
+        ConfigurationError: ``address-in-use``.
+    """
+
+    def get(path: str, query: str) -> Answer:
+        del query
+        found = SimulatedNvidiaService.of(now()).answer(path)
+        return Answer(found.status, {"Content-Type": found.content_type}, found.body)
+
+    def post(path: str, body: bytes) -> Answer:
+        del path
+        found = SimulatedNvidiaService.of(now()).answer_ocsp(body)
+        return Answer(found.status, {"Content-Type": found.content_type}, found.body)
+
+    return serve(port, get, post)

@@ -1,0 +1,184 @@
+"""What the commands make of the simulator: bundles, old firmware, and services on the loopback address."""
+
+from __future__ import annotations
+
+import sys
+from base64 import encodebytes
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import click
+from attest_simulator import SimulatedChip, SimulatedKds, simulated_crl
+from attest_simulator.intel import SimulatedPcs, SimulatedPlatform
+
+from attest.cli.clock import now
+from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.errors import ConfigurationError
+from attest.terminal.signals import stopped_by_signals
+
+__all__ = [
+    "SOURCE",
+    "Answer",
+    "kds_of_today",
+    "out_of_date",
+    "serve",
+    "serve_handler",
+    "serve_kds",
+    "serve_pcs",
+    "simulated_bundle",
+]
+
+SOURCE = "SIMULATED"
+MAX_BODY_BYTES = 1_000_000
+"""An OCSP request has some hundred bytes."""
+
+
+def simulated_bundle(chip: SimulatedChip, *, at: datetime, days: int) -> bytes:
+    """Return an endorsement bundle with everything about a chip, to be used from ``at`` for so many days."""
+    leaf, *issuers = chip.certificates()
+    chain = b"".join(map(_pem, issuers))
+    last = at + timedelta(days=days)
+    crls = dict.fromkeys(simulated_crl(chip.product, at=moment) for moment in (at, last))  # a list covers one year
+    entries = (
+        BundleEntry(kind="amd-vcek", source=SOURCE, data=leaf),
+        BundleEntry(kind="amd-chain", source=SOURCE, data=chain),
+        *(BundleEntry(kind="amd-crl", source=SOURCE, data=crl) for crl in crls),
+    )
+    return build_bundle(entries, created=at, expires=last).to_bytes()
+
+
+def out_of_date(platform: SimulatedPlatform, *, at: datetime) -> SimulatedPlatform:
+    """Return the same platform with the firmware of the second TDX level that Intel lists, which is OutOfDate."""
+    level = platform.tcb_info("tdx", at=at).levels[1]
+    svns = tuple(component.svn for component in level.sgx)
+    loader_and_rest = bytes(component.svn for component in level.tdx or ())[2:]  # the first two are the module's
+    return replace(
+        platform,
+        sgx=replace(platform.sgx, components=svns, cpu_svn=bytes(svns), pce_svn=level.pce_svn),
+        tee_tcb_svn=platform.tee_tcb_svn[:2] + loader_and_rest,
+    )
+
+
+def _pem(der: bytes) -> bytes:
+    return b"-----BEGIN CERTIFICATE-----\n" + encodebytes(der) + b"-----END CERTIFICATE-----\n"
+
+
+class Answer(NamedTuple):
+    """What a service sends back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def serve_kds(port: int) -> int:
+    """Serve a simulated AMD until interrupted; print its address when it is ready.
+
+    Raises:
+        ConfigurationError: ``address-in-use``.
+    """
+
+    def answer(path: str, query: str) -> Answer:
+        found = kds_of_today().answer(path, query)
+        return Answer(found.status, {"Content-Type": found.content_type}, found.body)
+
+    return serve(port, answer)
+
+
+def serve_pcs(port: int, *, platform: str) -> int:
+    """Serve a simulated Intel, as the PCCS of a data centre does, until interrupted; print its address when ready.
+
+    Raises:
+        ConfigurationError: ``address-in-use``.
+    """
+
+    def answer(path: str, query: str) -> Answer:
+        service = SimulatedPcs.of(SimulatedPlatform.of(platform), at=now(), pccs=True)
+        return Answer(*service.answer(path, query))
+
+    return serve(port, answer)
+
+
+def serve(port: int, get: Callable[[str, str], Answer], post: Callable[[str, bytes], Answer] | None = None) -> int:
+    """Serve on 127.0.0.1 until interrupted; print the address when it is ready.
+
+    Args:
+        port: 0 takes any free one.
+        get: answers GET requests by path and query.
+        post: answers POST requests by path and body; None answers none.
+
+    Raises:
+        ConfigurationError: ``address-in-use``.
+    """
+    return serve_handler(port, _handler(get) if post is None else _posting(_handler(get), post))
+
+
+def serve_handler(port: int, handler: type[BaseHTTPRequestHandler]) -> int:
+    """Serve on 127.0.0.1 likewise, by a handler of one's own.
+
+    Raises:
+        ConfigurationError: ``address-in-use``.
+    """
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"cannot listen on 127.0.0.1 port {port}: {exc.strerror}",
+            code="address-in-use",
+            hint="take another port, or --port 0 for any",
+        ) from exc
+    with server:
+        click.echo(f"http://127.0.0.1:{server.server_port}")
+        sys.stdout.flush()
+        try:
+            with stopped_by_signals():
+                server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+    return 0
+
+
+def _handler(answers: Callable[[str, str], Answer]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """Passes path and query on, and sends back what comes out."""
+
+        def do_GET(self) -> None:
+            """Answer."""
+            url = urlsplit(self.path)
+            _send(self, answers(url.path, url.query))
+
+    return Handler
+
+
+def _posting(
+    base: type[BaseHTTPRequestHandler], answers: Callable[[str, bytes], Answer]
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(base):  # type: ignore[valid-type,misc]  # a class that is an argument
+        """Also passes the body of a POST request on."""
+
+        def do_POST(self) -> None:  # noqa: N802  http.server's own name
+            """Answer; a body without a length, or one that is longer than any question, is none."""
+            length = self.headers.get("Content-Length", "")
+            size = int(length) if length.isdecimal() and len(length) < len(str(MAX_BODY_BYTES)) else 0
+            _send(self, answers(urlsplit(self.path).path, self.rfile.read(size)))
+
+    return Handler
+
+
+def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    handler.send_response(answer.status)
+    for name, value in answer.headers.items():
+        handler.send_header(name, value)
+    handler.send_header("Content-Length", str(len(answer.body)))
+    handler.end_headers()
+    handler.wfile.write(answer.body)
+
+
+def kds_of_today() -> SimulatedKds:
+    """Return the service with revocation lists of this calendar year."""
+    year = now().year
+    return SimulatedKds(this_update=datetime(year, 1, 1, tzinfo=UTC), next_update=datetime(year + 1, 1, 1, tzinfo=UTC))

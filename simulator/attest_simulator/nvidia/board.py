@@ -1,0 +1,170 @@
+"""A simulated HGX board: eight GPUs and four NVSwitches that name each other.
+
+Spec: specs/nvidia-gpu.md, sections 13 and 14.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal
+
+from attest_simulator.nvidia.device import (
+    DRIVER,
+    GPU_LINKS,
+    Mode,
+    SimulatedDevice,
+    SimulatedGpu,
+    SimulatedNvSwitch,
+    device_endorsements,
+)
+from attest_simulator.nvidia.ocsp import SimulatedOcsp
+
+from attest.endorsements.pool import Endorsements
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import MEDIA_BINDING, MEDIA_NVIDIA_DEVICE, Evidence, EvidenceItem
+
+__all__ = ["GPUS", "SWITCHES", "SimulatedBoard", "bound_evidence", "device_items"]
+
+GPUS: Final = 8
+SWITCHES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedBoard:
+    """GPUs and switches of one machine. Make one with ``SimulatedBoard.of``.
+
+    Attributes:
+        gpus: in the order of their numbers.
+        switches: likewise.
+    """
+
+    gpus: tuple[SimulatedGpu, ...]
+    switches: tuple[SimulatedNvSwitch, ...]
+
+    @staticmethod
+    def of(
+        label: str = "board 0",
+        *,
+        architecture: Literal["hopper", "blackwell"] = "hopper",
+        driver: str = DRIVER,
+        gpus: int = GPUS,
+        switches: int = SWITCHES,
+        mode: Mode | None = None,
+    ) -> SimulatedBoard:
+        """Return an ordinary board.
+
+        A board behind protected PCIe is wired whole, whatever part of it is asked for: devices that are left out are
+        still named by the others.
+
+        Args:
+            label: another label, another board.
+            architecture: of the GPUs.
+            driver: version.
+            gpus: how many; behind protected PCIe at most eight.
+            switches: how many, at most four; 0 leaves the GPUs on their own.
+            mode: None is protected PCIe with switches, single pass-through for one GPU, multiple for several.
+
+        Raises:
+            ValueError: no device at all, or more than a board has.
+        """
+        chosen = mode or _usual_mode(gpus, switches)
+        wired = chosen == "ppcie"
+        if gpus + switches < 1 or (wired and gpus > GPUS) or switches > SWITCHES:
+            msg = f"{gpus} GPUs, {switches} switches: expected a device, at most {GPUS} GPUs behind {SWITCHES} switches"
+            raise ValueError(msg)
+        all_gpus = tuple(
+            SimulatedGpu.of(f"{label}, GPU {number}", architecture=architecture, driver=driver, mode=chosen)
+            for number in range(GPUS if wired else gpus)
+        )
+        all_switches = tuple(
+            SimulatedNvSwitch.of(f"{label}, switch {number}", position=number)
+            for number in range(SWITCHES if wired else switches)
+        )
+        whole = _connected(all_gpus, all_switches) if wired else SimulatedBoard(gpus=all_gpus, switches=all_switches)
+        return SimulatedBoard(gpus=whole.gpus[:gpus], switches=whole.switches[:switches])
+
+    @property
+    def devices(self) -> tuple[tuple[str, SimulatedDevice], ...]:
+        """Every device with the name of its evidence item, ``gpu0`` or ``nvswitch0`` and so on."""
+        gpus = ((f"gpu{number}", gpu) for number, gpu in enumerate(self.gpus))
+        switches = ((f"nvswitch{number}", switch) for number, switch in enumerate(self.switches))
+        return (*gpus, *switches)
+
+    def items(self, nonce: bytes) -> tuple[EvidenceItem, ...]:
+        """Return the evidence of all devices under one nonce, an item each.
+
+        Args:
+            nonce: 32 bytes.
+        """
+        return device_items(self.devices, nonce)
+
+    def evidence_json(self, nonce: bytes, *, settings: bool = False) -> bytes:
+        """Return the evidence of all devices as one file of NVIDIA's SDK: an array of objects.
+
+        Args:
+            nonce: 32 bytes.
+            settings: also UUIDs and what NVML says, as ``attest collect gpu`` writes them.
+        """
+        if settings:
+            return b"[%s]" % b",".join(device.device_item(nonce) for _, device in self.devices)
+        return json.dumps([device.json_object(nonce) for _, device in self.devices]).encode("utf-8")
+
+    def endorsements(self, *, at: datetime, ocsp: SimulatedOcsp | None = None) -> Endorsements:
+        """Return all that a verifier needs for all devices at a moment; see ``SimulatedDevice.endorsements``."""
+        return device_endorsements(tuple(device for _, device in self.devices), at=at, ocsp=ocsp)
+
+
+def device_items(devices: tuple[tuple[str, SimulatedDevice], ...], nonce: bytes) -> tuple[EvidenceItem, ...]:
+    """Return the evidence of devices under one nonce, an item of ``MEDIA_NVIDIA_DEVICE`` each."""
+    return tuple(
+        EvidenceItem(name=name, media_type=MEDIA_NVIDIA_DEVICE, value=device.device_item(nonce))
+        for name, device in devices
+    )
+
+
+def bound_evidence(
+    binding: Binding,
+    devices: tuple[tuple[str, SimulatedDevice], ...],
+    cpu: Callable[[bytes], tuple[EvidenceItem, ...]],
+) -> Evidence:
+    """Return evidence of a whole machine: the devices under the binding's nonce, then the CPU, which commits to them.
+
+    Args:
+        binding: what the Relying Party asked for; its list of devices is replaced by those here.
+        devices: with the names of their items.
+        cpu: returns the CPU's items for 64 bytes of REPORT_DATA.
+    """
+    items = device_items(devices, binding.gpu_nonce())
+    in_order = sorted(items, key=lambda item: item.name)
+    committed = replace(binding, devices=tuple(item.digest for item in in_order))
+    bound = EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=committed.to_bytes())
+    return Evidence(items=(*cpu(committed.report_data()), *items, bound))
+
+
+def _usual_mode(gpus: int, switches: int) -> Mode:
+    if switches:
+        return "ppcie"
+    return "spt" if gpus == 1 else "mpt"
+
+
+def _connected(gpus: tuple[SimulatedGpu, ...], switches: tuple[SimulatedNvSwitch, ...]) -> SimulatedBoard:
+    """Let every GPU name a switch at each link, and every switch name the GPUs, port by port."""
+    wiring = tuple(
+        tuple((number + link) % len(switches) for link in range(GPU_LINKS)) for number in range(len(gpus))
+    )  # With four switches 4, 4, 5 and 5 links; which switch has five turns with the GPU, as on real boards.
+    linked = tuple(
+        gpu.linked_to(tuple(switches[switch].pdi for switch in row)) for gpu, row in zip(gpus, wiring, strict=True)
+    )
+    pdis = tuple(gpu.pdi for gpu in gpus)
+    connected = tuple(
+        replace(switch, gpus=pdis, ports=_ports(number, wiring)) for number, switch in enumerate(switches)
+    )
+    return SimulatedBoard(gpus=linked, switches=connected)
+
+
+def _ports(switch: int, wiring: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Return the GPU at each port of a switch, one port for each link."""
+    return tuple(gpu for gpu, row in enumerate(wiring) for end in row if end == switch)
