@@ -5,7 +5,7 @@ Only a distribution that is named here in the code is asked: whatever else is in
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import EntryPoints, PackageNotFoundError, distribution
 from typing import Any
 
 from attest.errors import ConfigurationError
@@ -25,10 +25,10 @@ def load_extension(name: str, *, group: str, of: str) -> Any:  # noqa: ANN401  t
         ConfigurationError: ``distribution-missing``: it is not installed, or its version has no such entry point.
     """
     try:
-        found = distribution(of).entry_points.select(group=group, name=name)
+        entry_points = distribution(of).entry_points
     except PackageNotFoundError:
-        found = ()
-    for entry_point in found:
+        entry_points = EntryPoints()
+    for entry_point in entry_points.select(group=group, name=name):
         return entry_point.load()
     raise ConfigurationError(
         f"{name!r} needs the distribution {of}", code="distribution-missing", hint=f"pip install {of}"
