@@ -4,44 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from typing import Any
 
 import click
-from attest_simulator.cli.nvidia import DeviceChoice, device_options, with_devices, write_endorsements
+from attest_simulator.cli.choices import DeviceChoice, HostChoice
+from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
+from attest_simulator.cli.warning import shout
 
 from attest.cli.option_values import TIME, Hex, NonceText
 from attest.cli.options import PRODUCTS
 from attest.terminal.lazy_commands import ExampleCommand
 
-__all__ = ["HostChoice", "azure", "imds"]
+__all__ = ["azure", "imds"]
 
 DEFAULT_IMDS_PORT = 8754
 MAX_EXTRA_BYTES = 48
 _PCR = re.compile(r"([0-9]{1,2})=([0-9a-fA-F]{64})")
 _MAX_PCR = 23
 _Command = Callable[..., Any]  # Any: the command's own arguments
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostChoice:
-    """Which simulated host a VM has, as the options say.
-
-    Attributes:
-        tee: ``snp`` or ``tdx``.
-        product: AMD's product line, of an SNP host.
-        host: another name, another machine.
-        measurement: of the paravisor, 48 bytes; None is the usual one.
-        out_of_date: Intel calls the machine's firmware OutOfDate.
-    """
-
-    tee: str
-    product: str
-    host: str
-    measurement: bytes | None = None
-    out_of_date: bool = False
 
 
 class _Pcr(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -171,7 +153,6 @@ def azure(
 ) -> int:
     """Make evidence of a simulated VM, perhaps with GPUs and the log of its boot. The same options, the same bytes."""
     from attest_simulator.cli.azure_machines import boot_of, host_endorsements, vm_evidence, vm_of
-    from attest_simulator.cli.simulate import shout
     from attest_simulator.tpm_log import write_tpm_log
 
     from attest.cli.clock import now
@@ -235,7 +216,6 @@ def azure(
 def imds(*, tee: str, product: str, host: str, busy: tuple[str, ...], port: int) -> int:
     """Serve the host's VCEK, or quotes for its TDREPORTs, on 127.0.0.1, until interrupted. Prints its address first."""
     from attest_simulator.cli.azure_machines import serve_imds
-    from attest_simulator.cli.simulate import shout
 
     shout()
     return serve_imds(port, HostChoice(tee=tee, product=product, host=host), busy=tuple(map(int, busy)))

@@ -10,7 +10,7 @@ from typing import cast
 from attest_simulator import SimulatedChip
 from attest_simulator.azure import AzureForm, SimulatedAzureVm, SimulatedImds, SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.azure.serving import imds_handler
-from attest_simulator.cli.azure import HostChoice
+from attest_simulator.cli.choices import HostChoice
 from attest_simulator.cli.services import out_of_date, serve_handler, simulated_bundle
 from attest_simulator.intel import SimulatedPlatform
 from attest_simulator.intel.eventlog import LogEntry

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
+from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice
+from attest_simulator.cli.warning import shout
 
 from attest.cli.option_values import TIME, Hex
 from attest.terminal.lazy_commands import ExampleCommand
@@ -17,56 +18,12 @@ from attest.terminal.lazy_commands import ExampleCommand
 if TYPE_CHECKING:
     from attest.evidence.envelope import EvidenceItem
 
-__all__ = ["DeviceChoice", "device_options", "gpu", "nvidia", "with_devices", "write_endorsements"]
+__all__ = ["device_options", "gpu", "nvidia", "with_devices", "write_endorsements"]
 
-NONCE_BYTES = 32
 DEFAULT_DRIVER = "570.124.06"
 MAX_GPUS, MAX_SWITCHES = 8, 4
 _DRIVER = re.compile(r"[0-9]{3}(?:\.[0-9]{2,3}){1,2}")
 _Command = Callable[..., Any]  # Any: the command's own arguments
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceChoice:
-    """Which NVIDIA devices a simulated machine has, as the options say.
-
-    Attributes:
-        gpus: how many.
-        switches: how many.
-        architecture: of the GPUs.
-        driver: version.
-        board: another name, other devices.
-        dev_tools: whether NVML says that developer tools are on.
-        endorsements_out: file for what NVIDIA says of them, or None.
-        days: how long that may be used.
-    """
-
-    gpus: int
-    switches: int
-    architecture: Literal["hopper", "blackwell"]
-    driver: str
-    board: str
-    dev_tools: bool
-    endorsements_out: str | None
-    days: int
-
-    @property
-    def any(self) -> bool:
-        """Whether there is a device at all."""
-        return bool(self.gpus or self.switches)
-
-    def require_usable_with(self, form: str, report_data: bytes | None) -> None:
-        """Refuse options of ``evidence`` and ``td`` that contradict a machine with devices.
-
-        Raises:
-            UsageError: an output that cannot hold devices, or REPORT_DATA that is not a binding's.
-        """
-        if form != "envelope":
-            raise click.UsageError(
-                "--gpus, --switches: evidence of several devices is an envelope; add --form envelope"
-            )
-        if report_data is not None:
-            raise click.UsageError("--report-data: with --gpus or --switches it commits to the binding; give a --nonce")
 
 
 class _Driver(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -218,7 +175,6 @@ def write_endorsements(devices: DeviceChoice, *, at: datetime, force: bool) -> N
 def gpu(*, devices: DeviceChoice, nonce: bytes | None, moment: datetime | None, output: str, force: bool) -> int:
     """Make evidence of simulated devices, as 'attest collect gpu' writes it. The same options give the same bytes."""
     from attest_simulator.cli.nvidia_devices import board_of
-    from attest_simulator.cli.simulate import shout
 
     from attest.cli.clock import now
     from attest.cli.files import write_output
@@ -243,7 +199,6 @@ def gpu(*, devices: DeviceChoice, nonce: bytes | None, moment: datetime | None, 
 def nvidia(port: int) -> int:
     """Serve RIMs and OCSP answers of today on 127.0.0.1, until interrupted. Prints its address first."""
     from attest_simulator.cli.nvidia_devices import serve_nvidia
-    from attest_simulator.cli.simulate import shout
 
     shout()
     return serve_nvidia(port)

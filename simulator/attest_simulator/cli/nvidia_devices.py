@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 import click
-from attest_simulator.cli.nvidia import NONCE_BYTES, DeviceChoice
+from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice
 from attest_simulator.cli.services import SOURCE, Answer, serve
 from attest_simulator.nvidia import SimulatedBoard, SimulatedNvidiaService, SimulatedOcsp, bound_evidence
 from attest_simulator.nvidia.rims import rim_answer
