@@ -81,7 +81,7 @@ def _require_engine() -> None:
         raise ConfigurationError(
             "--rego: the Rego engine is not installed",
             code="rego-unavailable",
-            hint="install the extra 'rego' of this package (it needs glibc 2.34 or newer)",
+            hint="pip install 'attest-kms[rego]', on glibc 2.34 or newer",
         )
 
 

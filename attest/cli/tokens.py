@@ -143,6 +143,8 @@ def _trusted(question: VerificationOptions, *, at: datetime) -> dict[str, tuple[
         try:
             keys = read_jwks(data)
         except ConfigurationError as exc:
+            if exc.code != "jwks-invalid":
+                raise
             question.display.warn(f"{name}: {exc.message}")
             continue
         found = [key for key in keys if key.is_certified_by(NRAS_INTERMEDIATE_SPKI, at=at)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -209,16 +209,35 @@ def _spki_of(jwk: Mapping[str, JsonValue]) -> bytes:
 
     Raises:
         ValueError: it is none.
+        ConfigurationError: ``token-library-missing``.
     """
-    from joserfc.errors import JoseError  # noqa: PLC0415  of the extra 'tokens'; nothing else here needs it
-    from joserfc.jwk import import_key  # noqa: PLC0415  likewise
-
+    jose = _library()
     public = {name: value for name, value in jwk.items() if name in {"kty", "crv", "x", "y", "n", "e"}}
     try:
-        der: bytes = import_key(public).as_der(private=False)  # type: ignore[arg-type,union-attr]  # its own TypedDict
-    except (JoseError, KeyError) as exc:
+        der: bytes = jose.jwk.import_key(public).as_der(private=False)
+    except (jose.errors.JoseError, KeyError) as exc:
         raise ValueError(str(exc)) from exc
     return der
+
+
+class _Library(NamedTuple):
+    errors: Any  # Any, thrice: its keys are its own TypedDict
+    jwk: Any
+    jws: Any
+
+
+def _library() -> _Library:
+    """Import the library that checks signatures; nothing else here needs it."""
+    try:
+        from joserfc import errors, jwk, jws  # noqa: PLC0415  of the extra 'tokens'
+    except ImportError as exc:
+        raise ConfigurationError(
+            "the signature of a token cannot be checked: joserfc is not installed",
+            code="token-library-missing",
+            expected="the extra 'tokens'",
+            hint="pip install 'attest-kms[tokens]'",
+        ) from exc
+    return _Library(errors=errors, jwk=jwk, jws=jws)
 
 
 def _bad_jwks(problem: str) -> ConfigurationError:
@@ -253,11 +272,9 @@ def verify_token(
         EvidenceError: ``token-malformed``.
         EndorsementError: ``token-key-unknown``: no trusted key has the token's ``kid``.
         SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
+        ConfigurationError: ``token-library-missing``.
     """
-    from joserfc import jws  # noqa: PLC0415  of the extra 'tokens'; nothing else here needs it
-    from joserfc.errors import JoseError  # noqa: PLC0415  likewise
-    from joserfc.jwk import import_key  # noqa: PLC0415  likewise
-
+    jose = _library()
     header, claims = _parts(token, what, ignored_header)
     algorithm, kid, typ = header.get("alg"), header.get("kid"), header.get("typ")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
@@ -284,11 +301,11 @@ def verify_token(
         if algorithm in ("EdDSA", "Ed25519"):  # two names of one algorithm; joserfc warns of the older one
             _require_eddsa(token, key)
         else:
-            registry = jws.JWSRegistry(algorithms=[algorithm])
+            registry = jose.jws.JWSRegistry(algorithms=[algorithm])
             # Its own limits are below what real tokens have: a chain in the header, an event log in the claims.
             registry.max_header_length = registry.max_payload_length = MAX_TOKEN_BYTES
-            jws.deserialize_compact(token, import_key(dict(key.jwk)), registry=registry)  # type: ignore[arg-type]  # its own TypedDict
-    except (JoseError, EvidenceError, ValueError, TypeError) as exc:
+            jose.jws.deserialize_compact(token, jose.jwk.import_key(dict(key.jwk)), registry=registry)
+    except (jose.errors.JoseError, EvidenceError, ValueError, TypeError) as exc:
         raise SignatureError(
             f"the signature of {what} does not verify",
             code="token-signature-invalid",
