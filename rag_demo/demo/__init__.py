@@ -9,6 +9,7 @@
     stage.py      the three parties, put together
     needles.py    a secret in all the forms in which it might lie about
     search.py     looks for them in whatever anybody can see
+    refusals.py   requests that get no key, a step of the story
     story.py      ``--script``: what holds, shown step by step
     cli.py        ``python -m rag_demo``, which ``make demo`` runs
 """

@@ -19,6 +19,7 @@ from rag_demo.demo.document import (
 )
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Stage
+from rag_demo.demo.refusals import show_refusals
 from rag_demo.demo.search import Haystack, Hit, Searcher, process_haystacks
 from rag_demo.demo.secret_forms import Needle, bytes_needles, text_needles
 from rag_demo.demo.weights import weight_needles
@@ -33,6 +34,7 @@ def tell(out: Narrator, stage: Stage) -> None:
     """Tell it. What comes out otherwise than it should is counted by the narrator."""
     with stage.client() as owner, stage.client(token="another-token") as other:  # noqa: S106  a file's name
         ready(out, stage, owner)
+        show_refusals(out, stage)
         _ask_before(out, owner)
         _upload(out, stage, owner)
         _ask(out, owner)

@@ -28,6 +28,7 @@ from tests.rag_demo.demo.created import Created
 pytestmark = [pytest.mark.loopback, pytest.mark.timeout(300)]
 PLANTED = "nobody may hear of the nineteen barrels"
 LEASE_SECONDS = 10
+REFUSALS = ("policy-not-met", "nonce-mismatch", "binding-devices-mismatch", "challenge-used")
 PARTIES = ("operator", "model-owner", "document-owner")
 
 
@@ -142,9 +143,16 @@ def _plant(stage: Stage, seen: Capture) -> None:
 def _every_step_of_the_story_came_out_as_it_should(capture: Capture) -> None:
     checks = [one for one in capture.steps if one["kind"] == "check"]
     assert [one["text"] for one in checks if one["outcome"] != "pass"] == []
-    assert len(checks) >= 17
+    assert len(checks) >= 21
     texts = " ".join(one["text"] for one in checks)
-    for word in ("does not know", ANSWER_HAS, f"[1] {DOCUMENT_NAME} p. ", "sends nothing any more", "rag-stopped"):
+    for word in (
+        "does not know",
+        ANSWER_HAS,
+        f"[1] {DOCUMENT_NAME} p. ",
+        "sends nothing any more",
+        "rag-stopped",
+        *REFUSALS,
+    ):
         assert word in texts
     assert all(one["schema"] == "rag.demo/1" for one in capture.steps)
 
