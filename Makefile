@@ -176,7 +176,7 @@ lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) --group tpm-build --constraint requirements/dev.txt --output-file requirements/tpm-build.txt
 
 clean: ## remove what the checks leave behind
-	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
+	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist simulator/dist htmlcov
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv

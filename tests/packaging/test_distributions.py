@@ -116,6 +116,7 @@ def test_the_two_are_released_together() -> None:
     main, simulator = (tomllib.loads((path / "pyproject.toml").read_text())["project"] for path in PROJECTS.values())
     assert simulator["version"] == main["version"]
     assert simulator["dependencies"] == [f"attest-kms[cli]=={main['version']}"]
+    assert len({(path / "LICENSE").read_bytes() for path in PROJECTS.values()}) == 1
 
 
 def test_the_production_wheel_holds_the_three_packages_and_nothing_of_the_simulator(built: Built) -> None:
