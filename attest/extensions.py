@@ -1,6 +1,6 @@
 """Parts of attest and kms that come with another distribution, found by its entry points.
 
-Only a distribution that is named here in the code is asked: whatever else is installed cannot add or replace a part.
+Only the distribution that the caller names is asked: nothing else that is installed can add or replace a part.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from attest.errors import ConfigurationError
 
 __all__ = ["ExampleCommand", "ExampleGroup", "LazyEntry", "LazyGroup"]
 
-
 _GROUP = "attest.commands"
 
 
