@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from attest_simulator.nvidia import SimulatedBoard
-
 from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -24,6 +22,7 @@ from attest.evidence.gpu.evidence import parse_nvidia_device, parse_nvidia_repor
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
 from attest.nvsdk import device_with_rims, time_sdk
 from attest.nvsdk.environment import find_environment, installation_folder
+from attest_simulator.nvidia import SimulatedBoard
 from benchmarks.intel import NoVectorsError, remembering_tables
 from benchmarks.measure import Figure, interleaved_ratio, median_seconds
 

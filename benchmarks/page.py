@@ -8,9 +8,8 @@ import re
 from datetime import UTC, datetime
 from statistics import median
 
-from attest_simulator.machines import SimulatedMachine
-
 from attest.evidence.binding import Binding
+from attest_simulator.machines import SimulatedMachine
 from benchmarks.measure import Figure
 from tests.page.browser import BUNDLE, Question, Verifier, verifier
 

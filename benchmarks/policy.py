@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from attest_simulator import SimulatedChip, SimulatedGuest
-
 from attest.appraisal import appraise
 from attest.endorsements.anchors import TrustAnchors
 from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
@@ -14,6 +12,7 @@ from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy import load_policy
 from attest.verification import ExpectedFreshness, verify
+from attest_simulator import SimulatedChip, SimulatedGuest
 from benchmarks.measure import Figure, median_seconds
 
 __all__ = ["forty_checks"]

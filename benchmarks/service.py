@@ -16,15 +16,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
-from attest_simulator.nvidia import SimulatedBoard, bound_evidence
-
 from attest import Binding, EvidenceItem
 from attest.encoding import JsonValue, json_value
 from attest.evidence.envelope import MEDIA_SNP_EXTENDED
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release import CONTEXT, Challenge, ReleaseRequest, WorkloadKey
 from attest.release.wire import ROLE
+from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
+from attest_simulator.nvidia import SimulatedBoard, bound_evidence
 from benchmarks.intel import remembering_tables
 from benchmarks.signing import verifications
 from kms.clock import system_clock

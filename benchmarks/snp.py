@@ -11,7 +11,6 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from attest_simulator import SimulatedChip, SimulatedGuest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -25,6 +24,7 @@ from attest.evidence.snp import certificates, tcb
 from attest.evidence.snp.structure import parse_report
 from attest.evidence.snp.tcb import SnpProduct
 from attest.verification import VerifiedEvidence, verify
+from attest_simulator import SimulatedChip, SimulatedGuest
 from benchmarks.measure import Figure, interleaved_ratio
 
 __all__ = ["cold", "warm"]

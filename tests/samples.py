@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from attest_simulator import SimulatedChip, SimulatedGuest
-
 from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -13,6 +11,7 @@ from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_REPORT, Evidence, 
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_snp_evidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
+from attest_simulator import SimulatedChip, SimulatedGuest
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 NO_CRL = (Unchecked(check="revocation", reason="a test without a CRL"),)

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import cast
 
-from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
-
 from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -13,6 +11,7 @@ from attest.evidence.envelope import MEDIA_BINDING, MEDIA_EVENT_LOG, MEDIA_INTEL
 from attest.evidence.intel.quote import Tee
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 from tests.samples import AT
 
 NO_TCB = Unchecked(check="tcb", reason="a test without TCB info")

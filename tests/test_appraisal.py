@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from attest_simulator import SimulatedGuest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from attest.policy import Policy
 from attest.policy.rule_tree import AllBranch
 from attest.policy.snp_tcb import ProductTcb, shortfall
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest_simulator import SimulatedGuest
 from tests.policy.documents import MEASUREMENT, STRICT, document, policy_of
 from tests.samples import AT, Scene, report_evidence, scene
 

@@ -7,16 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.intel import IntelAuthority, SimulatedPlatform, SimulatedTd, application_event, typical_boot
-from attest_simulator.intel.eventlog import (
-    LogEntry,
-    MeasuredEvent,
-    efi_variable,
-    grub_command,
-    kernel_command_line,
-    opaque_event,
-    separator,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +18,16 @@ from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.eventlog.facts import facts_of
 from attest.policy import Policy, load_policy
 from attest.verification import VerifiedEvidence, verify
+from attest_simulator.intel import IntelAuthority, SimulatedPlatform, SimulatedTd, application_event, typical_boot
+from attest_simulator.intel.eventlog import (
+    LogEntry,
+    MeasuredEvent,
+    efi_variable,
+    grub_command,
+    kernel_command_line,
+    opaque_event,
+    separator,
+)
 from tests.evidence.intel.recorded import RECORDED, Recorded
 from tests.policy.documents import policy_of
 from tests.policy.intel_documents import (

@@ -1,10 +1,10 @@
 """Parts that come with another distribution."""
 
 import pytest
-from attest.extensions import load_extension
-from attest_simulator.cli.simulate import simulate
 
 from attest.errors import ConfigurationError
+from attest.extensions import load_extension
+from attest_simulator.cli.simulate import simulate
 
 
 def test_a_part_is_found_by_its_entry_point() -> None:

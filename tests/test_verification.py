@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from attest_simulator.nvidia import SimulatedBoard
 
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
@@ -22,6 +21,7 @@ from attest.evidence.envelope import (
     EvidenceItem,
 )
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
+from attest_simulator.nvidia import SimulatedBoard
 from tests.samples import AT, NO_CRL, NONCE, binding, bound_evidence, report_evidence, scene
 
 HONEST = scene()

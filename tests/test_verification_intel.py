@@ -5,8 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from attest_simulator.intel import MeasuredEvent, SimulatedPlatform, application_event, typical_boot
-from attest_simulator.intel.collateral import current_period, default_tcb_info
 
 from attest.checks import Check, Outcome
 from attest.endorsements.anchors import TrustAnchors
@@ -27,6 +25,8 @@ from attest.evidence.binding import ExpectedBinding
 from attest.evidence.envelope import MEDIA_EVENT_LOG
 from attest.evidence.intel.claims import sgx_claim, tdx_claim
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence
+from attest_simulator.intel import MeasuredEvent, SimulatedPlatform, application_event, typical_boot
+from attest_simulator.intel.collateral import current_period, default_tcb_info
 from tests.samples import AT, NO_CRL, NONCE, binding, report_evidence, scene
 from tests.samples_intel import (
     NO_TCB,

@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, get_args
 
-from attest_simulator.machines import MachineKind, SimulatedMachine
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -24,6 +23,7 @@ from attest.cli.private_files import write_private
 from attest.errors import AttestError, ConfigurationError
 from attest.release.names import KeyName, KeyReference
 from attest.sealed import SealingNames, seal_directory
+from attest_simulator.machines import MachineKind, SimulatedMachine
 from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory

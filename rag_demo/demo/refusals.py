@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final, get_args
 
 import httpx
-from attest_simulator.machines import MachineKind, SimulatedMachine
 
 from attest.encoding import json_value
 from attest.errors import AttestError
@@ -17,6 +16,7 @@ from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.client import KeyReleaseClient, ReleaseRefusedError
 from attest.release.notes import VerifierKey
+from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.owner import machine_of
 from rag_demo.demo.parties import Stage

@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from attest_simulator import der
-from attest_simulator.keys import CaRole, SimulatedRsaKey, public_key_info, simulated_ca_key, vcek_key, vlek_key
 from cryptography import x509
 
 from attest.endorsements.anchors import amd_name
 from attest.endorsements.x509 import Extension
 from attest.evidence.snp.certificates import LeafKind
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
+from attest_simulator import der
+from attest_simulator.keys import CaRole, SimulatedRsaKey, public_key_info, simulated_ca_key, vcek_key, vlek_key
 
 __all__ = [
     "CERTIFIED_FROM",

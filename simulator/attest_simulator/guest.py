@@ -12,6 +12,16 @@ from datetime import datetime
 from hashlib import sha256, sha384, shake_256
 from typing import Final
 
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.x509 import parse_certificate, parse_crl
+from attest.evidence.snp.certificate_table import TableEntry, encode_certificate_table
+from attest.evidence.snp.certificates import LeafKind
+from attest.evidence.snp.structure import REPORT_BYTES, SIGNED_BYTES, VERSIONS, layout_of_version
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest_simulator.certificates import (
     CERTIFIED_FROM,
     CertificateTemplate,
@@ -23,16 +33,6 @@ from attest_simulator.certificates import (
     vlek_template,
 )
 from attest_simulator.keys import simulated_ca_key, vcek_key, vlek_key
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-
-from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import parse_certificate, parse_crl
-from attest.evidence.snp.certificate_table import TableEntry, encode_certificate_table
-from attest.evidence.snp.certificates import LeafKind
-from attest.evidence.snp.structure import REPORT_BYTES, SIGNED_BYTES, VERSIONS, layout_of_version
-from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 
 __all__ = ["REPORT_DATA_BYTES", "SimulatedChip", "SimulatedGuest"]
 

@@ -14,6 +14,9 @@ from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
+from attest.evidence.snp.certificates import LeafKind
+from attest.evidence.snp.needs import KDS_SPL_NAMES
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest_simulator.certificates import (
     CERTIFIED_FROM,
     ca_role,
@@ -22,10 +25,6 @@ from attest_simulator.certificates import (
     vcek_template,
 )
 from attest_simulator.keys import CaRole, simulated_ca_key
-
-from attest.evidence.snp.certificates import LeafKind
-from attest.evidence.snp.needs import KDS_SPL_NAMES
-from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 
 __all__ = ["KdsAnswer", "SimulatedKds"]
 

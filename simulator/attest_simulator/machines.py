@@ -18,16 +18,15 @@ from datetime import datetime
 from hashlib import sha384
 from typing import Final, Literal, get_args
 
+from attest.encoding import JsonValue
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
+from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator.azure import SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.certificates import simulated_crl
 from attest_simulator.guest import SimulatedChip, SimulatedGuest
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.nvidia import SimulatedBoard, bound_evidence
-
-from attest.encoding import JsonValue
-from attest.evidence.binding import Binding
-from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
-from attest.evidence.snp.tcb import SnpProduct
 
 __all__ = ["MachineKind", "SimulatedMachine"]
 

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from attest_simulator.guest import SimulatedChip, SimulatedGuest
-from attest_simulator.intel import SimulatedPlatform, SimulatedTd
-
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import (
     MEDIA_BINDING,
@@ -19,6 +16,8 @@ from attest.evidence.envelope import (
     EvidenceItem,
 )
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator.guest import SimulatedChip, SimulatedGuest
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 
 __all__ = ["simulated_snp", "simulated_tdx", "snp_service", "tdx_service"]
 

@@ -7,13 +7,13 @@ the evidence and as an endorsement file.
 from dataclasses import replace
 
 import pytest
-from attest_simulator import CaRole, SimulatedChip, SimulatedGuest, ca_template, simulated_ca_key, simulated_crl
 
 from attest.endorsements.anchors import TrustAnchors, amd_name
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import ChainError
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import CaRole, SimulatedChip, SimulatedGuest, ca_template, simulated_ca_key, simulated_crl
 from tests.samples import AT, Scene
 
 PRODUCT = SnpProduct.GENOA

@@ -5,10 +5,10 @@ a report whose CHIP_ID was replaced must not verify either.
 """
 
 import pytest
-from attest_simulator import SimulatedChip
 
 from attest.errors import BindingError
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip
 from tests.samples import AT, scene
 
 

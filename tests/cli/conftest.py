@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from click.testing import CliRunner
 
 from attest.cli.main import cli
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from tests.samples import AT, binding
 
 WHEN = "2026-06-01T00:00:00Z"

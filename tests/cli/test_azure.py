@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from attest.evidence.azure.forms import raw_tpm_quote_bytes
+from attest.evidence.azure.structure import HclReportType
 from attest_simulator.certificates import simulated_crl
 from attest_simulator.tpm_log import (
     extended,
@@ -16,9 +19,6 @@ from attest_simulator.tpm_log import (
     typical_tpm_boot,
     write_tpm_log,
 )
-
-from attest.evidence.azure.forms import raw_tpm_quote_bytes
-from attest.evidence.azure.structure import HclReportType
 from tests.cli.conftest import LAB, Attest, Ran
 from tests.evidence.azure.made import CHIP, NONCE, PLATFORM, AzureVm, quote
 from tests.evidence.azure.test_event_log import booted

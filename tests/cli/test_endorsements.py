@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
-from attest_simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from attest.cli.clock import now
 from attest.encoding import rfc3339_text
+from attest_simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from tests.cli.conftest import Attest, Files
 
 LAB = ("--allow-simulated",)

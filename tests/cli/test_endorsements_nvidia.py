@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from attest_simulator.nvidia import NvidiaAnswer, SimulatedGpu, SimulatedNvidiaService
 
 from attest.cli.clock import now
+from attest_simulator.nvidia import NvidiaAnswer, SimulatedGpu, SimulatedNvidiaService
 from tests.cli.conftest import Attest, Files
 
 GPU = SimulatedGpu.of("gpu 0").device_item(bytes(range(32)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from attest_simulator.nvidia import SimulatedBoard
-
 from tests.cli.conftest import Attest
 from tests.samples import AT
 

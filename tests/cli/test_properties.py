@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-from attest_simulator import SimulatedChip, SimulatedGuest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from attest.cli.main import cli
 from attest.evidence.snp.tcb import SnpProduct
 from attest.terminal.visible_text import visible
+from attest_simulator import SimulatedChip, SimulatedGuest
 
 REPORT = SimulatedGuest(chip=SimulatedChip.of(SnpProduct.GENOA)).extended_report(bytes(64))
 LAB = ["--offline", "--allow-simulated", "--at", "2026-06-01T00:00:00Z"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.intel import SimulatedTd, application_event, typical_boot
 
+from attest_simulator.intel import SimulatedTd, application_event, typical_boot
 from tests.cli.conftest import LAB, Attest, Files
 from tests.policy.intel_documents import AT, PLATFORM, REPORT_DATA, TD
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import cbor2
 import pytest
-from attest_simulator.nvidia import SimulatedGpu
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from attest_simulator.nvidia import SimulatedGpu
+from tests.cli.conftest import LAB, WHEN, Attest, Files
 from tests.endorsements.cose_made import CosePrivateKey
 from tests.policy.corim_made import CLASS, comid, corim, intel, launch_measurement, signed_corim
-
-from tests.cli.conftest import LAB, WHEN, Attest, Files
 from tests.samples import AT
 
 A, B = "01" * 48, "02" * 48

@@ -10,7 +10,6 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu
 
 from attest.endorsements.bundle import parse_bundle
 from attest.endorsements.ocsp import refusal_of
@@ -18,6 +17,7 @@ from attest.endorsements.rims import parse_rim_answer
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import parse_envelope
 from attest.evidence.gpu.evidence import parse_nvidia_device, split_nvidia_json
+from attest_simulator.nvidia import SimulatedGpu
 from tests.cli.conftest import LAB, WHEN, Attest, Files
 from tests.samples import AT
 

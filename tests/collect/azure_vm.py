@@ -11,12 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from attest_simulator.azure import SimulatedSnpHost, SimulatedTdxHost, tpm_key
-from attest_simulator.azure.hcl import HCL_BYTES, committed
-from attest_simulator.intel.certificates import pem_text
-from attest_simulator.intel.eventlog import SHA256 as BANK
-from attest_simulator.intel.eventlog import LogEntry
-from attest_simulator.tpm_log import replayed_pcrs, typical_tpm_boot, write_tpm_log
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -28,6 +22,12 @@ from attest.collect.boot_log import TCG_LOG
 from attest.collect.tpm import NvIndex, OpenTpm, Tpm, TpmQuote
 from attest.errors import CollectionError
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection, bitmap_of
+from attest_simulator.azure import SimulatedSnpHost, SimulatedTdxHost, tpm_key
+from attest_simulator.azure.hcl import HCL_BYTES, committed
+from attest_simulator.intel.certificates import pem_text
+from attest_simulator.intel.eventlog import SHA256 as BANK
+from attest_simulator.intel.eventlog import LogEntry
+from attest_simulator.tpm_log import replayed_pcrs, typical_tpm_boot, write_tpm_log
 from tests.collect.fake_machine import FakeMachine, plain_machine
 
 AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"

@@ -14,10 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from attest_simulator import SimulatedChip, SimulatedGuest
-from attest_simulator.intel import SimulatedPlatform, SimulatedTd
-from attest_simulator.nvidia import SimulatedGpu
-
 from attest.collect import CollectedGpu, GpuIdentity, GpuState
 from attest.collect.access import MachineAccess
 from attest.collect.ioctl import (
@@ -33,6 +29,9 @@ from attest.collect.ioctl import (
 from attest.collect.tsm import TsmReports
 from attest.evidence.gpu.evidence import GpuSettings
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip, SimulatedGuest
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
+from attest_simulator.nvidia import SimulatedGpu
 
 Blobs = dict[str, bytes]
 Answer = Callable[[bytes, int | None], Blobs]

@@ -6,10 +6,6 @@ from pathlib import Path
 from shutil import copytree, rmtree
 
 import pytest
-from attest_simulator.azure import SimulatedSnpHost
-from attest_simulator.azure.imds import SimulatedImds
-from attest_simulator.azure.serving import serving_imds
-from attest_simulator.nvidia.device import device_endorsements
 
 from attest.collect import collect_machine
 from attest.collect.azure import asked_of_azure
@@ -22,6 +18,10 @@ from attest.evidence.azure.verify import VerifiedAzureEvidence
 from attest.evidence.envelope import Evidence
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.snp.evidence import ParsedSnpEvidence
+from attest_simulator.azure import SimulatedSnpHost
+from attest_simulator.azure.imds import SimulatedImds
+from attest_simulator.azure.serving import serving_imds
+from attest_simulator.nvidia.device import device_endorsements
 from tests.collect.azure_judged import NONCE, a_vm, azure_of, judged, refused
 from tests.collect.azure_vm import SNP, TDX, Host, software_vm
 from tests.collect.fake_machine import with_gpus

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia.device import device_endorsements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from attest.evidence.envelope import (
 )
 from attest.release.client import Attester
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
+from attest_simulator.nvidia.device import device_endorsements
 from tests.collect.fake_machine import (
     FakeMachine,
     FakeTdxGuest,

@@ -4,9 +4,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from attest_simulator.intel.eventlog import SHA1, LogEntry, opaque_event
-from attest_simulator.nvidia.device import device_endorsements
-from attest_simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 
 from attest.checks import Outcome
 from attest.collect.boot_log import TCG_LOG, collect_tcg_log
@@ -15,6 +12,9 @@ from attest.errors import CollectionError
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_EVENT_LOG
 from attest.evidence.eventlog.facts import facts_of
 from attest.evidence.eventlog.structure import MAX_LOG_BYTES
+from attest_simulator.intel.eventlog import SHA1, LogEntry, opaque_event
+from attest_simulator.nvidia.device import device_endorsements
+from attest_simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from tests.collect.azure_judged import NONCE, a_vm, judged
 from tests.collect.azure_vm import BOOT, SNP, TDX, AzureMachine, Host, software_vm
 from tests.collect.fake_machine import with_gpus

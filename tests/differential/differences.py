@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from attest_simulator.intel import Period, SimulatedEnclave, SimulatedPlatform, SimulatedTd, intel_collateral
-from attest_simulator.intel.collateral import current_period, default_qe_identity
-from attest_simulator.intel.td import SEPT_VE_DISABLE, TD_DEBUG
-
 from attest.endorsements.x509 import parse_certificate, parse_crl, pem_blocks
 from attest.errors import EvidenceError
 from attest.evidence.intel.collateral_forms import der_without_padding
 from attest.evidence.intel.pck import read_pck
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.tdx.structure import ParsedTdReport
+from attest_simulator.intel import Period, SimulatedEnclave, SimulatedPlatform, SimulatedTd, intel_collateral
+from attest_simulator.intel.collateral import current_period, default_qe_identity
+from attest_simulator.intel.td import SEPT_VE_DISABLE, TD_DEBUG
 from tests.differential.made import AT, MIGRATABLE, collateral_of
 from tests.differential.mutations import CHAINS, CRLS, Case, Collateral, regions
 from tests.differential.verdicts import Verdict, ours, theirs

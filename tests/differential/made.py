@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from attest.evidence.intel.quote import Tee
 from attest_simulator.intel import (
     QeIdentity,
     SimulatedEnclave,
@@ -25,8 +26,6 @@ from attest_simulator.intel import (
 from attest_simulator.intel.collateral import current_period, default_qe_identity
 from attest_simulator.intel.tcb import components
 from attest_simulator.intel.td import SEPT_VE_DISABLE, TD_DEBUG
-
-from attest.evidence.intel.quote import Tee
 from tests.differential.mutations import Case, Collateral
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -5,12 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from attest_simulator.intel.eventlog import SHA1, SHA256, SHA384, LogEntry
-from attest_simulator.tpm_log import extended, startup_locality, typical_tpm_boot, write_tpm_log
 
 from attest.evidence.eventlog.kinds import TCG2_SHA256
 from attest.evidence.eventlog.replay import replay
 from attest.evidence.eventlog.structure import parse_event_log
+from attest_simulator.intel.eventlog import SHA1, SHA256, SHA384, LogEntry
+from attest_simulator.tpm_log import extended, startup_locality, typical_tpm_boot, write_tpm_log
 
 TOOL = shutil.which("tpm2_eventlog")
 pytestmark = pytest.mark.skipif(TOOL is None, reason="tpm2_eventlog of tpm2-tools is not installed")

@@ -4,14 +4,14 @@ import json
 from dataclasses import dataclass
 
 import dcap_qvl  # type: ignore[import-untyped]  # its stubs are not marked as such
-from attest_simulator.intel import IntelAuthority
-from attest_simulator.intel.certificates import authority_certificate
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AttestError
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.intel.verify import verify_intel_quote
+from attest_simulator.intel import IntelAuthority
+from attest_simulator.intel.certificates import authority_certificate
 from tests.differential.mutations import Case
 
 SIMULATED_ROOT = authority_certificate(IntelAuthority.ROOT)

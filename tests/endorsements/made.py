@@ -3,13 +3,13 @@
 from base64 import encodebytes
 from datetime import UTC, datetime
 
-from attest_simulator import der
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.endorsements.anchors import amd_name
 from attest.endorsements.x509 import Extension
+from attest_simulator import der
 
 BEGINS = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS = datetime(2027, 1, 1, tzinfo=UTC)

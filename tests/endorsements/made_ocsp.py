@@ -4,11 +4,11 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from attest_simulator import der
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.endorsements.x509 import Certificate, Extension, Issuer, parse_certificate
+from attest_simulator import der
 from tests.endorsements import made
 
 AT = datetime(2026, 7, 1, tzinfo=UTC)

@@ -5,9 +5,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from attest_simulator.intel.keys import IntelAuthority, authority_key, spki_of
-from attest_simulator.keys import CaRole, simulated_ca_key
-from attest_simulator.nvidia import DEVICE_ROOT, RIM_ROOT
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +16,9 @@ from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
 from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator.intel.keys import IntelAuthority, authority_key, spki_of
+from attest_simulator.keys import CaRole, simulated_ca_key
+from attest_simulator.nvidia import DEVICE_ROOT, RIM_ROOT
 from tests.endorsements import made
 
 # specs: AMD's key distribution service, measured from the DER of each root.

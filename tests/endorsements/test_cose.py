@@ -2,9 +2,9 @@
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from tests.endorsements.cose_made import CosePrivateKey, cose_sign
 
 from attest.endorsements.cose import algorithm_numbers, cose_signature_holds
+from tests.endorsements.cose_made import CosePrivateKey, cose_sign
 
 KEYS: list[CosePrivateKey] = [
     ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32))),

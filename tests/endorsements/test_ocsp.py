@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from attest_simulator import der
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509 import load_der_x509_certificate, ocsp
 from hypothesis import given
@@ -24,6 +23,7 @@ from attest.endorsements.ocsp import (
 from attest.endorsements.ocsp_answers import MAX_CERTIFICATES
 from attest.endorsements.x509 import Crl, Extension, Issuer, parse_crl
 from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, RevokedError
+from attest_simulator import der
 from tests.endorsements import made
 from tests.endorsements.made_ocsp import (
     AT,

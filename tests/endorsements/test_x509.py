@@ -6,9 +6,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from attest_simulator import der
-from attest_simulator.certificates import ca_template, simulated_chain
-from attest_simulator.keys import CaRole, simulated_ca_key
 from cryptography.hazmat import asn1
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
@@ -34,6 +31,9 @@ from attest.endorsements.x509 import (
 from attest.errors import ChainError, EndorsementError, EvidenceError, RevokedError
 from attest.evidence.snp.certificates import LeafKind
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import der
+from attest_simulator.certificates import ca_template, simulated_chain
+from attest_simulator.keys import CaRole, simulated_ca_key
 from tests.endorsements import made
 
 SECOND = timedelta(seconds=1)

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest
-from attest_simulator.certificates import simulated_crl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +39,8 @@ from attest.evidence.input_files import (
 )
 from attest.evidence.snp.peer_forms import TINFOIL_FORMAT
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip, SimulatedGuest
+from attest_simulator.certificates import simulated_crl
 from tests.evidence.snp.peer_writers import attestation, sev_struct, trustee
 
 CHIP = SimulatedChip.of(SnpProduct.GENOA)

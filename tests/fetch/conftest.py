@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
+
+from attest.fetch import FetchClocks, KdsClient, OcspClient, PcsClient, RimServiceClient
 from attest_simulator.intel import SimulatedPcs, SimulatedPlatform
 from attest_simulator.kds import SimulatedKds
 from attest_simulator.nvidia import NvidiaAnswer, SimulatedNvidiaService
-
-from attest.fetch import FetchClocks, KdsClient, OcspClient, PcsClient, RimServiceClient
 
 AT = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 

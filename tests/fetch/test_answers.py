@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attest_simulator.certificates import vlek_template
-from attest_simulator.keys import CaRole, simulated_ca_key
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +14,8 @@ from attest.evidence.snp.evidence import parse_snp_evidence
 from attest.evidence.snp.needs import needed_endorsements, vcek_request
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.fetch.answers import describe, max_answer_bytes, read_answer
+from attest_simulator.certificates import vlek_template
+from attest_simulator.keys import CaRole, simulated_ca_key
 from tests.endorsements.made import pem
 from tests.fetch.conftest import simulated
 

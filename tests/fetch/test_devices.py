@@ -10,16 +10,6 @@ from urllib.parse import parse_qs
 from urllib.parse import quote as percent_encoded
 
 import pytest
-from attest_simulator.guest import SimulatedChip, SimulatedGuest
-from attest_simulator.intel import (
-    IntelAuthority,
-    Period,
-    SimulatedEnclave,
-    SimulatedPcs,
-    SimulatedPlatform,
-    SimulatedTd,
-)
-from attest_simulator.nvidia import SimulatedGpu
 
 from attest import verify
 from attest.endorsements.anchors import TrustAnchors
@@ -54,6 +44,16 @@ from attest.fetch import (
     gather_for_evidence,
     gather_for_quote,
 )
+from attest_simulator.guest import SimulatedChip, SimulatedGuest
+from attest_simulator.intel import (
+    IntelAuthority,
+    Period,
+    SimulatedEnclave,
+    SimulatedPcs,
+    SimulatedPlatform,
+    SimulatedTd,
+)
+from attest_simulator.nvidia import SimulatedGpu
 from tests.evidence.azure.made import AzureVm
 from tests.evidence.intel.recorded import RECORDED, Recorded
 from tests.fetch.conftest import (

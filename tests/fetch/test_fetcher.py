@@ -6,9 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from attest_simulator.certificates import ca_template, simulated_chain
-from attest_simulator.guest import SimulatedChip, SimulatedGuest
-from attest_simulator.keys import CaRole, simulated_ca_key
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import UnsignedBundles, build_bundle, parse_bundle, verify_bundle
@@ -29,6 +26,9 @@ from attest.fetch import (
     gather_endorsements,
     gather_for,
 )
+from attest_simulator.certificates import ca_template, simulated_chain
+from attest_simulator.guest import SimulatedChip, SimulatedGuest
+from attest_simulator.keys import CaRole, simulated_ca_key
 from tests.endorsements.made import pem
 from tests.fetch.conftest import AT, Reply, Server, Watch, simulated
 

@@ -6,8 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedNvidiaService, SimulatedOcsp
-from attest_simulator.nvidia.rims import RimTemplate, rim_answer
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import build_bundle
@@ -30,6 +28,8 @@ from attest.fetch import (
 )
 from attest.fetch.answers import RIM_DAYS
 from attest.fetch.gpus import REFETCH_AFTER
+from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedNvidiaService, SimulatedOcsp
+from attest_simulator.nvidia.rims import RimTemplate, rim_answer
 from tests.endorsements import made
 from tests.fetch.conftest import AT, Answering, Reply, Server, simulated_responder, simulated_rims
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from urllib.parse import quote, unquote
 
 import pytest
-from attest_simulator.intel import SIMULATED_FMSPC, SimulatedPcs
 
 from attest.endorsements.intel_answers import MAX_CHAIN_BYTES, intel_answer_bytes, parse_intel_crl, parse_intel_document
 from attest.endorsements.requests import (
@@ -21,6 +20,7 @@ from attest.fetch import PCS_URL, FetchClocks, KdsClient, PcsClient
 from attest.fetch.answers import describe, read_answer
 from attest.fetch.client import MAX_ATTEMPTS
 from attest.fetch.pcs import PCS_ROOT_CRL_URL
+from attest_simulator.intel import SIMULATED_FMSPC, SimulatedPcs
 from tests.fetch.conftest import AT, PLATFORM, Reply, Server, Watch, simulated_pcs
 
 TDX_INFO = IntelTcbInfoRequest(tee="tdx", fmspc=SIMULATED_FMSPC)

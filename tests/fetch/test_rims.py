@@ -6,8 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu, SimulatedNvidiaService, SimulatedNvSwitch
-from attest_simulator.nvidia.rims import RimTemplate, rim_answer
 
 from attest.endorsements.requests import IntelRootCrlRequest, NvidiaRimRequest
 from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES
@@ -15,6 +13,8 @@ from attest.errors import ConfigurationError, EndorsementError
 from attest.fetch import RIM_URL, EndorsementCache, FetchClocks, RimServiceClient, gather_endorsements, read_service_key
 from attest.fetch.answers import EXPIRING_RIM_DAYS, RENEWAL_DAYS, RIM_DAYS, describe, read_answer
 from attest.fetch.client import MAX_ATTEMPTS, TRANSFER_SECONDS
+from attest_simulator.nvidia import SimulatedGpu, SimulatedNvidiaService, SimulatedNvSwitch
+from attest_simulator.nvidia.rims import RimTemplate, rim_answer
 from tests.fetch.conftest import AT, Reply, Server, Watch, simulated_rims
 
 GPU = SimulatedGpu.of("gpu 0")

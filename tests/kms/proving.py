@@ -6,15 +6,14 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from attest_simulator import simulated_crl
-from attest_simulator.service import simulated_snp, simulated_tdx
-
 from attest import Binding, Endorsements, Evidence, TrustAnchors, load_policy
 from attest.encoding import base64url_bytes
 from attest.endorsements.x509 import parse_crl
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release.identity import ServiceAttestation
 from attest.release.mutual import AttestationAnswer, MutualAttestation, ServiceExpectation
+from attest_simulator import simulated_crl
+from attest_simulator.service import simulated_snp, simulated_tdx
 from kms.running.self_evidence.opening import open_attestation
 from kms.running.self_evidence.sources import EvidenceSource
 from tests.kms.support import AT, GUEST, TD, FakeRandom, Harness, policy_text, tdx_policy_text

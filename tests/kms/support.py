@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256, shake_256
 from pathlib import Path
 
-from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
-from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from sqlalchemy import create_engine
 
 from attest import Binding, Evidence, EvidenceItem
@@ -17,6 +15,8 @@ from attest.evidence.envelope import MEDIA_BINDING, MEDIA_EVENT_LOG, MEDIA_INTEL
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release import CONTEXT, Challenge, KeyName, Release, ReleaseRequest, VerifierKey, WorkloadKey, release_info
 from attest.release.wire import ROLE, read_receipt
+from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from kms.config.settings import Settings
 from kms.domain.actors import Actor, Means
 from kms.domain.secret import SecretBytes

@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from attest_simulator import SimulatedChip
-from attest_simulator.nvidia import SimulatedBoard
 
 from attest import load_policy
 from attest.encoding import cbor_bytes
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.release import KeyName, WorkloadKey
+from attest_simulator import SimulatedChip
+from attest_simulator.nvidia import SimulatedBoard
 from kms.clock import system_clock
 from kms.domain.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
 from kms.domain.lease_claims import KeptClaims, KeptItem, read_claims

@@ -4,12 +4,12 @@ import json
 from dataclasses import dataclass, field, replace
 
 import pytest
-from attest_simulator.azure import SimulatedAzureVm, SimulatedTdxHost
-from attest_simulator.nvidia import SimulatedBoard, bound_evidence
 
 from attest import Binding, EvidenceItem
 from attest.errors import AttestError
 from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence
+from attest_simulator.azure import SimulatedAzureVm, SimulatedTdxHost
+from attest_simulator.nvidia import SimulatedBoard, bound_evidence
 from kms.domain.errors import ReleaseDeniedError
 from tests.kms.support import (
     AT,

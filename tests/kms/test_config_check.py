@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import simulated_crl
-from attest_simulator.intel import SimulatedPlatform
 
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import simulated_crl
+from attest_simulator.intel import SimulatedPlatform
 from kms.auth.grants import give_role
 from kms.auth.names import jwt_identity
 from kms.cli.config_check import ConfigFinding, check_settings

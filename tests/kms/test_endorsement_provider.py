@@ -7,9 +7,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from attest_simulator import SimulatedKds, simulated_crl
-from attest_simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
-from attest_simulator.nvidia import SimulatedGpu, SimulatedNvidiaService
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -21,6 +18,9 @@ from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_DEVICE
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch import EndorsementSource, FetchClocks, KdsClient, PcsClient, VendorServices
+from attest_simulator import SimulatedKds, simulated_crl
+from attest_simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
+from attest_simulator.nvidia import SimulatedGpu, SimulatedNvidiaService
 from kms.release.endorsement_provider import REREAD_SECONDS, EndorsementDesk, FetchService
 from tests.kms.support import AT, Harness, Workload
 

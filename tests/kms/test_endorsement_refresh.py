@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from attest_simulator import SimulatedKds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from attest.endorsements.requests import AmdCrlRequest, EndorsementRequest
 from attest.errors import AttestError, EndorsementError
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch import EndorsementCache, FetchClocks, KdsClient, VendorServices
+from attest_simulator import SimulatedKds
 from kms.config.external_files import read_cached
 from kms.release.endorsement_dates import dated
 from kms.release.endorsement_provider import EndorsementDesk, FetchService

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pytest
-from attest_simulator.azure import SimulatedAzureVm, SimulatedTdxHost
-from attest_simulator.nvidia import SimulatedBoard
 
 from attest import Endorsements, TrustAnchors, verify
 from attest.errors import ConfigurationError
+from attest_simulator.azure import SimulatedAzureVm, SimulatedTdxHost
+from attest_simulator.nvidia import SimulatedBoard
 from kms.controls.admin import freeze
 from kms.domain.actors import Actor, Means
 from kms.domain.decide import ReleaseOutcome, decide

@@ -16,8 +16,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from kms.admin_api.listener import with_certificate
+from kms.running import http_protocol
 from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
-from kms.server import http_protocol
 from tests.conftest import REPOSITORY
 from tests.kms.pki import Issued, authority, server_context
 

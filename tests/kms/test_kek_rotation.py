@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from attest_simulator import simulated_crl
 
 from attest.errors import ConfigurationError
+from attest_simulator import simulated_crl
 from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from attest_simulator import SimulatedChip
 
 from attest.errors import AttestError
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release import Challenge, KeyName, Release, ReleaseRequest, WorkloadKey
 from attest.release.wire import read_receipt
+from attest_simulator import SimulatedChip
 from kms.domain.attesters import holder_of, instance_of
 from kms.domain.errors import IntegrityError, ReleaseDeniedError
 from kms.domain.lease_claims import read_claims

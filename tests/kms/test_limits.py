@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from attest_simulator.nvidia import SimulatedBoard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName, Release, WorkloadKey
+from attest_simulator.nvidia import SimulatedBoard
 from kms.domain.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError
 from kms.domain.limits import (
     MAX_CHIPS,

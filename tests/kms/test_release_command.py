@@ -7,11 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from attest_simulator import simulated_crl
 from click.testing import CliRunner, Result
 
 from attest.cli.main import cli
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import simulated_crl
 from kms.clock import system_clock
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine
 from tests.kms.proving import POLICIES

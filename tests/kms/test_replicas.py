@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from attest_simulator import simulated_crl
 
+from attest_simulator import simulated_crl
 from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory

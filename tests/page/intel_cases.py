@@ -8,17 +8,16 @@ from datetime import datetime, timedelta
 from itertools import chain
 from urllib.parse import quote as percent
 
+from attest.encoding import rfc3339_text
+from attest.endorsements.x509 import parse_certificate
+from attest.evidence.envelope import Evidence, EvidenceItem
+from attest.evidence.intel.quote import Tee
 from attest_simulator.intel import MeasuredEvent, SimulatedPlatform, SimulatedTd, application_event, typical_boot
 from attest_simulator.intel.certificates import authority_certificate
 from attest_simulator.intel.collateral import IntelCollateral, Period, current_period, default_qe_identity
 from attest_simulator.intel.crls import simulated_intel_crl
 from attest_simulator.intel.keys import IntelAuthority
 from attest_simulator.intel.tcb import SvnLevel, TcbInfo, TdxModule
-
-from attest.encoding import rfc3339_text
-from attest.endorsements.x509 import parse_certificate
-from attest.evidence.envelope import Evidence, EvidenceItem
-from attest.evidence.intel.quote import Tee
 from tests.page.browser import Question
 from tests.samples import AT, NONCE, binding
 from tests.samples_intel import ZEROS, bound_td, intel_scene, log_item, old_platform, quote_evidence

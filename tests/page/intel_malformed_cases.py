@@ -7,18 +7,18 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any
 
-from attest_simulator import der
-from attest_simulator.intel.certificates import authority_certificate, simulated_name
-from attest_simulator.intel.collateral import default_qe_identity
-from attest_simulator.intel.crls import intel_crl_template
-from attest_simulator.intel.keys import IntelAuthority, authority_key
-from attest_simulator.intel.tcb import compact_json, signature_of, signed_document
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.endorsements.x509 import Extension
 from attest.errors import EvidenceError
 from attest.evidence.eventlog.replay import replay
 from attest.evidence.eventlog.structure import parse_event_log
+from attest_simulator import der
+from attest_simulator.intel.certificates import authority_certificate, simulated_name
+from attest_simulator.intel.collateral import default_qe_identity
+from attest_simulator.intel.crls import intel_crl_template
+from attest_simulator.intel.keys import IntelAuthority, authority_key
+from attest_simulator.intel.tcb import compact_json, signature_of, signed_document
 from tests.evidence.eventlog import writer
 from tests.evidence.intel import made_quotes
 from tests.evidence.intel.made_quotes import AUTHORITY, members, pem, sgx_members, tcb_members

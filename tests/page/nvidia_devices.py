@@ -5,11 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from attest_simulator import der
-from attest_simulator.nvidia import Reason, ReportTemplate, SimulatedGpu, SimulatedNvSwitch, SimulatedOcsp
-from attest_simulator.nvidia.certificates import NvidiaCertificateTemplate, pem_bytes, provisioner_authority
-from attest_simulator.nvidia.ocsp import OcspTemplate, responder_key, responder_template
-from attest_simulator.nvidia.responder import opaque_data
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -17,6 +12,11 @@ from attest.encoding import rfc3339_text
 from attest.endorsements.x509 import Extension
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_NVIDIA_REPORT, Evidence, EvidenceItem
 from attest.evidence.gpu.evidence import device_json
+from attest_simulator import der
+from attest_simulator.nvidia import Reason, ReportTemplate, SimulatedGpu, SimulatedNvSwitch, SimulatedOcsp
+from attest_simulator.nvidia.certificates import NvidiaCertificateTemplate, pem_bytes, provisioner_authority
+from attest_simulator.nvidia.ocsp import OcspTemplate, responder_key, responder_template
+from attest_simulator.nvidia.responder import opaque_data
 from tests.page.browser import Question
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)

@@ -6,7 +6,6 @@ from functools import cache
 
 from attest_simulator.nvidia.certificates import reference_issuer
 from attest_simulator.nvidia.rims import rim_signer_certificates, rim_signer_key, rim_signer_template, signed_in
-
 from tests.evidence.gpu.made_rim import (
     C14N,
     DS,

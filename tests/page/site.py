@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from attest_simulator.guest import SimulatedGuest
-from attest_simulator.machines import SimulatedMachine
 from playwright.sync_api import BrowserContext
 
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.page import page_files
+from attest_simulator.guest import SimulatedGuest
+from attest_simulator.machines import SimulatedMachine
 from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.settings import ServiceLimits
 from tests.kms.process import ServedProcess

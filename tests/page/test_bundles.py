@@ -7,10 +7,10 @@ from hashlib import sha256
 from random import Random
 
 import pytest
-from attest_simulator.machines import SimulatedMachine
 
 from attest.encoding import CborValue, cbor_bytes
 from attest.endorsements.intel_answers import intel_answer_bytes
+from attest_simulator.machines import SimulatedMachine
 from tests.page.browser import Question, Verifier
 from tests.page.intel_cases import FILES, TD, case
 from tests.page.reference import answer, differences

@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from attest_simulator.machines import MachineKind, SimulatedMachine
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
 from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import TrustAnchors
+from attest_simulator.machines import MachineKind, SimulatedMachine
 from tests.page.browser import Question, Verifier
 from tests.page.test_machines import AT, BINDING, EXPECTED
 

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
-from attest_simulator.certificates import simulated_crl
 
 from attest.channel import ChannelKey, KeyDocument, KeyOffer
 from attest.channel.hpke import KEM_HYBRID, KEM_X25519
+from attest_simulator.certificates import simulated_crl
 from tests.channel.support import AUDIENCE, AUTHORITY, WORLD, Service, offer_of
 from tests.channel.test_served import SECRET, Site, serving, site_of
 from tests.page.browser import Verifier

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from attest_simulator.machines import SimulatedMachine
 
 from attest.encoding import cbor_bytes
 from attest.endorsements.x509 import parse_certificate
 from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
+from attest_simulator.machines import SimulatedMachine
 from tests.page.browser import Question, Verifier
 from tests.page.reference import answer, differences
 from tests.page.test_machines import AT, BINDING

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from time import monotonic
 
 import pytest
+
 from attest_simulator import der
 from attest_simulator.intel.certificates import simulated_name
 from attest_simulator.intel.keys import IntelAuthority
-
 from tests.page.browser import Verifier
 from tests.page.intel_cases import FILES, PERIOD, TD, case
 from tests.page.reference import answer, differences

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from attest_simulator.machines import MachineKind, SimulatedMachine
 
 from attest.encoding import rfc3339_text
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
+from attest_simulator.machines import MachineKind, SimulatedMachine
 from tests.page.browser import Question, Verifier
 from tests.page.reference import answer, differences
 

@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
-from attest_simulator.machines import MachineKind, SimulatedMachine
-from attest_simulator.nvidia import bound_evidence
 
 from attest import Evidence, ExpectedBinding, TrustAnchors, VerifiedEvidence, appraise, load_policy, verify
 from attest.encoding import rfc3339_text
 from attest.evidence.binding import Binding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, EvidenceItem
+from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
+from attest_simulator.machines import MachineKind, SimulatedMachine
+from attest_simulator.nvidia import bound_evidence
 from tests.page.browser import REPOSITORY, Question, Verifier
 
 pytestmark = pytest.mark.loopback

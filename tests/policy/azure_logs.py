@@ -3,15 +3,14 @@
 from hashlib import sha256
 from typing import Any
 
-from attest_simulator.intel.eventlog import SHA256 as BANK
-from attest_simulator.intel.eventlog import LogEntry
-from attest_simulator.tpm_log import extended, replayed_pcrs, typical_tpm_boot, write_tpm_log
-
 from attest.checks import Unchecked
 from attest.evidence.azure.structure import HclReportType
 from attest.evidence.envelope import MEDIA_EVENT_LOG, EvidenceItem
 from attest.evidence.tpm.structure import SHA256, PcrSelection, bitmap_of
 from attest.verification import VerifiedEvidence
+from attest_simulator.intel.eventlog import SHA256 as BANK
+from attest_simulator.intel.eventlog import LogEntry
+from attest_simulator.tpm_log import extended, replayed_pcrs, typical_tpm_boot, write_tpm_log
 from tests.evidence.azure.made import ALL, AzureVm, judged, quote
 
 LINE = "/vmlinuz root=/dev/sda1 ro"

@@ -4,9 +4,9 @@ from typing import Any
 
 import cbor2
 from cbor2 import CBORTag
-from tests.endorsements.cose_made import CosePrivateKey, cose_sign
 
 from attest.policy.reference_values.corim import AMD_PROFILE, INTEL_OID
+from tests.endorsements.cose_made import CosePrivateKey, cose_sign
 
 AMD = CBORTag(32, AMD_PROFILE)
 INTEL = CBORTag(111, INTEL_OID)

@@ -4,10 +4,9 @@ import copy
 import json
 from typing import Any
 
-from attest_simulator import SimulatedChip, SimulatedGuest
-
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy import Policy, load_policy
+from attest_simulator import SimulatedChip, SimulatedGuest
 
 MEASUREMENT = SimulatedGuest(chip=SimulatedChip.of(SnpProduct.GENOA)).measurement.hex()
 

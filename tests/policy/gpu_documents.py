@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from attest_simulator.nvidia import SimulatedDevice, SimulatedGpu, SimulatedNvSwitch
-
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -16,6 +14,7 @@ from attest.evidence.gpu.evidence import parse_nvidia_device
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
 from attest.policy import Policy
+from attest_simulator.nvidia import SimulatedDevice, SimulatedGpu, SimulatedNvSwitch
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 NONCE = bytes(range(32))

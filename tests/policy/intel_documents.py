@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Literal
 
-from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
-
 from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 REPORT_DATA = b"fresh".ljust(64, b"\0")

@@ -8,9 +8,6 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from attest_simulator.nvidia import SimulatedGpu
-from attest_simulator.tpm_log import replayed_pcrs, typical_tpm_boot
-
 from attest.checks import Unchecked
 from attest.evidence.azure.structure import HclReportType
 from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
@@ -19,6 +16,8 @@ from attest.evidence.registry import SNP
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tpm.structure import SHA256, PcrSelection, bitmap_of
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
+from attest_simulator.nvidia import SimulatedGpu
+from attest_simulator.tpm_log import replayed_pcrs, typical_tpm_boot
 from tests.evidence.azure.made import PCRS, AzureVm, judged, quote
 from tests.policy.azure_logs import BY_GRUB, BY_STUB, GRUB, LINE, UKI, verified_boot
 from tests.policy.gpu_documents import BLACKWELL, HOPPER, SWITCH, verified, without_rims, without_settings

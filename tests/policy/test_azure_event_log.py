@@ -5,8 +5,6 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from attest_simulator.intel.eventlog import LogEntry, MeasuredEvent, grub_command, kernel_command_line, opaque_event
-from attest_simulator.tpm_log import stub_command_line, typical_tpm_boot, write_tpm_log
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +20,8 @@ from attest.policy.decode import InvalidValueError
 from attest.policy.eventlog import LOADER_LISTS
 from attest.policy.model import decode_policy
 from attest.verification import VerifiedEvidence
+from attest_simulator.intel.eventlog import LogEntry, MeasuredEvent, grub_command, kernel_command_line, opaque_event
+from attest_simulator.tpm_log import stub_command_line, typical_tpm_boot, write_tpm_log
 from tests.evidence.azure.made import ALL, judged
 from tests.policy.azure_logs import BY_GRUB, BY_STUB, GRUB, LINE, NO_LOG, UKI, verified_boot, vm_of
 from tests.policy.documents import policy_of

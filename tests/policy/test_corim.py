@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.endorsements.cose_made import CosePrivateKey
-from tests.policy.corim_made import AMD, CLASS, INTEL, amd, comid, corim, intel, launch_measurement, signed_corim
 
 from attest.errors import EvidenceError, SignatureError
 from attest.policy.decode import RelaxedDemand
 from attest.policy.reference_values.corim import MAX_CORIM_BYTES, parse_corim, verify_corim
 from attest.policy.reference_values.corim_import import ImportedCorim, references_from_corim
+from tests.endorsements.cose_made import CosePrivateKey
+from tests.policy.corim_made import AMD, CLASS, INTEL, amd, comid, corim, intel, launch_measurement, signed_corim
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 A, B, C = bytes([1]) * 48, bytes([2]) * 48, bytes([3]) * 32

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.nvidia import Reason, SimulatedGpu, SimulatedOcsp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy import Policy, load_policy
 from attest.policy.load import BASELINE_RULES
+from attest_simulator.nvidia import Reason, SimulatedGpu, SimulatedOcsp
 from tests.policy.documents import STRICT, policy_of
 from tests.policy.gpu_documents import (
     AT,

@@ -3,7 +3,6 @@
 from hashlib import sha256
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import ConfigurationError
@@ -12,6 +11,7 @@ from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, Evidence, EvidenceItem
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.reference_values.reference_sources import references_from, references_from_rims
 from attest.verification import ExpectedFreshness, verify
+from attest_simulator.nvidia import SimulatedGpu
 from tests.evidence.azure.made import PCRS, AzureVm, judged, quote
 from tests.policy.documents import MEASUREMENT
 from tests.samples import AT, NO_CRL, scene

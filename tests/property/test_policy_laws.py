@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from attest.policy import Policy
 from attest.policy.rule_tree import AllBranch
 from attest.policy.rules import none_of, one_of
 from attest.verification import VerifiedEvidence
+from attest_simulator.nvidia import SimulatedGpu
 from tests.policy.documents import policy_of
 from tests.policy.gpu_documents import BLACKWELL, verified, without_rims, without_settings
 from tests.policy.mixed import gpu, hopper, mixed, policy_with, snp, snp_cpu

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu
 
 from attest.appraisal import AttestationResult, appraise
 from attest.checks import Outcome
@@ -18,6 +17,7 @@ from attest.policy import Policy
 from attest.rego import read_rego_policy, rego_checks, with_rego
 from attest.rego.trustee import ear_document, evidence_document
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest_simulator.nvidia import SimulatedGpu
 from tests.policy.documents import MEASUREMENT, STRICT, policy_of
 from tests.samples import AT, NO_CRL, report_evidence, scene
 from tests.samples_intel import NO_TCB, intel_scene

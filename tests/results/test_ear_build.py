@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu
 
 from attest.appraisal import AttestationResult, appraise
 from attest.checks import Check, Outcome, Tier, Unchecked
@@ -26,6 +25,7 @@ from attest.results.ear_build import RELAXED, VALUES, build_ear, policy_id_of
 from attest.results.ear_codec import ear_from_cbor, ear_from_json, ear_to_cbor, ear_to_json
 from attest.results.ear_details import BoundKey, CheckRef, Relaxation
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest_simulator.nvidia import SimulatedGpu
 from tests.policy.documents import STRICT, policy_of
 from tests.policy.intel_documents import STRICT_TDX, tdx_document
 from tests.samples import AT, NONCE, Scene, bound_evidence, report_evidence, scene

@@ -4,11 +4,10 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from attest_simulator import SimulatedGuest
-from attest_simulator.machines import SimulatedMachine
-
 from attest.cli.clock import now
 from attest.cli.main import cli
+from attest_simulator import SimulatedGuest
+from attest_simulator.machines import SimulatedMachine
 from tests.collect.fake_machine import snp_machine
 
 __all__ = ["main"]

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import SimulatedGuest
 from click.testing import CliRunner, Result
 
 from attest.cli import key_output
@@ -26,6 +25,7 @@ from attest.cli.main import cli
 from attest.errors import ConfigurationError
 from attest.release import KeyReference
 from attest.release.refusals import LeaseLostError
+from attest_simulator import SimulatedGuest
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine
 from tests.kms.process import REPOSITORY, ServedProcess
 from tests.kms.support import MATERIAL

@@ -5,11 +5,11 @@ import itertools
 from pathlib import Path
 
 import pytest
-from attest_simulator.machines import MachineKind
 
 import attest
 from attest.release.refusals import KeyUnknownError, PolicyNotMetError
 from attest.session import ServiceNotGenuineError, ServiceUnreachableError
+from attest_simulator.machines import MachineKind
 from tests.kms.process import ServedProcess
 from tests.kms.support import MATERIAL
 from tests.session.serving import GPUS, KINDS, key_for, machine, url_of

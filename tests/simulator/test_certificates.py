@@ -6,6 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from attest.endorsements.anchors import amd_name
+from attest.endorsements.x509 import Certificate, Extension, parse_certificate, parse_crl
+from attest.errors import ChainError
+from attest.evidence.snp.certificates import LeafKind, SnpLeaf, read_leaf
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest_simulator import (
     SIMULATED_ORGANISATION,
     CaRole,
@@ -17,15 +26,6 @@ from attest_simulator import (
     simulated_crl,
 )
 from attest_simulator.certificates import CERTIFIED_FROM, KDS_HOST, ca_role, vcek_template, vlek_template
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
-
-from attest.endorsements.anchors import amd_name
-from attest.endorsements.x509 import Certificate, Extension, parse_certificate, parse_crl
-from attest.errors import ChainError
-from attest.evidence.snp.certificates import LeafKind, SnpLeaf, read_leaf
-from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 
 AUTHORITIES = [(product, role) for product in SnpProduct for role in CaRole]
 TCB = SnpTcbVersion(bootloader=4, tee=0, snp=24, microcode=219)

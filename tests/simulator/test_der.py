@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from attest_simulator import der
 from cryptography.hazmat import asn1
 from cryptography.x509 import ObjectIdentifier
 from hypothesis import given
 from hypothesis import strategies as st
+
+from attest_simulator import der
 
 
 @given(st.integers(min_value=-(1 << 200), max_value=1 << 200))

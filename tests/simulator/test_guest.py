@@ -5,16 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from attest_simulator import (
-    CaRole,
-    SimulatedChip,
-    SimulatedGuest,
-    ca_template,
-    simulated_ca_key,
-    simulated_chain,
-    simulated_crl,
-)
-from attest_simulator.certificates import vlek_template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +18,16 @@ from attest.evidence.snp.evidence import parse_snp_evidence
 from attest.evidence.snp.structure import REPORT_BYTES, SIGNED_BYTES, VERSIONS, layout_of_version, parse_report
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
+from attest_simulator import (
+    CaRole,
+    SimulatedChip,
+    SimulatedGuest,
+    ca_template,
+    simulated_ca_key,
+    simulated_chain,
+    simulated_crl,
+)
+from attest_simulator.certificates import vlek_template
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 REPORT_DATA = bytes(range(64))

@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest, SimulatedKds, simulated_chain, simulated_crl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from attest.evidence.snp.evidence import parse_snp_evidence
 from attest.evidence.snp.needs import needed_endorsements
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.snp.verify import verify_snp_evidence
+from attest_simulator import SimulatedChip, SimulatedGuest, SimulatedKds, simulated_chain, simulated_crl
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 KDS = SimulatedKds(this_update=datetime(2026, 1, 1, tzinfo=UTC), next_update=datetime(2027, 1, 1, tzinfo=UTC))

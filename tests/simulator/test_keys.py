@@ -3,6 +3,12 @@
 from hashlib import sha256
 
 import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+from attest.endorsements.anchors import TrustAnchors
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest_simulator import CaRole, simulated_ca_key
 from attest_simulator import keys as simulator_keys
 from attest_simulator.keys import (
@@ -15,12 +21,6 @@ from attest_simulator.keys import (
     vcek_key,
     vlek_key,
 )
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-
-from attest.endorsements.anchors import TrustAnchors
-from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 
 AUTHORITIES = [(product, role) for product in SnpProduct for role in CaRole]
 TCB = SnpTcbVersion(bootloader=4, tee=0, snp=24, microcode=219)

@@ -9,19 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import SimulatedChip
-from attest_simulator.azure import (
-    AzureHost,
-    HclTemplate,
-    SimulatedSnpHost,
-    SimulatedTdxHost,
-    VmConfiguration,
-    runtime_claims,
-    tpm_key,
-)
-from attest_simulator.azure.hcl import committed
-from attest_simulator.intel import SimulatedPlatform, SimulatedTd
-from attest_simulator.intel.td_report import quote_of_td_report, td_report
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from attest.endorsements.anchors import TrustAnchors
@@ -37,6 +24,19 @@ from attest.evidence.snp.structure import parse_report
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.evidence.snp.verify import verify_snp_evidence
 from attest.evidence.tdx.structure import ParsedTdReport
+from attest_simulator import SimulatedChip
+from attest_simulator.azure import (
+    AzureHost,
+    HclTemplate,
+    SimulatedSnpHost,
+    SimulatedTdxHost,
+    VmConfiguration,
+    runtime_claims,
+    tpm_key,
+)
+from attest_simulator.azure.hcl import committed
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
+from attest_simulator.intel.td_report import quote_of_td_report, td_report
 from tests.samples import AT
 
 AK, EK = tpm_key("a test", "AK").public_key(), tpm_key("a test", "EK").public_key()

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.azure import SimulatedTpm, boot_registers
-from attest_simulator.azure.tpm import ALL_PCRS, qualified_name
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding
@@ -19,6 +17,8 @@ from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.azure.runtime import parse_runtime_claims
 from attest.evidence.tpm.quote import require_pcr_values, require_signed
 from attest.evidence.tpm.structure import parse_tpm_quote
+from attest_simulator.azure import SimulatedTpm, boot_registers
+from attest_simulator.azure.tpm import ALL_PCRS, qualified_name
 
 TPM = SimulatedTpm()
 NONCE = bytes(range(48))

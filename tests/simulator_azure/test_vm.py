@@ -3,9 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from attest_simulator.azure import FORMS, AzureForm, SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
-from attest_simulator.nvidia import SimulatedBoard, bound_evidence
-from attest_simulator.tpm_log import replayed_pcrs, typical_tpm_boot
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -16,6 +13,9 @@ from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
 from attest.evidence.input_files import read_evidence
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest_simulator.azure import FORMS, AzureForm, SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
+from attest_simulator.nvidia import SimulatedBoard, bound_evidence
+from attest_simulator.tpm_log import replayed_pcrs, typical_tpm_boot
 from tests.samples import AT
 
 NONCE = bytes(range(48))

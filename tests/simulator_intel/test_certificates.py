@@ -8,6 +8,15 @@ from hashlib import sha1, sha256
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from attest.endorsements.anchors import TrustAnchors, intel_name
+from attest.endorsements.x509 import Certificate, Crl, Extension, parse_certificate, parse_crl, pem_blocks
+from attest.evidence.intel.pck import read_pck
+from attest.evidence.intel.quote import parse_quote
 from attest_simulator.intel import SIMULATED_INTEL, IntelAuthority, SimulatedPlatform
 from attest_simulator.intel.certificates import (
     PlatformConfiguration,
@@ -21,15 +30,6 @@ from attest_simulator.intel.certificates import (
 )
 from attest_simulator.intel.crls import intel_crl_template, simulated_intel_crl
 from attest_simulator.intel.keys import authority_key, p256_key, spki_of
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-from attest.endorsements.anchors import TrustAnchors, intel_name
-from attest.endorsements.x509 import Certificate, Crl, Extension, parse_certificate, parse_crl, pem_blocks
-from attest.evidence.intel.pck import read_pck
-from attest.evidence.intel.quote import parse_quote
 
 BUNDLES = {
     IntelAuthority.PLATFORM: ("tdx-b0c06f000000-2025-06.json", "pck_crl_issuer_chain", 0),

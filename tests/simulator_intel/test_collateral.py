@@ -7,6 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+from attest.endorsements.intel import parse_pcs_answer
+from attest.endorsements.x509 import parse_crl
+from attest.evidence.intel.qe_identity import parse_qe_identity
+from attest.evidence.intel.quote import Tee
+from attest.evidence.intel.tcb_info import parse_tcb_info
 from attest_simulator.intel import (
     IntelAuthority,
     IntelCollateral,
@@ -23,15 +32,6 @@ from attest_simulator.intel import (
 from attest_simulator.intel.collateral import current_period, default_qe_identity
 from attest_simulator.intel.keys import authority_key
 from attest_simulator.intel.tcb import TcbComponent, components, json_time, signed_document
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-
-from attest.endorsements.intel import parse_pcs_answer
-from attest.endorsements.x509 import parse_crl
-from attest.evidence.intel.qe_identity import parse_qe_identity
-from attest.evidence.intel.quote import Tee
-from attest.evidence.intel.tcb_info import parse_tcb_info
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PLATFORM = SimulatedPlatform.of()

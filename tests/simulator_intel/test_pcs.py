@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import pytest
-from attest_simulator.intel import IntelAuthority, PcsAnswer, SimulatedPcs, SimulatedPlatform
-from attest_simulator.intel.certificates import issuer_chain
-from attest_simulator.intel.keys import authority_key
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from attest.endorsements.intel import parse_pcs_answer
 from attest.endorsements.x509 import parse_crl, pem_blocks
 from attest.evidence.intel.tcb_info import parse_tcb_info
+from attest_simulator.intel import IntelAuthority, PcsAnswer, SimulatedPcs, SimulatedPlatform
+from attest_simulator.intel.certificates import issuer_chain
+from attest_simulator.intel.keys import authority_key
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PLATFORM = SimulatedPlatform.of()

@@ -7,18 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.intel import (
-    IntelAuthority,
-    IntelCollateral,
-    QuoteTemplate,
-    SimulatedEnclave,
-    SimulatedPlatform,
-    SimulatedTd,
-)
-from attest_simulator.intel.collateral import QE_MR_SIGNER, current_period, default_qe_identity
-from attest_simulator.intel.keys import p256_key, raw_public_key
-from attest_simulator.intel.quoting import QE_AUTH_DATA, Values, quote_header, sgx_report
-from attest_simulator.intel.structure import HEADER_V3, HEADER_V4, SGX_REPORT, TD_REPORTS
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -33,6 +21,18 @@ from attest.evidence.intel.judgement import judge_collateral
 from attest.evidence.intel.quote import Tee, parse_quote
 from attest.evidence.sgx.structure import ParsedEnclaveReport
 from attest.evidence.tdx.structure import ParsedTdReport, layout_of_type
+from attest_simulator.intel import (
+    IntelAuthority,
+    IntelCollateral,
+    QuoteTemplate,
+    SimulatedEnclave,
+    SimulatedPlatform,
+    SimulatedTd,
+)
+from attest_simulator.intel.collateral import QE_MR_SIGNER, current_period, default_qe_identity
+from attest_simulator.intel.keys import p256_key, raw_public_key
+from attest_simulator.intel.quoting import QE_AUTH_DATA, Values, quote_header, sgx_report
+from attest_simulator.intel.structure import HEADER_V3, HEADER_V4, SGX_REPORT, TD_REPORTS
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 REPORT_DATA = bytes(range(64))

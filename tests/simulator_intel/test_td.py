@@ -5,6 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from attest.errors import AttestError
+from attest.evidence.eventlog.content import Verification
+from attest.evidence.eventlog.facts import facts_of
+from attest.evidence.eventlog.replay import verify_event_log
+from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
+from attest.evidence.intel.quote import parse_quote
+from attest.evidence.tdx.structure import ParsedTdReport
 from attest_simulator.intel import (
     LogEntry,
     MeasuredEvent,
@@ -28,14 +36,6 @@ from attest_simulator.intel.eventlog import (
     write_event_log,
 )
 from attest_simulator.intel.td import SEPT_VE_DISABLE, TD_DEBUG
-
-from attest.errors import AttestError
-from attest.evidence.eventlog.content import Verification
-from attest.evidence.eventlog.facts import facts_of
-from attest.evidence.eventlog.replay import verify_event_log
-from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
-from attest.evidence.intel.quote import parse_quote
-from attest.evidence.tdx.structure import ParsedTdReport
 
 TD = SimulatedTd(platform=SimulatedPlatform.of())
 REPORT_DATA = bytes(64)

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from attest_simulator.nvidia import SimulatedBoard, SimulatedGpu, SimulatedNvSwitch
 
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE
 from attest.evidence.gpu.evidence import parse_nvidia_device, split_nvidia_json
+from attest_simulator.nvidia import SimulatedBoard, SimulatedGpu, SimulatedNvSwitch
 
 NONCE = bytes(range(32))
 BOARD = SimulatedBoard.of()

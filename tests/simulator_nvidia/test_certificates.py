@@ -10,6 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtensionOID
+
+from attest.endorsements.anchors import AnchorRole, TrustAnchors
+from attest.endorsements.x509 import Certificate, Extension, parse_certificate, pem_blocks
 from attest_simulator.nvidia import DEVICE_ROOT, PRODUCTS, RIM_ROOT, SIMULATED_NVIDIA, Architecture
 from attest_simulator.nvidia.certificates import (
     Authority,
@@ -24,14 +32,6 @@ from attest_simulator.nvidia.certificates import (
 from attest_simulator.nvidia.device_chain import DICE_FWID, DICE_TCB_INFO, DeviceKeys, firmware_id
 from attest_simulator.nvidia.keys import spki_of
 from attest_simulator.nvidia.rims import rim_signer_certificates, rim_signer_template
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import ExtensionOID
-
-from attest.endorsements.anchors import AnchorRole, TrustAnchors
-from attest.endorsements.x509 import Certificate, Extension, parse_certificate, pem_blocks
 from tests.simulator_nvidia import recorded
 
 ARCHITECTURES = tuple(PRODUCTS)

@@ -3,10 +3,11 @@
 from hashlib import sha1
 
 import pytest
-from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, public_point, sign_der, sign_raw, spki_of
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, public_point, sign_der, sign_raw, spki_of
 
 
 def test_a_label_always_stands_for_the_same_key_and_another_label_for_another() -> None:

@@ -4,16 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from attest_simulator.nvidia import DEVICE_ROOT, RIM_ROOT, Reason, SimulatedGpu, SimulatedOcsp
-from attest_simulator.nvidia.certificates import (
-    Authority,
-    issuing_authorities,
-    provisioner_authority,
-    reference_issuer,
-)
-from attest_simulator.nvidia.keys import p384_key
-from attest_simulator.nvidia.ocsp import responder_template
-from attest_simulator.nvidia.rims import rim_signer_template, signed_in
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,6 +14,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from attest.endorsements.ocsp import parse_ocsp, require_not_revoked
 from attest.endorsements.x509 import parse_certificate
 from attest.errors import ChainError, EndorsementError, RevokedError
+from attest_simulator.nvidia import DEVICE_ROOT, RIM_ROOT, Reason, SimulatedGpu, SimulatedOcsp
+from attest_simulator.nvidia.certificates import (
+    Authority,
+    issuing_authorities,
+    provisioner_authority,
+    reference_issuer,
+)
+from attest_simulator.nvidia.keys import p384_key
+from attest_simulator.nvidia.ocsp import responder_template
+from attest_simulator.nvidia.rims import rim_signer_template, signed_in
 
 AT = datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
 MIDNIGHT = AT.replace(hour=0, minute=0)

@@ -4,15 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia import SimulatedBoard, SimulatedDevice, SimulatedGpu, SimulatedNvSwitch
-from attest_simulator.nvidia.keys import p384_key
-from attest_simulator.nvidia.responder import ReportTemplate, opaque_data, text_field, vbios_field
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.evidence.gpu.structure import parse_report
+from attest_simulator.nvidia import SimulatedBoard, SimulatedDevice, SimulatedGpu, SimulatedNvSwitch
+from attest_simulator.nvidia.keys import p384_key
+from attest_simulator.nvidia.responder import ReportTemplate, opaque_data, text_field, vbios_field
 from tests.simulator_nvidia import recorded
 
 NONCE = bytes(range(32))

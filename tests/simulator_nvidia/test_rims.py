@@ -9,10 +9,6 @@ from hashlib import sha256, sha384
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia import PRODUCTS, Product, RimTemplate, SimulatedGpu, SimulatedNvSwitch
-from attest_simulator.nvidia.keys import p384_key
-from attest_simulator.nvidia.rims import driver_rim, firmware_rim, rim_answer, rim_of_id, signed_in
-from attest_simulator.nvidia.xml_writer import document_text
 from cryptography import x509
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
 from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, SignatureMethod
@@ -20,6 +16,10 @@ from signxml.exceptions import InvalidDigest, InvalidSignature
 from signxml.verifier import SignatureConfiguration, XMLVerifier
 
 from attest.evidence.gpu.rim import read_rim, verify_rim_signature
+from attest_simulator.nvidia import PRODUCTS, Product, RimTemplate, SimulatedGpu, SimulatedNvSwitch
+from attest_simulator.nvidia.keys import p384_key
+from attest_simulator.nvidia.rims import driver_rim, firmware_rim, rim_answer, rim_of_id, signed_in
+from attest_simulator.nvidia.xml_writer import document_text
 from tests.simulator_nvidia import recorded
 
 ISSUED = datetime(2026, 1, 1, tzinfo=UTC)

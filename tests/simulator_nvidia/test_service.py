@@ -5,14 +5,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedNvidiaService, SimulatedOcsp
-from attest_simulator.nvidia.certificates import provisioner_authority
 
 from attest.endorsements.ocsp import OcspStatus, parse_ocsp, refusal_of
 from attest.endorsements.requests import AmdCrlRequest, NvidiaOcspRequest, NvidiaRimRequest
 from attest.endorsements.rims import parse_rim_answer
 from attest.endorsements.x509 import Issuer
 from attest.errors import EndorsementError
+from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedNvidiaService, SimulatedOcsp
+from attest_simulator.nvidia.certificates import provisioner_authority
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GPU = SimulatedGpu.of()

@@ -5,6 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.x509 import parse_certificate
+from attest.errors import AttestError
+from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device, parse_nvidia_report
+from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
 from attest_simulator.nvidia import (
     Mode,
     Reason,
@@ -16,13 +23,6 @@ from attest_simulator.nvidia import (
 )
 from attest_simulator.nvidia.keys import p384_key
 from attest_simulator.nvidia.rims import rim_signer_template, signed_in
-
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import parse_certificate
-from attest.errors import AttestError
-from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device, parse_nvidia_report
-from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 NONCE = bytes(range(32))

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from attest_simulator.nvidia.xml_writer import Element, Node, canonical_text, document_text
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
+
+from attest_simulator.nvidia.xml_writer import Element, Node, canonical_text, document_text
 
 NAMES = st.sampled_from(["a", "b", "Z", "ns:a", "ns:z", "other:b"])
 NAMESPACES = {"": "urn:default", "ns": "urn:z", "other": "urn:a"}

@@ -7,11 +7,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from attest.extensions import load_extension
-
 from attest import Binding, Evidence
 from attest.collect import THIS_MACHINE, MachineAccess, collect_machine
 from attest.errors import ConfigurationError
+from attest.extensions import load_extension
 from kms.clock import Clock
 from kms.config.settings import Settings
 

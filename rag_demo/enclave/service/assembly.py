@@ -12,12 +12,12 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from attest.extensions import load_extension
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from attest.collect.access import THIS_MACHINE
 from attest.collect.machine import collect_machine
+from attest.extensions import load_extension
 from attest.page import PageFile
 from attest.release.exchange import Attester
 from rag_demo.enclave.service.app import Inside, create_app

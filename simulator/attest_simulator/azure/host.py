@@ -13,6 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from attest.endorsements.pool import Endorsements
+from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator.azure.hcl import HclTemplate, VmConfiguration, committed, runtime_claims
 from attest_simulator.azure.keys import derived_bytes, derived_uuid
 from attest_simulator.guest import SimulatedChip, SimulatedGuest
@@ -20,10 +24,6 @@ from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.intel.certificates import pem_text
 from attest_simulator.intel.quoting import Values
 from attest_simulator.intel.td_report import TD_REPORT_BYTES, quote_of_td_report, td_report
-from cryptography.hazmat.primitives.asymmetric import rsa
-
-from attest.endorsements.pool import Endorsements
-from attest.evidence.snp.tcb import SnpProduct
 
 __all__ = ["AzureHost", "SimulatedSnpHost", "SimulatedTdxHost"]
 

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from attest_simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
-
 from attest.encoding import base64url_bytes, base64url_text, json_value
 from attest.errors import EvidenceError
+from attest_simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
 
 __all__ = ["MAX_BODY_BYTES", "QUOTE_PATH", "THIM_PATH", "ImdsAnswer", "SimulatedImds"]
 

@@ -12,8 +12,9 @@ from functools import lru_cache
 from hashlib import shake_256
 from typing import Final
 
-from attest_simulator.keys import PUBLIC_EXPONENT, expand_prime_candidate, find_prime_counter
 from cryptography.hazmat.primitives.asymmetric import rsa
+
+from attest_simulator.keys import PUBLIC_EXPONENT, expand_prime_candidate, find_prime_counter
 
 __all__ = ["derived_bytes", "derived_uuid", "tpm_key"]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
-from attest_simulator.azure.keys import derived_bytes, tpm_key
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from attest.evidence.azure.forms import RawTpmQuote
+from attest_simulator.azure.keys import derived_bytes, tpm_key
 
 __all__ = ["ALL_PCRS", "PCRS", "AttestTemplate", "SimulatedTpm", "boot_registers", "qualified_name"]
 

@@ -11,6 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, get_args
 
+from attest.encoding import JsonValue
+from attest.endorsements.pool import Endorsements
+from attest.evidence.azure.forms import RawTpmQuote, azure_json, raw_tpm_quote_bytes
+from attest.evidence.binding import EXTRA_DATA_BYTES, Binding
+from attest.evidence.envelope import MEDIA_AZURE_CVM, MEDIA_BINDING, Evidence, EvidenceItem
 from attest_simulator.azure.hcl import VmConfiguration
 from attest_simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.azure.tpm import ALL_PCRS, SimulatedTpm, boot_registers
@@ -18,12 +23,6 @@ from attest_simulator.intel.certificates import pem_text
 from attest_simulator.intel.eventlog import LogEntry
 from attest_simulator.intel.quoting import Values
 from attest_simulator.tpm_log import replayed_pcrs
-
-from attest.encoding import JsonValue
-from attest.endorsements.pool import Endorsements
-from attest.evidence.azure.forms import RawTpmQuote, azure_json, raw_tpm_quote_bytes
-from attest.evidence.binding import EXTRA_DATA_BYTES, Binding
-from attest.evidence.envelope import MEDIA_AZURE_CVM, MEDIA_BINDING, Evidence, EvidenceItem
 
 __all__ = ["FORMS", "AzureForm", "AzurePieces", "SimulatedAzureVm"]
 

@@ -9,18 +9,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from attest_simulator.cli.choices import DeviceChoice
-from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
-from attest_simulator.cli.warning import shout
 
 from attest.cli.option_values import TIME, Hex
 from attest.cli.options import PRODUCTS, nonce_options
 from attest.terminal.lazy_commands import ExampleCommand
+from attest_simulator.cli.choices import DeviceChoice
+from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
+from attest_simulator.cli.warning import shout
 
 if TYPE_CHECKING:
-    from attest_simulator import SimulatedChip
-
     from attest.evidence.envelope import EvidenceItem
+    from attest_simulator import SimulatedChip
 
 __all__ = ["chip_of", "chip_options", "endorsements", "evidence", "kds"]
 
@@ -115,12 +114,11 @@ def evidence(
     force: bool,
 ) -> int:
     """Make evidence of a simulated guest, perhaps with GPUs. The same options give the same bytes."""
-    from attest_simulator import SimulatedGuest, simulated_crl
-
     from attest.cli.clock import now
     from attest.cli.files import write_output
     from attest.cli.verification_inputs import one_report_data
     from attest.evidence.envelope import MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
+    from attest_simulator import SimulatedGuest, simulated_crl
 
     machine = chip_of(product, report_version, chip, tcb, vlek)
     guest = SimulatedGuest(chip=machine, vmpl=vmpl, policy=0x30000 | debug << 19)
@@ -170,10 +168,9 @@ def endorsements(
     force: bool,
 ) -> int:
     """Make a bundle of everything that a verifier needs for the reports of a simulated chip."""
-    from attest_simulator.cli.services import simulated_bundle
-
     from attest.cli.clock import now
     from attest.cli.files import write_output
+    from attest_simulator.cli.services import simulated_bundle
 
     machine = chip_of(product, report_version, chip, tcb, None)
     shout()
@@ -204,9 +201,8 @@ def chip_of(product: str, report_version: int, name: str, tcb: dict[str, int] | 
     Raises:
         UsageError: firmware parts that this product line does not have, or some that are missing.
     """
-    from attest_simulator import SimulatedChip
-
     from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
+    from attest_simulator import SimulatedChip
 
     line = SnpProduct(product)
     parts = {"bootloader", "tee", "snp", "microcode"} | ({"fmc"} if line.has_fmc else set())

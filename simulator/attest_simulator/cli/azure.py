@@ -9,13 +9,13 @@ from functools import wraps
 from typing import Any
 
 import click
-from attest_simulator.cli.choices import DeviceChoice, HostChoice
-from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
-from attest_simulator.cli.warning import shout
 
 from attest.cli.option_values import TIME, Hex, NonceText
 from attest.cli.options import PRODUCTS
 from attest.terminal.lazy_commands import ExampleCommand
+from attest_simulator.cli.choices import DeviceChoice, HostChoice
+from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
+from attest_simulator.cli.warning import shout
 
 __all__ = ["azure", "imds"]
 
@@ -152,12 +152,11 @@ def azure(
     force: bool,
 ) -> int:
     """Make evidence of a simulated VM, perhaps with GPUs and the log of its boot. The same options, the same bytes."""
-    from attest_simulator.cli.azure_machines import boot_of, host_endorsements, vm_evidence, vm_of
-    from attest_simulator.tpm_log import write_tpm_log
-
     from attest.cli.clock import now
     from attest.cli.files import write_output
     from attest.cli.verification_inputs import one_nonce
+    from attest_simulator.cli.azure_machines import boot_of, host_endorsements, vm_evidence, vm_of
+    from attest_simulator.tpm_log import write_tpm_log
 
     if command_line is not None and eventlog_out is None:
         raise click.UsageError("--command-line: it is measured with the log of the boot; add --eventlog-out FILE")

@@ -7,6 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
+from attest.cli.clock import now
+from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
+from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip
 from attest_simulator.azure import AzureForm, SimulatedAzureVm, SimulatedImds, SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.azure.serving import imds_handler
@@ -15,10 +18,6 @@ from attest_simulator.cli.services import out_of_date, serve_handler, simulated_
 from attest_simulator.intel import SimulatedPlatform
 from attest_simulator.intel.eventlog import LogEntry
 from attest_simulator.tpm_log import typical_tpm_boot
-
-from attest.cli.clock import now
-from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
-from attest.evidence.snp.tcb import SnpProduct
 
 __all__ = ["boot_of", "host_endorsements", "host_of", "serve_imds", "vm_evidence", "vm_of"]
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from attest_simulator import SimulatedGuest
-
 from attest.collect.access import MachineAccess
 from attest.collect.tsm import CONFIGFS, TsmReports
+from attest_simulator import SimulatedGuest
 
 __all__ = ["simulated_machine"]
 

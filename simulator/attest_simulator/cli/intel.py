@@ -7,18 +7,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
-from attest_simulator.cli.choices import DeviceChoice
-from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
-from attest_simulator.cli.warning import shout
 
 from attest.cli.option_values import TIME, Hex
 from attest.cli.options import nonce_options
 from attest.terminal.lazy_commands import ExampleCommand
+from attest_simulator.cli.choices import DeviceChoice
+from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
+from attest_simulator.cli.warning import shout
 
 if TYPE_CHECKING:
-    from attest_simulator.intel import SimulatedPlatform, SimulatedTd
-
     from attest.evidence.envelope import EvidenceItem
+    from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 
 __all__ = ["collateral", "pcs", "td"]
 

@@ -9,11 +9,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
-from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice
-from attest_simulator.cli.warning import shout
 
 from attest.cli.option_values import TIME, Hex
 from attest.terminal.lazy_commands import ExampleCommand
+from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice
+from attest_simulator.cli.warning import shout
 
 if TYPE_CHECKING:
     from attest.evidence.envelope import EvidenceItem
@@ -150,9 +150,8 @@ def write_endorsements(devices: DeviceChoice, *, at: datetime, force: bool) -> N
         return
     if not devices.any:
         raise click.UsageError("--device-endorsements-out: there is no device; add --gpus")
-    from attest_simulator.cli.nvidia_devices import board_of, device_bundle
-
     from attest.cli.files import write_output
+    from attest_simulator.cli.nvidia_devices import board_of, device_bundle
 
     bundle = device_bundle(board_of(devices), at=at, days=devices.days)
     write_output(devices.endorsements_out, bundle, force=force)
@@ -174,10 +173,9 @@ def write_endorsements(devices: DeviceChoice, *, at: datetime, force: bool) -> N
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 def gpu(*, devices: DeviceChoice, nonce: bytes | None, moment: datetime | None, output: str, force: bool) -> int:
     """Make evidence of simulated devices, as 'attest collect gpu' writes it. The same options give the same bytes."""
-    from attest_simulator.cli.nvidia_devices import board_of
-
     from attest.cli.clock import now
     from attest.cli.files import write_output
+    from attest_simulator.cli.nvidia_devices import board_of
 
     if not devices.any:
         raise click.UsageError("--gpus, --switches: expected at least one device")

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 import click
-from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice
-from attest_simulator.cli.services import SOURCE, Answer, serve
-from attest_simulator.nvidia import SimulatedBoard, SimulatedNvidiaService, SimulatedOcsp, bound_evidence
-from attest_simulator.nvidia.rims import rim_answer
 
 from attest.cli.clock import now
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence, EvidenceItem
+from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice
+from attest_simulator.cli.services import SOURCE, Answer, serve
+from attest_simulator.nvidia import SimulatedBoard, SimulatedNvidiaService, SimulatedOcsp, bound_evidence
+from attest_simulator.nvidia.rims import rim_answer
 
 __all__ = ["board_of", "device_bundle", "machine_evidence", "serve_nvidia"]
 

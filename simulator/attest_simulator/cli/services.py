@@ -12,13 +12,13 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import click
-from attest_simulator import SimulatedChip, SimulatedKds, simulated_crl
-from attest_simulator.intel import SimulatedPcs, SimulatedPlatform
 
 from attest.cli.clock import now
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.errors import ConfigurationError
 from attest.terminal.signals import stopped_by_signals
+from attest_simulator import SimulatedChip, SimulatedKds, simulated_crl
+from attest_simulator.intel import SimulatedPcs, SimulatedPlatform
 
 __all__ = [
     "SOURCE",

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
+
+from attest.cli.option_values import Hex
+from attest.terminal.display import Display, display_options
+from attest.terminal.lazy_commands import ExampleGroup
 from attest_simulator.cli.amd import chip_of, chip_options, endorsements, evidence, kds
 from attest_simulator.cli.azure import azure, imds
 from attest_simulator.cli.intel import collateral, pcs, td
 from attest_simulator.cli.nvidia import gpu, nvidia
 from attest_simulator.cli.warning import shout
-
-from attest.cli.option_values import Hex
-from attest.terminal.display import Display, display_options
-from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -92,10 +92,9 @@ def machine(
     service gives such a machine nothing unless it allows simulated evidence, and the policy of the key as well. The
     exit code is the command's own.
     """
+    from attest.cli.main import cli
     from attest_simulator import SimulatedGuest
     from attest_simulator.cli.guest_machine import simulated_machine
-
-    from attest.cli.main import cli
 
     guest = SimulatedGuest(chip=chip_of(product, report_version, chip, tcb, None))
     named = arguments[0] == "attest" and len(arguments) > 1  # put before a whole command line

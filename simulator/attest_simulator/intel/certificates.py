@@ -17,12 +17,12 @@ from functools import lru_cache
 from hashlib import sha1
 from typing import Final
 
-from attest_simulator import der
-from attest_simulator.intel.keys import IntelAuthority, authority_key, derived_bytes, sign_der, spki_of
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.endorsements.anchors import intel_name
 from attest.endorsements.x509 import Extension
+from attest_simulator import der
+from attest_simulator.intel.keys import IntelAuthority, authority_key, derived_bytes, sign_der, spki_of
 
 __all__ = [
     "CERTIFIED_FROM",

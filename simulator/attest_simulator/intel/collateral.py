@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+from attest.endorsements.intel import intel_document
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.x509 import parse_certificate, parse_crl, pem_blocks
+from attest.evidence.intel.quote import Tee
 from attest_simulator.intel.certificates import issuer_chain
 from attest_simulator.intel.crls import simulated_intel_crl
 from attest_simulator.intel.keys import IntelAuthority
@@ -28,11 +32,6 @@ from attest_simulator.intel.tcb import (
     signature_of,
     signed_document,
 )
-
-from attest.endorsements.intel import intel_document
-from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import parse_certificate, parse_crl, pem_blocks
-from attest.evidence.intel.quote import Tee
 
 __all__ = [
     "CURRENT_COMPONENTS",

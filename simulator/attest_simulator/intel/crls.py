@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.endorsements.x509 import Extension
 from attest_simulator import der
 from attest_simulator.intel.certificates import (
     ECDSA_SHA256,
@@ -17,9 +20,6 @@ from attest_simulator.intel.certificates import (
     simulated_name,
 )
 from attest_simulator.intel.keys import IntelAuthority, authority_key
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from attest.endorsements.x509 import Extension
 
 __all__ = ["IntelCrlTemplate", "intel_crl_template", "simulated_intel_crl"]
 

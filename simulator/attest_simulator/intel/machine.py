@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.evidence.intel.quote import Tee
 from attest_simulator.intel.certificates import (
     CERTIFIED_FROM,
     IntelCertificateTemplate,
@@ -35,9 +38,6 @@ from attest_simulator.intel.collateral import (
 from attest_simulator.intel.keys import IntelAuthority, derived_bytes, p256_key, spki_of
 from attest_simulator.intel.quoting import QuoteTemplate, Values, body_descriptor, quote_header
 from attest_simulator.intel.tcb import QeIdentity, TcbInfo
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from attest.evidence.intel.quote import Tee
 
 __all__ = ["SIMULATED_FMSPC", "SimulatedPlatform"]
 

@@ -14,16 +14,16 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from attest.evidence.intel.quote import Tee
 from attest_simulator.intel.certificates import issuer_chain, pem_text
 from attest_simulator.intel.collateral import Period, current_period, default_qe_identity
 from attest_simulator.intel.crls import simulated_intel_crl
 from attest_simulator.intel.keys import IntelAuthority
 from attest_simulator.intel.machine import SimulatedPlatform
 from attest_simulator.intel.tcb import QeIdentity, TcbInfo, compact_json, json_time, signed_document
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
-from attest.evidence.intel.quote import Tee
 
 __all__ = ["PcsAnswer", "SimulatedPcs"]
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from attest_simulator.intel.keys import raw_public_key, sign_raw
 from attest_simulator.intel.structure import HEADER_V3, HEADER_V4, SGX_REPORT
-from cryptography.hazmat.primitives.asymmetric import ec
 
 __all__ = [
     "INTEL_QE_VENDOR_ID",

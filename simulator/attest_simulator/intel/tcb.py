@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from attest_simulator.intel.keys import IntelAuthority, authority_key, sign_raw
-
 from attest.evidence.intel.quote import Tee
+from attest_simulator.intel.keys import IntelAuthority, authority_key, sign_raw
 
 __all__ = [
     "QeIdentity",

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
+from attest.endorsements.pool import Endorsements
+from attest.evidence.binding import Binding
+from attest.evidence.envelope import MEDIA_BINDING, MEDIA_NVIDIA_DEVICE, Evidence, EvidenceItem
 from attest_simulator.nvidia.device import (
     DRIVER,
     GPU_LINKS,
@@ -21,10 +24,6 @@ from attest_simulator.nvidia.device import (
     device_endorsements,
 )
 from attest_simulator.nvidia.ocsp import SimulatedOcsp
-
-from attest.endorsements.pool import Endorsements
-from attest.evidence.binding import Binding
-from attest.evidence.envelope import MEDIA_BINDING, MEDIA_NVIDIA_DEVICE, Evidence, EvidenceItem
 
 __all__ = ["GPUS", "SWITCHES", "SimulatedBoard", "bound_evidence", "device_items"]
 

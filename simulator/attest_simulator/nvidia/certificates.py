@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from attest_simulator import der
-from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, sign_der, spki_of
-from attest_simulator.nvidia.products import PRODUCTS, Product
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.endorsements.x509 import Extension, Issuer
+from attest_simulator import der
+from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, sign_der, spki_of
+from attest_simulator.nvidia.products import PRODUCTS, Product
 
 __all__ = [
     "DEVICE_ROOT",

@@ -13,6 +13,11 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
+from attest.encoding import JsonValue
+from attest.endorsements.ocsp import OcspAnswer, parse_ocsp
+from attest.endorsements.pool import Endorsements
+from attest.endorsements.x509 import parse_certificate
+from attest.evidence.gpu.evidence import GpuSettings, device_json
 from attest_simulator.nvidia.certificates import Authority, pem_bytes, provisioner_authority, reference_issuer
 from attest_simulator.nvidia.device_chain import PDI_BYTES, DeviceKeys, firmware_id
 from attest_simulator.nvidia.firmware import measurements_of
@@ -21,12 +26,6 @@ from attest_simulator.nvidia.ocsp import SimulatedOcsp
 from attest_simulator.nvidia.products import PRODUCTS, Product
 from attest_simulator.nvidia.responder import NONCE_BYTES, ReportTemplate, opaque_data, text_field, vbios_field
 from attest_simulator.nvidia.rims import RimTemplate, driver_rim, firmware_rim, rim_signer_template, signed_in
-
-from attest.encoding import JsonValue
-from attest.endorsements.ocsp import OcspAnswer, parse_ocsp
-from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import parse_certificate
-from attest.evidence.gpu.evidence import GpuSettings, device_json
 
 __all__ = ["DRIVER", "GPU_LINKS", "Mode", "SimulatedDevice", "SimulatedGpu", "SimulatedNvSwitch", "device_endorsements"]
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.endorsements.x509 import Extension
 from attest_simulator import der
 from attest_simulator.nvidia.certificates import (
     NO_EXPIRY,
@@ -21,9 +24,6 @@ from attest_simulator.nvidia.certificates import (
 )
 from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, spki_of
 from attest_simulator.nvidia.products import Product
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from attest.endorsements.x509 import Extension
 
 __all__ = ["DICE_FWID", "DICE_TCB_INFO", "DeviceKeys", "firmware_id"]
 

@@ -15,6 +15,11 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1, sha256, sha384
 from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509 import OCSPNonce, ocsp
+from cryptography.x509.extensions import ExtensionNotFound
+
+from attest.endorsements.x509 import Extension
 from attest_simulator import der
 from attest_simulator.nvidia.certificates import (
     COMMON_NAME,
@@ -34,11 +39,6 @@ from attest_simulator.nvidia.certificates import (
 from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, public_point, sign_der, spki_of
 from attest_simulator.nvidia.products import PRODUCTS
 from attest_simulator.nvidia.rims import rim_signer_template, signed_in
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509 import OCSPNonce, ocsp
-from cryptography.x509.extensions import ExtensionNotFound
-
-from attest.endorsements.x509 import Extension
 
 __all__ = ["OcspTemplate", "Reason", "SimulatedOcsp", "responder_key", "responder_template"]
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from attest_simulator.nvidia.keys import sign_raw
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest_simulator.nvidia.keys import sign_raw
 
 __all__ = ["NONCE_BYTES", "REQUEST_BYTES", "ReportTemplate", "opaque_data", "opaque_entry", "text_field", "vbios_field"]
 

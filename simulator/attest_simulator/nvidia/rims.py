@@ -15,6 +15,10 @@ from datetime import UTC, datetime
 from hashlib import sha256, sha384
 from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from attest.endorsements.rims import RimDocument
+from attest.endorsements.x509 import Extension
 from attest_simulator import der
 from attest_simulator.nvidia.certificates import (
     COMMON_NAME,
@@ -35,10 +39,6 @@ from attest_simulator.nvidia.firmware import DIGEST_BYTES, driver_values, firmwa
 from attest_simulator.nvidia.keys import derived_bytes, p384_key, sign_raw, spki_of
 from attest_simulator.nvidia.products import PRODUCTS, Product
 from attest_simulator.nvidia.xml_writer import Element, Node, canonical_text, document_text
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from attest.endorsements.rims import RimDocument
-from attest.endorsements.x509 import Extension
 
 __all__ = [
     "RimTemplate",

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from attest_simulator import SimulatedChip, SimulatedGuest
-from attest_simulator.azure.keys import tpm_key
-from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -23,6 +20,9 @@ from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection, bitmap_of
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest_simulator import SimulatedChip, SimulatedGuest
+from attest_simulator.azure.keys import tpm_key
+from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from tests.samples import AT
 
 NONCE = bytes(range(32))

@@ -5,9 +5,6 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from attest_simulator.intel import SimulatedTd
-from attest_simulator.intel.eventlog import SHA1, SHA384, LogEntry
-from attest_simulator.tpm_log import extended, replayed_pcrs, typical_tpm_boot, write_tpm_log
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.endorsements.pool import NO_ENDORSEMENTS
@@ -17,6 +14,9 @@ from attest.evidence.azure.structure import HclReportType
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem, parse_envelope
 from attest.evidence.tpm.structure import PcrSelection, bitmap_of
 from attest.verification import VerifiedEvidence
+from attest_simulator.intel import SimulatedTd
+from attest_simulator.intel.eventlog import SHA1, SHA384, LogEntry
+from attest_simulator.tpm_log import extended, replayed_pcrs, typical_tpm_boot, write_tpm_log
 from tests.evidence.azure.made import ALL, PLATFORM, AzureVm, item, judged, quote
 
 GRUB, UKI = typical_tpm_boot(), typical_tpm_boot(loader="stub", command_line="ro quiet")

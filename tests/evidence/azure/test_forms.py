@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import SimulatedChip
-from attest_simulator.intel import SimulatedEnclave
-from attest_simulator.intel.certificates import pem_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +29,9 @@ from attest.evidence.input_files import read_evidence
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip
+from attest_simulator.intel import SimulatedEnclave
+from attest_simulator.intel.certificates import pem_text
 from tests.evidence.azure.made import CHIP, PLATFORM, AzureVm
 
 SNP, TDX = AzureVm(), AzureVm(kind=HclReportType.TDX)

@@ -8,6 +8,18 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attest.checks import Outcome
+from attest.encoding import JsonValue
+from attest.errors import VerificationError
+from attest.evidence.eventlog.content import event_text, stub_text
+from attest.evidence.eventlog.facts import EventLogFacts, facts_document, facts_of
+from attest.evidence.eventlog.kinds import TCG2_SHA256
+from attest.evidence.eventlog.replay import replay, verify_event_log
+from attest.evidence.eventlog.structure import ParsedEvent, parse_event_log
+from attest.policy.eventlog import AZURE_LOG, decode_event_log, event_log_rules
 from attest_simulator.intel.eventlog import (
     LogEntry,
     MeasuredEvent,
@@ -21,18 +33,6 @@ from attest_simulator.intel.eventlog import (
     separator,
 )
 from attest_simulator.tpm_log import stub_command_line, tagged_event, typical_tpm_boot, write_tpm_log
-from hypothesis import given
-from hypothesis import strategies as st
-
-from attest.checks import Outcome
-from attest.encoding import JsonValue
-from attest.errors import VerificationError
-from attest.evidence.eventlog.content import event_text, stub_text
-from attest.evidence.eventlog.facts import EventLogFacts, facts_document, facts_of
-from attest.evidence.eventlog.kinds import TCG2_SHA256
-from attest.evidence.eventlog.replay import replay, verify_event_log
-from attest.evidence.eventlog.structure import ParsedEvent, parse_event_log
-from attest.policy.eventlog import AZURE_LOG, decode_event_log, event_log_rules
 from tests.samples import AT
 
 LISTS = (

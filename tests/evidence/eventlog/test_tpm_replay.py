@@ -4,6 +4,14 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attest.errors import BindingError, EvidenceError, VerificationError
+from attest.evidence.eventlog.content import Verification
+from attest.evidence.eventlog.kinds import TCG2_SHA256, Growth
+from attest.evidence.eventlog.replay import continuation, replay, require_replay, verify_event_log
+from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest_simulator.intel.eventlog import (
     SHA1,
     SHA256,
@@ -21,14 +29,6 @@ from attest_simulator.tpm_log import (
     typical_tpm_boot,
     write_tpm_log,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from attest.errors import BindingError, EvidenceError, VerificationError
-from attest.evidence.eventlog.content import Verification
-from attest.evidence.eventlog.kinds import TCG2_SHA256, Growth
-from attest.evidence.eventlog.replay import continuation, replay, require_replay, verify_event_log
-from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from tests.evidence.eventlog import writer as w
 
 BOOT = typical_tpm_boot()

@@ -1,11 +1,11 @@
 """Each bit of a TPM's log that counts, flipped, and the log cut at every length."""
 
 import pytest
-from attest_simulator.intel.eventlog import SHA1, SHA256, LogEntry
-from attest_simulator.tpm_log import startup_locality, write_tpm_log
 
 from attest.errors import BindingError, EvidenceError
 from attest.evidence.eventlog.replay import require_replay
+from attest_simulator.intel.eventlog import SHA1, SHA256, LogEntry
+from attest_simulator.tpm_log import startup_locality, write_tpm_log
 from tests.evidence.eventlog.test_tpm_replay import BOOT, UKI, parsed, quoted
 
 

@@ -5,9 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attest_simulator import SimulatedChip
-
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip
 
 NONCE = bytes(range(32))
 ANSWER = bytes(range(100, 132))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from attest_simulator import der
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,6 +17,7 @@ from attest.endorsements.x509 import Certificate, Extension, parse_certificate
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.structure import parse_report
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest_simulator import der
 from tests.endorsements.made import BEGINS, ENDS, MIDDLE, certificate, spki
 from tests.evidence.gpu import made
 

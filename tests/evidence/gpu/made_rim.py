@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha384
 
-from attest_simulator import der
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -19,6 +18,7 @@ from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 from attest.endorsements.anchors import Anchor, TrustAnchors, amd_name
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Extension, parse_certificate
+from attest_simulator import der
 from tests.endorsements.made import BEGINS, ENDS, certificate
 
 SWID = "http://standards.iso.org/iso/19770/-2/2015/schema.xsd"

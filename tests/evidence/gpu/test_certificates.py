@@ -4,7 +4,6 @@ import base64
 from pathlib import Path
 
 import pytest
-from attest_simulator import der
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from attest.evidence.gpu.certificates import (
     read_model,
     require_p384,
 )
+from attest_simulator import der
 from tests.endorsements.made import AUTHORITY, CA_CONSTRAINTS, certificate, spki
 from tests.evidence.gpu import made
 from tests.evidence.gpu.made_chain import (

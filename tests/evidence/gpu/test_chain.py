@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from itertools import permutations
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
@@ -14,6 +13,7 @@ from attest.endorsements.x509 import Extension
 from attest.errors import AttestError, ChainError, EndorsementError, SignatureError
 from attest.evidence.gpu.chain import MAX_LEAVES, find_path, report_signed_by, require_linked
 from attest.evidence.gpu.evidence import parse_nvidia_device
+from attest_simulator.nvidia import SimulatedGpu
 from tests.endorsements.made import AUTHORITY, BEGINS, CA_CONSTRAINTS, CA_USAGE, ECDSA_SHA256, ENDS, spki
 from tests.evidence.gpu.made_chain import (
     AT,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedOcsp
 
 from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
@@ -21,6 +20,7 @@ from attest.evidence.gpu.measurements import compare
 from attest.evidence.gpu.opaque import OpaqueData, OpaqueEntry
 from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedOcsp
 from tests.policy.gpu_documents import (
     AT,
     BLACKWELL,

@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu, SimulatedNvSwitch
 
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.endorsements.rims import RimDocument
 from attest.evidence.gpu.evidence import parse_nvidia_device
 from attest.evidence.gpu.needs import needed_rims, needed_statuses
+from attest_simulator.nvidia import SimulatedGpu, SimulatedNvSwitch
 from tests.evidence.gpu import made
 from tests.evidence.gpu.made_chain import BLACKWELL, SWITCH, MadeDevice, name
 from tests.evidence.gpu.made_rim import CHAIN, body

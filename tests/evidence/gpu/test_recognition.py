@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest
 
 from attest.encoding import JsonValue, base64url_text
 from attest.endorsements.bundle import BundleEntry, build_bundle
@@ -25,6 +24,7 @@ from attest.evidence.envelope import (
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS, device_json
 from attest.evidence.input_files import FORMS, RecognisedEvidence, read_evidence
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip, SimulatedGuest
 from tests.evidence.gpu import made
 
 CHIP = SimulatedChip.of(SnpProduct.GENOA)

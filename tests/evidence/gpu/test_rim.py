@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import der
-from attest_simulator.nvidia.products import PRODUCTS
-from attest_simulator.nvidia.rims import driver_rim
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +32,9 @@ from attest.evidence.gpu.rim import (
     vbios_rim_id,
     verify_rim_signature,
 )
+from attest_simulator import der
+from attest_simulator.nvidia.products import PRODUCTS
+from attest_simulator.nvidia.rims import driver_rim
 from tests.endorsements.made import AUTHORITY, BEGINS, CA_CONSTRAINTS, CA_USAGE, ECDSA_SHA256, ENDS, MIDDLE, spki
 from tests.evidence.gpu.made_rim import (
     CHAIN,

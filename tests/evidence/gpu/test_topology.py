@@ -9,7 +9,6 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from attest_simulator.nvidia import SimulatedBoard, SimulatedGpu
 
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
@@ -19,6 +18,7 @@ from attest.evidence.gpu.evidence import parse_nvidia_device, parse_nvidia_repor
 from attest.evidence.gpu.opaque import parse_opaque
 from attest.evidence.gpu.topology import judge_set
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest_simulator.nvidia import SimulatedBoard, SimulatedGpu
 from tests.evidence.gpu import made
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)

@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator.nvidia import SimulatedGpu, SimulatedNvSwitch
-from attest_simulator.nvidia.ocsp import Reason, SimulatedOcsp
-from attest_simulator.nvidia.products import PRODUCTS
-from attest_simulator.nvidia.rims import driver_rim, firmware_rim, rim_signer_template, signed_in
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +36,10 @@ from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.evidence.gpu.structure import parse_report
 from attest.evidence.gpu.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import PROCEDURE, VerifiedGpu, verify_gpu_evidence
+from attest_simulator.nvidia import SimulatedGpu, SimulatedNvSwitch
+from attest_simulator.nvidia.ocsp import Reason, SimulatedOcsp
+from attest_simulator.nvidia.products import PRODUCTS
+from attest_simulator.nvidia.rims import driver_rim, firmware_rim, rim_signer_template, signed_in
 from tests.endorsements import made as made_der
 from tests.evidence.gpu import made
 from tests.evidence.gpu.made_chain import (

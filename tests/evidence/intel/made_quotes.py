@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from attest_simulator import der
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.endorsements.anchors import Anchor, TrustAnchors, intel_name
 from attest.endorsements.x509 import Extension
+from attest_simulator import der
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 BEGINS, ENDS = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)

@@ -6,8 +6,6 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from attest_simulator import der
-from attest_simulator.intel.keys import IntelAuthority, authority_key
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.endorsements.anchors import TrustAnchors, intel_name
@@ -18,6 +16,8 @@ from attest.errors import (
     EvidenceError,
 )
 from attest.evidence.intel.chain import MAX_CHAIN_CERTIFICATES, find_intel_root
+from attest_simulator import der
+from attest_simulator.intel.keys import IntelAuthority, authority_key
 from tests.evidence.intel import made_quotes as made
 from tests.evidence.intel.judged import authentic, chained, refused
 from tests.evidence.intel.made_quotes import ANCHORS, AT, CA, CHAIN, HELD, PCK, PINNED, ROOT, MadeQuote, pem

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attest_simulator.intel import IntelAuthority, SimulatedEnclave, SimulatedPlatform, SimulatedTd
 
 from attest.endorsements.requests import (
     IntelPckCrlRequest,
@@ -15,6 +14,7 @@ from attest.endorsements.requests import (
 from attest.errors import EndorsementError, EvidenceError
 from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import parse_quote
+from attest_simulator.intel import IntelAuthority, SimulatedEnclave, SimulatedPlatform, SimulatedTd
 from tests.evidence.intel.recorded import RECORDED, Recorded
 
 

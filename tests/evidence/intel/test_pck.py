@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from attest_simulator import der
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from attest.errors import AttestError, ChainError, EvidenceError
 from attest.evidence.intel.authenticity import pck_candidates
 from attest.evidence.intel.pck import PckCertificate, SgxType, read_pck
 from attest.evidence.intel.quote import parse_quote
+from attest_simulator import der
 from tests.evidence.intel.made_quotes import (
     CA_NAME,
     COMPONENTS,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from attest_simulator import der
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,6 +20,7 @@ from attest.endorsements.x509 import Certificate, Crl, Issuer, parse_certificate
 from attest.evidence.intel.collateral import TCB_SIGNING_NAME
 from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts
 from attest.evidence.intel.judgement import VerifiedCollateral, judge_collateral
+from attest_simulator import der
 from tests.evidence.intel_collateral.recorded import Qe
 
 BEGINS = datetime(2026, 1, 1, tzinfo=UTC)

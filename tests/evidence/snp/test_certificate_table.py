@@ -6,7 +6,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from attest.evidence.snp.certificate_table import (
 )
 from attest.evidence.snp.evidence import parse_configfs_tsm, parse_snp_evidence
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip, SimulatedGuest
 
 VCEK, ASK, ARK = (next(guid for guid, kind in KINDS.items() if kind == name) for name in ("VCEK", "ASK", "ARK"))
 STRANGER = UUID("00112233-4455-6677-8899-aabbccddeeff")

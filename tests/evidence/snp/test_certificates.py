@@ -6,6 +6,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attest.endorsements.anchors import amd_name
+from attest.endorsements.x509 import Certificate, Extension, parse_certificate
+from attest.errors import ChainError, EvidenceError
+from attest.evidence.snp.certificates import LeafKind, SnpLeaf, kind_of, read_leaf
+from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest_simulator import der
 from attest_simulator.certificates import (
     SIMULATED_ORGANISATION,
@@ -16,15 +25,6 @@ from attest_simulator.certificates import (
     vlek_template,
 )
 from attest_simulator.keys import CaRole, public_key_info, simulated_ca_key
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from hypothesis import given
-from hypothesis import strategies as st
-
-from attest.endorsements.anchors import amd_name
-from attest.endorsements.x509 import Certificate, Extension, parse_certificate
-from attest.errors import ChainError, EvidenceError
-from attest.evidence.snp.certificates import LeafKind, SnpLeaf, kind_of, read_leaf
-from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 
 ARC = "1.3.6.1.4.1.3704.1."
 HWID = bytes(range(64))

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest
 
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdVcekRequest
 from attest.errors import EndorsementError
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_snp_evidence
 from attest.evidence.snp.needs import needed_endorsements, vcek_request
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
+from attest_simulator import SimulatedChip, SimulatedGuest
 
 
 def evidence(chip: SimulatedChip, *, with_table: bool = False) -> ParsedSnpEvidence:

@@ -10,7 +10,6 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +30,7 @@ from attest.evidence.snp.peer_forms import (
 from attest.evidence.snp.peer_protobuf import MAX_PROTOBUF_BYTES, MAX_PROTOBUF_FIELDS, read_protobuf
 from attest.evidence.snp.structure import REPORT_BYTES, parse_report
 from attest.evidence.snp.tcb import SnpProduct
+from attest_simulator import SimulatedChip, SimulatedGuest
 from tests.evidence.snp.peer_writers import (
     Document,
     attestation,

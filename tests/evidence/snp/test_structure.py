@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import SimulatedChip, SimulatedGuest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from attest.evidence.snp.structure import (
     parse_report,
 )
 from attest.evidence.snp.tcb import SnpProduct, tcb_from_bytes
+from attest_simulator import SimulatedChip, SimulatedGuest
 
 TCBS = ("current_tcb", "reported_tcb", "committed_tcb", "launch_tcb")
 MACHINES = [

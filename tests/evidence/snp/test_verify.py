@@ -7,15 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attest_simulator import (
-    CaRole,
-    SimulatedChip,
-    SimulatedGuest,
-    ca_template,
-    simulated_ca_key,
-    simulated_chain,
-    simulated_crl,
-)
 
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import Anchor, TrustAnchors
@@ -34,6 +25,15 @@ from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_snp_evidence
 from attest.evidence.snp.leaves import MAX_CANDIDATES
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.evidence.snp.verify import PROCEDURE, verify_snp_evidence
+from attest_simulator import (
+    CaRole,
+    SimulatedChip,
+    SimulatedGuest,
+    ca_template,
+    simulated_ca_key,
+    simulated_chain,
+    simulated_crl,
+)
 from tests.samples import AT, NO_CRL, scene
 
 

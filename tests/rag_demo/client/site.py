@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from attest_simulator.machines import SimulatedMachine
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -21,6 +20,7 @@ from starlette.routing import Route
 from attest.channel import ChannelKey, Gateway, KeyDocument, KeyOffer, MemoryReplayWindow, ServiceKeys, channel_binding
 from attest.channel.asgi import ChannelGateway
 from attest.channel.keys import Proofs
+from attest_simulator.machines import SimulatedMachine
 from rag_demo.client import Demands, RagClient, UserToken, read_demands
 from rag_demo.client.clock import now
 

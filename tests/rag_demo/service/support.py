@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 import uvicorn
-from attest_simulator.machines import SimulatedMachine
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.channel import AttestedTrust, ChannelExpectation
@@ -26,6 +25,7 @@ from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.policy import load_policy
 from attest.release.notes import verifier_key
 from attest.session import load_settings
+from attest_simulator.machines import SimulatedMachine
 from kms.clock import system_clock
 from kms.config.settings import load_settings as load_kms_settings
 from kms.config.settings_file import prepare_directory

@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import pytest
-from attest_simulator.machines import MachineKind, SimulatedMachine
 from starlette.responses import Response
 
 from attest.channel import ChannelExpectation, ChannelKey, KeyDocument, KeyOffer, verify_offer
@@ -29,6 +28,7 @@ from attest.evidence.binding import Binding
 from attest.evidence.envelope import MEDIA_ENDORSEMENTS, Evidence
 from attest.page import PageFile
 from attest.policy import load_policy
+from attest_simulator.machines import MachineKind, SimulatedMachine
 from kms.clock import system_clock
 from rag_demo.enclave.service.assembly import RagService, attester_of
 from rag_demo.enclave.service.attestation import KEPT, Offers, Vendors, files_of
